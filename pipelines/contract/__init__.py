@@ -1,1 +1,4 @@
-"""The contract between the engine and a protocol. This module imports nothing, so `protocol` loads without PySpark."""
+"""The contract between the engine and a protocol.
+
+This package imports nothing, so that importing `contract.protocol` does not import PySpark.
+"""

@@ -58,18 +58,18 @@ def arrow_rows(
     rows: DataFrame, function: Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]],
     columns: Sequence[tuple[str, str]],
 ) -> DataFrame:  # fmt: skip
-    """Applies an Arrow function to `rows`; `columns` are its output columns with their SQL types."""
+    """Applies an Arrow function to `rows`. `columns` contains the names and SQL types of its output columns."""
     return rows.mapInArrow(function, ", ".join(f"{name} {kind}" for name, kind in columns))
 
 
 class Evidence:
     """The input of audits: the tables and views of a store, and the relations that audits share.
 
-    SQL uses a relation by its name, like a table. A relation is computed when it is first read; its rows are kept.
+    SQL reads a relation by name, like a table. The rows of a relation are computed at the first read and then cached.
     """
 
     def __init__(self, reader: Reader, checkpoints: Checkpoints, relations: Mapping[str, Relation]) -> None:
-        """Stores the relations but does not compute them. A relation may read the relations that precede it."""
+        """Stores `relations` without computing them. A relation may read the preceding relations in `relations`."""
         self.reader = reader
         self.checkpoints = checkpoints
         self._relations = relations
@@ -95,7 +95,10 @@ class Evidence:
         return self._answer(text, self._relations)
 
     def paths(self, link: DataFrame, max_hops: int) -> DataFrame:
-        """Returns the paths of up to `max_hops` links between the nodes of trees. Rows are as in `delta_paths`."""
+        """Returns the paths of at most `max_hops` links in trees.
+
+        Arguments and result are those of `engines.paths.delta_paths`.
+        """
         from pipelines.engines.paths import delta_paths  # loads PySpark
 
         return delta_paths(self.checkpoints.session, link, max_hops)
@@ -120,8 +123,8 @@ class Evidence:
 
 
 Relation = str | Callable[[Evidence], "DataFrame"]
-"""The definition of rows that several audits read: SQL over the history and earlier relations, or a function of an
-`Evidence`.
+"""The definition of a relation that several audits read: SQL over the history and the preceding relations, or a
+function of an `Evidence`.
 """
 
 
@@ -138,11 +141,11 @@ class Audit:
     Attributes:
         name: The name of the guarantee.
         summary: One line for ``roundtable list audits``.
-        find: The violations, columns `FOUND`: one SQL statement over the history and the relations, or a function of
-            the evidence. ``round``, ``source`` and ``source_seq`` may be null.
-        is_unconditional: Whether the guarantee holds under all faults; no violation is then excused.
-        is_of_deliveries: Whether each violation is a delivery in round ``round``. Faults beyond the bound that occur
-            after this round do not excuse the violation.
+        find: A SQL statement over the history and the relations, or a function of the evidence. It returns the
+            violations, with the columns `FOUND`. ``round``, ``source`` and ``source_seq`` may be null.
+        is_unconditional: Whether the guarantee holds under all faults. No violation is then excused.
+        is_of_deliveries: Whether violations are deliveries, and ``round`` is the round of the delivery. Faults after
+            this round do not excuse a delivery.
         is_dated: Whether ``round`` is the round of the violation. Faults after this round do not excuse the violation.
     """
 
@@ -166,7 +169,8 @@ _FLAGS = tuple(field.name for field in fields(Audit) if field.default is False)
 def sql_audits(package: str) -> tuple[Audit, ...]:
     """Returns an audit for each SQL file of `package` that starts with ``-- audit: summary``, in the order of names.
 
-    Flags of `Audit` follow the word ``audit``, as in ``-- audit, is_unconditional: no copy goes back to its sender``.
+    The word ``audit`` can be followed by names of boolean fields of `Audit`, which are then set:
+    ``-- audit, is_unconditional: no copy goes back to its sender``.
 
     Raises:
         ValueError: A file starts with ``-- audit``, but its first line has a wrong syntax or an unknown flag.
@@ -187,10 +191,10 @@ def sql_audits(package: str) -> tuple[Audit, ...]:
 def arrow_bound(
     text: str, function: Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 ) -> Callable[[Reader], DataFrame]:
-    """Returns a value for `Protocol.bound`: a function that applies an Arrow function to the result of a query.
+    """Returns a function for `Protocol.bound` that runs a query and applies an Arrow function to the result.
 
     Args:
-        text: SQL over the history.
-        function: Takes the batches of the query's result; returns rows of `udfs.batches.BEYOND`.
+        text: The query, SQL over the history.
+        function: Maps the batches of the query's result to batches with the columns `udfs.batches.BEYOND`.
     """
     return lambda reader: arrow_rows(reader.sql(text), function, BEYOND)

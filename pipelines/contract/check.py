@@ -18,10 +18,10 @@ _HEAD = {*in_flight_schema(ProtocolForm.payload).names, *OUTBOX, "latency_rounds
 
 
 def check_protocol(protocol: Protocol, form: ProtocolForm) -> None:
-    """Checks a protocol and one of its forms.
+    """Checks `protocol`, and the tables and the payload of its form `form`.
 
     Raises:
-        ProtocolError: The check found problems; the message lists all of them.
+        ProtocolError: The check found problems. The message lists all of them.
     """
     body = _parsed("body", f"select {form.body}")
     problems = [*_kinds(protocol), *_payload(form), *_states(form), *_statements(protocol), *body]

@@ -1,4 +1,4 @@
-"""The two forms that play a protocol: a node program, or dataflow steps."""
+"""The two forms of a protocol, node program and dataflow steps, and the choice of the form that runs a scenario."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from pipelines.errors import FormError, nearest
 Form = Literal["program", "dataflow"]
 """A form of a protocol.
 
-- ``program``: one core plays the nodes of a run, many rounds in a job;
-- ``dataflow``: a job plays one round of all runs.
+- ``program``: a job computes many rounds, with one core for each run;
+- ``dataflow``: a job computes one round of all runs.
 """
 AskedForm = Literal["auto", "program", "dataflow"]
 ASKED_FORMS: Final[tuple[AskedForm, ...]] = get_args(AskedForm)
 DATAFLOW_FAULTS: Final = frozenset(["crashes", "joins"])
-"""The fault kinds (items of `Inputs.faults`) that dataflow steps play. Other faults need a node program."""
+"""The fault kinds (items of `Inputs.faults`) that dataflow steps support. Other faults need a node program."""
 MOST_NODES: Final = 20_000
-"""The greatest number of nodes of a run that ``auto`` plays as ``program``.
+"""The greatest number of nodes of a run for which ``auto`` selects ``program``.
 
 A run of `delta` takes 20 KB a node in the Python process of its executor: 400 MB at this limit, about the default of
 ``spark.executor.memoryOverhead``. With more memory, a program is faster than dataflow steps above this limit, too.
@@ -31,15 +31,15 @@ NTH: Final = "faults with nth"
 """The fault kind that affects only the n-th message of those that match the fault."""
 
 
-def asked_form(given: AskedForm | None, otherwise: AskedForm) -> AskedForm:
-    """Returns the requested form: `given`, or else environment variable ROUNDTABLE_FORM, or else `otherwise`.
+def asked_form(given: AskedForm | None, default: AskedForm) -> AskedForm:
+    """Returns `given` if it is set, else the value of environment variable ROUNDTABLE_FORM if set, else `default`.
 
     Raises:
         FormError: The value of ROUNDTABLE_FORM is not a form.
     """
     named = os.environ.get("ROUNDTABLE_FORM")
     if given is not None or not named:
-        return given or otherwise
+        return given or default
     if named not in ASKED_FORMS:
         allowed = ", ".join(ASKED_FORMS)
         raise FormError(f"ROUNDTABLE_FORM is {named!r}; it may be {allowed};{nearest(named, ASKED_FORMS)}")
@@ -49,14 +49,14 @@ def asked_form(given: AskedForm | None, otherwise: AskedForm) -> AskedForm:
 def chosen_form(
     protocol: str, forms: tuple[Form, ...], asked: AskedForm, n_nodes: int, faults: Sequence[str] = ()
 ) -> tuple[Form, str]:  # fmt: skip
-    """Returns the form that plays the runs of a protocol, and the reason for the choice.
+    """Returns the form that computes the runs of a protocol, and the reason for the choice.
 
     Args:
         protocol: The name of the protocol.
-        forms: The forms that can play the runs.
+        forms: The forms that support all faults of the runs.
         asked: The requested form.
         n_nodes: The number of nodes of the largest run.
-        faults: The fault kinds of the runs that dataflow steps do not play.
+        faults: The fault kinds that occur in the runs and that dataflow steps do not support.
 
     Raises:
         FormError: The protocol lacks the requested form.

@@ -1,4 +1,4 @@
-"""The form ``program`` of a protocol: derives its tables from the declarations of its node program (`udfs.nodes`)."""
+"""Derives the tables of a protocol's form ``program`` from the declarations of its node program (`udfs.nodes`)."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ _NODE = ("run_id", "node_id")
 
 
 class ProgramForm(ProtocolForm):
-    """The relations and messages of a node program, in the form that the engine needs."""
+    """The state relations and the message payload of a node program."""
 
     payload = _PAYLOAD
     body = "body"
 
     def __init__(self, protocol: declaration.Protocol) -> None:
-        """Derives the relations from the declarations of the program."""
+        """Derives the state relations from the declarations of the protocol's program."""
         self.program = protocol.program
         self.shown = protocol.shown
         rows = rows_of(protocol.program)
@@ -47,7 +47,10 @@ class ProgramForm(ProtocolForm):
 
 
 def program_states(protocol: declaration.Protocol) -> list[StateRelation]:
-    """Returns the tables of a program as relations for dataflow steps. A crash deletes a node's rows in all tables."""
+    """Returns the tables of a program as relations for dataflow steps.
+
+    A crash deletes the rows of its node in all of these relations.
+    """
     found = [one for one in ProgramForm(protocol).states if one.table.name not in (NODE_STATE, NODE_DURABLE)]
     return [replace(one, derived_from=None, is_durable=False) for one in found]
 
@@ -62,7 +65,7 @@ def program_error(error: Exception) -> NodeProgramError | None:
 
 
 def _states(rows: ProgramColumns) -> list[StateRelation]:
-    """Returns all relations of a program: nodes, their durable state, appended rows, and tables derived from these."""
+    """Returns the relation of nodes, the relation of their durable state, and the relations of all declared tables."""
     nodes = _table(NODE_STATE, "a node that is up, with its state between rounds", INTERNAL, rows.volatile)
     found = [StateRelation(nodes)]
     if rows.durable:
@@ -76,12 +79,12 @@ def _states(rows: ProgramColumns) -> list[StateRelation]:
 
 
 def record_table(name: str, record: type) -> Table:
-    """Returns the schema of the table for a `keyed` declaration of a program: one row for each key of a node."""
+    """Returns the schema of a table that has one row for each key of a node; `record` is the class of the rows."""
     return _shown(name, Declared("keyed", record, is_durable=False))
 
 
 def _relation(rows: ProgramColumns, name: str) -> str:
-    """Returns the relation whose JSON documents contain the rows that the program declares under `name`."""
+    """Returns the relation that stores the rows of declaration `name` in its JSON documents."""
     return NODE_DURABLE if name in rows.durable else NODE_STATE
 
 

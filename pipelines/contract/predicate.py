@@ -1,7 +1,7 @@
 """Predicates of subscriptions, as strings and as rows of comparisons; MQTT topic filters.
 
 A predicate is a conjunction ``attribute op value and ...``, for example ``price > 10 and symbol prefix A``. A value is
-a number, a string in single or double quotes (a quote inside is doubled or follows a backslash), or a bare word.
+a number, a bare word, or a string in single or double quotes. A quote in a string is doubled or escaped by a backslash.
 
 Topic filters have MQTT's wildcards (OASIS MQTT 5.0, section 4.7). ``+`` stands for one level of a topic, which may be
 empty. ``#`` stands for the parent level and all levels below it. A filter that begins with a wildcard matches no topic
@@ -82,9 +82,9 @@ def check_filter(text: str, column: int | None = None) -> None:
 
 
 def pattern_of(text: str) -> str:
-    """Returns a regular expression for topic filter `text`. It matches topics to which a slash was appended.
+    """Returns the regular expression of topic filter `text`. The caller appends a slash to each topic before matching.
 
-    With the slash, ``a/#`` matches ``a``. Without the slash, ``$`` would also match before a line break at the end of a
+    The slash lets ``a/#`` match topic ``a``, and prevents ``$`` from matching before a line break at the end of a
     topic. The expression has the same meaning in Java, Rust and Python.
     """
     *parents, last = text.split(_SEPARATOR)
@@ -140,7 +140,7 @@ def parse_predicates(topic: str | None, where: str | None, *, is_mqtt: bool = Fa
     """Parses the predicate of a subscription, a conjunction of comparisons.
 
     Args:
-        topic: A topic; short for a first comparison ``topic = '...'``.
+        topic: A topic, which stands for a first comparison ``topic = '...'``.
         where: The remaining comparisons.
         is_mqtt: Whether a topic with ``+`` or ``#`` is a filter.
 
@@ -322,8 +322,8 @@ def predicate_rows(subscription: pa.Table) -> pa.Table:
 
     Returns:
         One row per comparison, columns `PREDICATE`, in the order of subscription and position in the conjunction.
-        ``subscription`` is the row number in the argument. Either ``number`` or ``text`` is null. For a whole number of
-        64 bits, ``whole`` is the number as an integer: a double may not represent it exactly.
+        ``subscription`` is the index of the row in the argument. Either ``number`` or ``text`` is null. For a whole
+        number of 64 bits, ``whole`` is the exact number, which ``number`` may round.
     """
     encoded = subscription["predicate"].combine_chunks().dictionary_encode()
     conjunctions = [_comparisons(text) for text in encoded.dictionary.to_pylist()]
@@ -355,7 +355,7 @@ def topics_of(predicate: pa.ChunkedArray, *, is_alone: bool = True) -> pa.Array:
 
     Args:
         predicate: The predicates.
-        is_alone: Whether to return null for a predicate that has comparisons besides this equality.
+        is_alone: Whether to return null for a predicate that has other comparisons besides the equality.
     """
     encoded = predicate.combine_chunks().dictionary_encode()
     topics = [_topic(text, is_alone=is_alone) for text in encoded.dictionary.to_pylist()]
@@ -372,7 +372,7 @@ def _topic(text: str, *, is_alone: bool) -> str | None:
 def _comparisons(text: str) -> list[Comparison]:
     """Parses a canonical predicate.
 
-    A regular expression parses nearly all predicates, in a tenth of the time that the parser needs.
+    For most predicates, a regular expression suffices. It needs a tenth of the parser's time.
     """
     found = list(_PLAIN.finditer(text))
     if found and sum(match.end() - match.start() for match in found) == len(text):
@@ -381,9 +381,9 @@ def _comparisons(text: str) -> list[Comparison]:
 
 
 def value_columns(value: float | str) -> tuple[float | None, int | None, str | None]:
-    """Returns ``number, whole, text`` of `value`, the columns of `PREDICATE`.
+    """Returns `value` as the columns ``number, whole, text`` of `PREDICATE`.
 
-    The greatest whole numbers are rounded down in ``number``, so that their doubles stay below 2**63.
+    ``number`` of an int is at most `MAX_WHOLE_DOUBLE`.
     """
     if isinstance(value, str):
         return None, None, value

@@ -1,6 +1,6 @@
 """The declaration of a protocol: its node program, and metadata to run, audit and compare it.
 
-A declaration loads no PySpark: its functions name types of PySpark in annotations only.
+Importing a declaration does not import PySpark, which only type annotations mention.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ SETTINGS_JSON = "settings_json"
 NO_RUN = "select run_id, cast(null as bigint) as round, '' as reason from run where run_id < 0"
 """A query that returns no run: the bound of a protocol that tolerates all faults."""
 Check = Callable[[Any, Overlay, Workload, Faults], Iterator[Problem]]
-"""A function that yields a problem, with its location, for each part of a run's input that a protocol cannot play.
+"""A function that yields a problem, with its location, for each part of a run's input that a protocol does not support.
 
 Its arguments are the settings, the overlay, the workload and the faults.
 """
@@ -41,7 +41,7 @@ class ComputedView:
 
     Attributes:
         question: The question that the view answers, followed by the meaning of a row.
-        make: Returns the rows.
+        make: The function. It takes a store and returns the rows of the view.
         columns: The meaning of each column that is not in `sql.views.COMMON`.
     """
 
@@ -52,13 +52,13 @@ class ComputedView:
 
 @dataclass(frozen=True)
 class DerivedTable:
-    """A table that is derived from the rows of one declaration of a program.
+    """A table that is derived from one of the tables that a node program declares.
 
     Attributes:
         name: The name without the prefix ``state_``.
-        record: The record class (`udfs.nodes.records`) of all columns except ``run_id`` and ``node_id``.
-        of: The name of the declaration whose rows are the source.
-        make: Derives the rows from the rows of the declaration's table.
+        record: The record class (`udfs.nodes.records`) of the rows. Columns ``run_id`` and ``node_id`` are added to it.
+        of: The name of the declared table.
+        make: Computes the rows from the rows of the declared table.
     """
 
     name: str
@@ -80,23 +80,26 @@ class Protocol:
         audits: The guarantees of the protocol, in addition to the general guarantees.
         audit_relations: Relations that several audits read, by name; a relation may read the relations before it.
         views: The package whose SQL files are views of this protocol's stores, or None if the protocol has no views.
-        bound: The runs whose faults exceed the fault model: ``run_id``, the first ``round`` of excess, a ``reason``.
-            The bound is SQL over the history, or a function of a store. Violations in these runs are excused. The bound
-            must therefore read only the input of runs, but no report of a node. By default no run exceeds the bound.
+        bound: SQL over the history, or a function of a store. It returns the runs whose faults exceed the fault model:
+            ``run_id``, the first ``round`` in which they do, and a ``reason``. Violations in these runs are excused.
+            The bound must therefore depend on the input of the runs only, and not on what nodes report. By default it
+            returns no run.
         assumes: The assumptions about the network. A run whose link faults break an assumption exceeds the bound, too.
         steps: The module whose ``STEPS`` is the dataflow form (`contract.round.DataflowForm`). The dataflow form writes
             the same rows as the program. `steps` is ``None`` if the protocol has the form ``program`` only.
-        steps_bear_faults: Whether the dataflow form plays runs with crashes and joins.
-        undecided: The runs that ended before the audits can decide, although only messages of kinds `maintenance` were
-            in flight; columns as in `bound`. By default no run.
+        steps_bear_faults: Whether the dataflow form supports crashes and joins.
+        undecided: SQL over the history, or a function of a store, with the columns of `bound`. It returns the runs that
+            ended too early for the audits, although only messages of kinds `maintenance` were in flight. By default it
+            returns no run.
         waits: Maps the name of a declared table of the program to SQL over the history. The SQL returns the
-            publications that wait in the table: ``run_id, node_id, source, source_seq, reason``. `why` shows reasons.
+            publications that wait in the table: ``run_id, node_id, source, source_seq, reason``. `why` prints the
+            reason.
         waited: SQL over the history for publications that waited at a node: ``run_id, node_id, source, source_seq,
-            since_round, until_round`` and a ``reason``. If a crash prolonged the wait, ``crashed`` is the node and
-            ``crash_round`` the round of the crash. `why` shows these waits for late deliveries. `waited` is ``None`` if
-            the protocol has no such waits.
-        made_views: The views that functions compute, by name.
-        shown: Additional tables of the store, which are derived from declarations of the program.
+            since_round, until_round`` and a ``reason``. If a crash prolonged the wait, ``crashed`` is the crashed node,
+            and ``crash_round`` the round of the crash. `why` prints these waits as causes of late deliveries. `waited`
+            is ``None`` if nodes of the protocol do not delay publications.
+        made_views: The views that Python functions compute, by name.
+        shown: The tables of the store that are derived from declared tables of the program.
         scenarios: The package whose YAML files are scenarios of the protocol, or None if the protocol has no scenarios.
         check: Checks the overlay, workload and faults of a run by rules of the protocol. `check` is ``None`` if the
             general rules suffice.
@@ -107,10 +110,10 @@ class Protocol:
         keeps_source_order: Whether a subscriber receives the publications of a source in the order of publishing.
         orders: The delivery orders that a publication may request (``guarantee``).
         builds_overlay: Whether joins may build the whole overlay (``overlay.start: joining``).
-        makes_overlay: Whether nodes link themselves, so that the scenario lists nodes only (``overlay.nodes``).
-        edges: The view of the links of a protocol with `makes_overlay`, for reports: ``run_id, node_id, held_node_id,
-            is_shortcut, round, until_round`` (null: to the end). Layouts ignore shortcuts. `edges` is ``None`` if the
-            protocol has no such view.
+        makes_overlay: Whether nodes create the links, so that the scenario lists nodes only (``overlay.nodes``).
+        edges: The name of the view that reports draw as links of a protocol with `makes_overlay`: ``run_id, node_id,
+            held_node_id, is_shortcut, round, until_round``. A null ``until_round`` stands for the end of the run.
+            Layouts ignore shortcuts. `edges` is ``None`` if the protocol has no such view.
         servers: The role of servers in table ``node``, or None if the protocol's overlays have no servers.
         calls: The kinds of calls that the protocol accepts, in addition to subscriptions, publications and joins.
         draws: Whether nodes draw random numbers, so that rows depend on the seed.
@@ -119,7 +122,7 @@ class Protocol:
         application: The message kinds that carry publications, for comparisons with other protocols.
         acknowledgement: The message kinds that acknowledge receipt, storage or processing.
         recovery: The message kinds that request or resend lost messages, or restore nodes. All other kinds are control.
-        variants: The settings, except the name, of each variant of the protocol that comparisons of protocols include.
+        variants: The variants of the protocol that a comparison of protocols includes, each as a mapping of settings.
     """
 
     name: str
@@ -160,10 +163,10 @@ class Protocol:
     """The message kinds that nodes send, including failure detector reports."""
 
     def __post_init__(self) -> None:
-        """Validates the program and derives default settings.
+        """Validates the program and the classification of message kinds, and derives `kinds` and default settings.
 
         Raises:
-            ProtocolError: The program, or the classification of message kinds, is invalid.
+            ProtocolError: The program or the classification is invalid.
         """
         try:
             object.__setattr__(self, "kinds", tuple(Plan.of(self.program).kinds))
@@ -184,7 +187,7 @@ class Protocol:
         return ("program",) if self.steps is None else ("program", "dataflow")
 
     def refused_faults(self, faults: Sequence[str]) -> list[str]:
-        """Returns the fault kinds in `faults` (items of `Inputs.faults`) that the dataflow form does not play."""
+        """Returns the fault kinds in `faults` (items of `Inputs.faults`) that the dataflow form does not support."""
         return [one for one in faults if not (self.steps_bear_faults and one in DATAFLOW_FAULTS)]
 
 

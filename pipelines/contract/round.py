@@ -1,8 +1,8 @@
 """The contract between the round engine and the dataflow form of a protocol: the input and the output of a round.
 
-A protocol declares its state relations, its message kinds and payload, and a function of a round. The function is lazy:
-it takes DataFrames and returns DataFrames. It passes a frame that several steps read to `Round.keep`, and the engine
-computes the frame once. Nothing else in a protocol may run a job.
+The dataflow form of a protocol declares state relations and the payload of messages, and implements a lazy function
+that computes a round: its input and its output are DataFrames. Only `Round.keep` runs jobs. If several steps read a
+DataFrame, the function passes the DataFrame to `Round.keep`, which computes it once.
 
 Several frames have fixed columns:
 
@@ -15,8 +15,8 @@ Several frames have fixed columns:
   subscriptions). Other calls (`contract.protocol.Protocol.calls`) use ``topic``, ``peer`` and ``role``.
 - *outbox*: one row per message to send: ``run_id, trigger, rank, kind, src, dst, sent_round, source, source_seq``, the
   payload's columns and ``latency_rounds``. A node sends its messages in the order (trigger, rank, dst). The trigger
-  is the id of the message that caused the message, or `CALL_TRIGGER`. A null ``latency_rounds`` stands for the latency
-  of the link. A message from a node to itself is a timer.
+  is the id of the received message that caused the sent message; for a call it is `CALL_TRIGGER`. A null
+  ``latency_rounds`` stands for the latency of the link. A message from a node to itself is a timer.
 """
 
 from __future__ import annotations
@@ -50,17 +50,21 @@ CALL_EVENT = ("run_id", "source", "source_seq", "round", "event")
 
 @dataclass(frozen=True)
 class StateRelation:
-    """A state relation of a protocol; table ``state_<name>`` of the store.
+    """A state relation of a protocol, stored as table ``state_<name>``.
+
+    A relation *grows* if rounds only add rows to it; the rows that a round adds are an *increment*. A round that
+    changes any other relation returns all rows of the relation.
 
     Attributes:
-        table: The schema, with the name without ``state_``.
-        facts: Counters that later rounds may read: maps the name of a counter to the SQL condition of the counted rows.
-        compact: For a relation that grows by increments, the function that computes the relation from the union of its
-            increments. `compact` is ``None`` if a round that changes the relation returns all of its rows.
+        table: The schema. Its name has no prefix ``state_``.
+        facts: The counters of the relation, which later rounds may read. Maps the name of a counter to the SQL
+            condition of the counted rows.
+        compact: A function that computes a growing relation from the union of its increments, or None if the relation
+            does not grow.
         is_durable: Whether the rows of a node survive its crash; other rows are deleted. Durable rows are committed
             before the crash takes effect, and the node reads them from the store when it recovers.
-        derived_from: The relation from which this relation is derived at a commit. Rounds neither read nor write a
-            derived relation. `derived_from` is ``None`` if rounds read and write this relation.
+        derived_from: The relation from which each commit derives this relation, or None if rounds read and write this
+            relation.
     """
 
     table: Table
@@ -71,7 +75,7 @@ class StateRelation:
 
 
 def grown(increments: DataFrame) -> DataFrame:
-    """Returns `increments` unchanged: the `StateRelation.compact` of a relation whose rows are never replaced."""
+    """Returns `increments`; the `StateRelation.compact` of a relation whose rows are never replaced."""
     return increments
 
 
@@ -81,13 +85,13 @@ class Keeper(Structural):
     def __call__(self, name: str, frame: DataFrame) -> DataFrame:
         """Computes `frame` once, and returns a frame that reads the computed rows.
 
-        All frames that have one `name` must have the same columns.
+        If several calls have equal `name`, their frames must have equal columns.
         """
 
     def is_empty(self, frame: DataFrame) -> bool:
-        """Returns whether a materialised frame is known to be empty, so that steps can be skipped.
+        """Returns whether a materialised frame is known to be empty. The protocol can then skip steps.
 
-        An engine that needs a job for the answer returns False.
+        The method runs no job: if only a job can count the rows, it returns False.
         """
 
 
@@ -116,12 +120,12 @@ class Round:
     Attributes:
         number: The number of the round.
         due: The due messages and calls.
-        state: The relations of the protocol. A relation that grows by increments is the union of its increments.
+        state: The relations of the protocol. A growing relation is the union of its increments.
         facts: The counters of `StateRelation.facts` at the end of the previous round, by relation and name.
         run: The constant tables of the runs.
         settings: The distinct settings objects of the runs.
         faults: The faults of the round.
-        keep: Computes a frame that several steps read. Nothing else in a protocol may run a job.
+        keep: Computes a frame that several steps read. Only this function may run a job.
     """
 
     number: int
@@ -136,10 +140,10 @@ class Round:
 
 @dataclass
 class RoundResult:
-    """The output of a round. None, or a missing name, stands for no rows.
+    """The output of a round. An attribute of None stands for no rows.
 
     Attributes:
-        state: The changed relations: all rows, or the new increment of a relation that grows by increments.
+        state: The changed relations by name: the new increment of a growing relation, all rows of any other relation.
         outbox: The messages to send.
         sent_fields: The payload columns that the outbox has, and ``latency_rounds`` if it has this column. The engine
             adds the missing columns as null. Rows with fewer columns are numbered and sorted faster.
@@ -149,8 +153,8 @@ class RoundResult:
         node_status: The status changes of nodes, columns of table ``node_status``. A node whose recovery takes rounds
             reports RECOVERING first and OPERATIONAL later.
         fate: The due messages that nodes drop: ``run_id, message_id, fate``. The fate is ``duplicate``, ``lost_crash``
-            (sent to an earlier incarnation of the receiver) or ``lost_link`` (lost on a channel of the protocol's own).
-            All other due messages are delivered.
+            (sent to an earlier incarnation of the receiver) or ``lost_link`` (lost on a channel that the protocol
+            itself simulates). All other due messages are delivered.
     """
 
     state: dict[str, DataFrame] = field(default_factory=dict)
@@ -167,7 +171,7 @@ class ProtocolForm:
 
     Attributes:
         payload: The columns of a message, in addition to the columns that every message has.
-        body: SQL over the payload for column ``body`` of table ``message``; null: the history shows no body.
+        body: SQL over the payload for column ``body`` of table ``message``. By default the column is null.
         states: The state relations.
     """
 
@@ -177,10 +181,10 @@ class ProtocolForm:
 
 
 class DataflowForm(ProtocolForm, ABC):
-    """The dataflow steps of a protocol. Its instance is ``STEPS`` in the module `contract.protocol.Protocol.steps`."""
+    """The dataflow steps of a protocol. The module `Protocol.steps` contains an instance with the name ``STEPS``."""
 
     def start(self, start: Start) -> dict[str, DataFrame]:
-        """Returns the relations that have rows before the first round, by name. The default returns no relation.
+        """Returns the relations that have rows before the first round, by name. By default there are none.
 
         The result may also contain ``node_status`` rows, and an ``outbox`` of messages that are sent in round -1.
         """
@@ -188,18 +192,18 @@ class DataflowForm(ProtocolForm, ABC):
 
     @abstractmethod
     def round(self, round_: Round) -> RoundResult:
-        """Computes one round: returns the result of the inputs in `round_`."""
+        """Returns the output of round `round_`."""
 
 
 @dataclass(frozen=True)
 class Start:
-    """The input of the initial state.
+    """The input from which `DataflowForm.start` computes the initial state.
 
     Attributes:
         run: The constant tables of the runs.
         calls: All application calls of the runs, without column ``matches``.
-        paths: Takes a number n; returns the δ-paths of up to n hops between the nodes that are in the overlay before
-            the first round.
+        paths: A function that takes a number n. It returns the paths of at most n hops between the nodes that are in
+            the overlay before the first round, as in `engines.paths.delta_paths`.
         settings: The distinct settings objects of the runs.
         keep: As in `Round`.
     """
@@ -218,7 +222,7 @@ class Due:
     Attributes:
         inbox: The due messages of nodes that are up.
         calls: The due application calls, or None if no call is due.
-        kinds: The kinds of the due messages, and the kinds of the due calls in lower case. A round skips the steps of
+        kinds: The kinds of the due messages and calls; kinds of calls are in lower case. A round skips the steps of
             kinds that are not due.
     """
 
@@ -253,7 +257,7 @@ class RunSet:
 class FaultsDue:
     """The crashes and recoveries of a round. A frame of None stands for no rows.
 
-    Before the steps of a protocol, the engine deletes the rows of crashed nodes, except durable rows, and restores the
+    Before the steps of a round, the engine deletes the rows of crashed nodes that are not durable, and restores the
     durable rows of recovered nodes.
 
     Attributes:
@@ -261,11 +265,11 @@ class FaultsDue:
         recovered: The nodes that recover, with their new incarnation.
         down: The nodes that are down after the round, with the crashed incarnation and ``end_round``, which is null if
             the node never recovers.
-        disturbed: The runs in which a node has crashed up to this round.
+        disturbed: The runs in which a node has crashed in this round or before.
         may_duplicate: Whether a message may reach a node twice, because nodes resend after a crash. Otherwise steps
             skip duplicate detection.
-        crashing: The runs with a scheduled crash. Steps store state for crashes only in these runs, so that the rows of
-            a run do not depend on other runs.
+        crashing: The runs with a scheduled crash. Only for these runs, steps store the state that crash handling needs.
+            The rows of a run thus do not depend on crashes in other runs of the job.
     """
 
     crashed: DataFrame | None
@@ -292,7 +296,7 @@ class FaultsDue:
 
 
 def in_flight_schema(payload: T.StructType) -> T.StructType:
-    """Returns the columns of messages in flight: the columns of all messages, then the payload."""
+    """Returns the columns of messages in flight: the columns that every message has, then the payload."""
     names = ["run_id", "message_id", "src", "dst", "sent_round", "due_round", "remaining_rounds"]
     keys = [T.StructField(name, BIGINT, False) for name in names]
     keys.insert(2, T.StructField("kind", STRING, False))

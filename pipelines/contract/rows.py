@@ -7,9 +7,8 @@ Windows sort by keys that are unique in a partition (`row_number`), because engi
 execution to the next. A tie stops the job with an `AmbiguousOrderError`; ``ROUNDTABLE_CHECK_ORDER=0`` disables the
 check.
 
-Routing entries change within a round. A message sees the changes by messages that its node handles before it, and no
-changes by later messages (`seen_entries`). So the result equals the result of a node that handles one message after the
-other, in the order of triggers.
+Routing entries change within a round. A node handles its messages in ascending order of triggers. `seen_entries` joins
+a message with the entries that result from all messages with smaller triggers.
 """
 
 from __future__ import annotations
@@ -33,12 +32,12 @@ KEY = [*NODE, "source", "source_seq"]
 
 
 def issued(calls: DataFrame) -> DataFrame:
-    """Returns rows of ``call_event`` that record that nodes issue the calls `calls` in this round."""
+    """Returns a row of ``call_event`` for each of `calls`: the node issues the call in this round."""
     return calls.selectExpr("run_id", "node_id as source", "source_seq", "round", "'issued' as event")
 
 
 def held(calls: DataFrame) -> DataFrame:
-    """Returns rows of ``call_event`` that record that nodes accept the calls `calls` now, and will issue them later."""
+    """Returns a row of ``call_event`` for each of `calls`: the node accepts the call now and issues it later."""
     return calls.selectExpr("run_id", "node_id as source", "source_seq", "round", "'held' as event")
 
 
@@ -51,11 +50,11 @@ def received(inbox: DataFrame, *carried: str) -> DataFrame:
 
 
 def called(calls: DataFrame, kinds: Mapping[str, str], payload: T.StructType, **carried: str) -> DataFrame:
-    """Returns a copy for each of `calls`, at the node that issues the call.
+    """Returns a copy for each of `calls` whose kind is in `kinds`, at the node that issues the call.
 
     Args:
         calls: The due calls.
-        kinds: Maps each kind of call to select to the message kind of its copies.
+        kinds: Maps the kind of a call to the message kind of its copy.
         payload: The protocol's payload.
         carried: SQL over the calls for each payload column of the copies.
     """
@@ -102,7 +101,7 @@ def mapped(
     Args:
         frame: Any frame.
         columns: SQL for each input column of the function.
-        function: Maps batches to batches, each row independently.
+        function: Maps batches to batches. Each output row depends on one input row only.
         schema: The output columns of the function.
     """
     return frame.selectExpr(*columns).mapInArrow(function, from_arrow_schema(schema))
@@ -117,7 +116,7 @@ def row_number(what: str, partition: str, order: str) -> str:
     """Returns SQL that numbers the rows of each partition from 1, in an order without ties.
 
     Args:
-        what: The numbered entity, for the error; without quotes.
+        what: The name of the numbered rows, for the error message; without quotes.
         partition: The columns of ``partition by``.
         order: The sort keys of ``order by``; two rows of a partition with equal keys stop the job.
     """
@@ -130,7 +129,7 @@ def row_number(what: str, partition: str, order: str) -> str:
 
 @contextmanager
 def ties_named() -> Iterator[None]:
-    """Inside the block, converts an engine's report of tied rows to an error that names the sort keys.
+    """Inside the block, converts an engine's error about tied rows to an error that names the sort keys.
 
     Raises:
         AmbiguousOrderError: Two rows had equal keys in a window of `row_number`.
@@ -156,8 +155,8 @@ class EntryChanges:
 
     Attributes:
         added: The new entries, each with the ``trigger`` of the message that adds it.
-        removed: ``run_id, node_id, subscription_id, removed_trigger``: the trigger of the message that removes an
-            entry.
+        removed: The removed entries: ``run_id, node_id, subscription_id`` and ``removed_trigger``, the trigger of the
+            message that removes the entry.
     """
 
     added: DataFrame

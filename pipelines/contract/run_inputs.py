@@ -58,14 +58,14 @@ NTH_FAULT = pa.schema([
 ])  # fmt: skip
 """One row per fault of a single message: the ``nth`` message that matches the other columns.
 
-The columns have the meaning of `LINK_FAULT`, but ``src`` or ``dst`` alone may be null. Messages count in the order of
-their ids; copies do not count. ``effect`` is ``lose``, ``reorder`` or ``copy``. Effect ``copy`` duplicates the message.
-The id of the copy is the id of the message plus 2^29, so that all other ids stay unchanged.
+The columns have the meaning of `LINK_FAULT`, but ``src`` or ``dst`` alone may be null. Messages are counted in
+ascending order of their ids, without copies. ``effect`` is ``lose``, ``reorder`` or ``copy``. Effect ``copy``
+duplicates the message. The id of the copy is the id of the message plus 2^29, so that all other ids stay unchanged.
 """
 SIDE = pa.schema([("node_id", pa.int64()), ("round", pa.int64()), ("end_round", pa.int64()), ("side", pa.int64())])
-"""One row per node and period of a partition: messages between different sides are lost.
+"""One row per node and period of a partition: messages between nodes of different sides are lost.
 
-The period contains the sending rounds from ``round`` on, before ``end_round``. All nodes have the same periods.
+The period contains the messages that are sent from ``round`` on, before ``end_round``. All nodes have the same periods.
 """
 PAUSE = pa.schema([("node_id", pa.int64()), ("round", pa.int64()), ("end_round", pa.int64())])
 """One row per pause: from ``round`` on, before ``end_round``, the node is up and handles no messages."""
@@ -89,11 +89,11 @@ class Overlay:
         a: The lower end of each undirected link, a node id; shape (links,), links sorted by (a, b).
         b: The higher end of each link; shape (links,).
         latency_rounds: The latency from ``a`` to ``b`` in whole rounds, at least 1; shape (links,).
-        n_clients: The number of clients. Each client has one link, to its edge broker. An overlay that the protocol
-            builds has no links: its brokers act as servers, and all nodes with applications are clients.
+        n_clients: The number of clients. Each client has one link, to its edge broker. If the protocol builds the
+            overlay, nodes have no links, and all nodes with applications are clients.
         roles: The roles of brokers and of clients in table ``node``.
         n_servers: The number of servers; each has one link, to its edge broker.
-        notes: Sentences for the user about the derivation of the overlay from its source.
+        notes: Sentences for the user about changes to the source of the overlay, such as dropped links.
         back_rounds: The latency from ``b`` to ``a`` in whole rounds; shape (links,). It is ``None`` if these latencies
             equal `latency_rounds`.
     """
@@ -146,13 +146,13 @@ class Overlay:
 
 @dataclass(frozen=True)
 class Workload:
-    """The application calls of one run, in the order of the list, file or generator.
+    """The application calls of one run. Rows are in the order of the list, file or generator in the scenario.
 
     Attributes:
         subscription: One row per subscription. A null ``end_round`` stands for the end of the run. ``predicate`` is
-            canonical (``topic = 'news' and price > 10``).
+            a canonical string such as ``topic = 'news' and price > 10``.
         publication: One row per publication; ``content`` is JSON with sorted keys, without the topic.
-        attribute: One row per attribute of a publication, including ``topic``. ``publication`` is the row number in
+        attribute: One row per attribute of a publication, including ``topic``. ``publication`` is the index of a row of
             table ``publication``. Either ``number`` or ``text`` is null; ``whole`` is set for whole numbers of 64 bits.
         join: One row per node that joins during the run.
         other_call: One row per call of another kind.
@@ -167,7 +167,11 @@ class Workload:
 
 @dataclass(frozen=True)
 class Faults:
-    """The faults of one run: one table for each schema from `CRASH` to `EVENT`, named like the schema."""
+    """The faults of one run, one table for each type of fault.
+
+    The schema of a table has the name of the table in upper case, for example `CRASH`; ``fault_event`` has the schema
+    `EVENT`.
+    """
 
     crash: pa.Table
     link_fault: pa.Table

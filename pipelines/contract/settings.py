@@ -1,4 +1,4 @@
-"""Base class, bounded types, unions and checks for the models of scenario parts and of protocol settings."""
+"""The base class, the field types and the checks that models of scenario parts and of protocol settings share."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MAX_WHOLE = 2**63 - 1
 
 Round = Annotated[int, Field(ge=0, le=MAX_ROUND, strict=True)]
 Natural = Annotated[int, Field(ge=1, le=1_000_000, strict=True)]
-"""A number of things or rounds, at least one."""
+"""A number of nodes, rounds or other units, at least 1."""
 LatencyRounds = Natural
 FilePath = Annotated[str, Field(min_length=1, max_length=4096)]
 Seed = Annotated[int, Field(ge=0, le=2**62, strict=True)]
@@ -31,7 +31,7 @@ Scalar = str | Whole | Number | bool
 
 
 def nfc(text: str) -> str:
-    """Returns a name or topic in Unicode's composed form (NFC); all comparisons of names and topics use this form."""
+    """Returns a name or topic in Unicode's composed form (NFC), in which all names and topics are compared."""
     return unicodedata.normalize("NFC", text)
 
 
@@ -61,9 +61,9 @@ ORDERED = AfterValidator(_ordered)
 
 
 def by_name(key: str) -> Discriminator:
-    """Returns a discriminator of a union by `key`: value ``x`` of the key selects the branch with tag ``<x>``.
+    """Returns a discriminator of a union: value ``x`` of key `key` selects the branch with tag ``<x>``.
 
-    The angle brackets distinguish tags from keys in the locations of errors.
+    The angle brackets distinguish tags from keys in pydantic's error locations.
     """
 
     def tag(value: Any) -> str | None:  # noqa: ANN401 - any value of a file
@@ -76,15 +76,12 @@ def by_name(key: str) -> Discriminator:
 
 
 def by_form(tag: Callable[[Any], str | None]) -> Discriminator:
-    """Returns a discriminator of a union: function `tag` returns the tag of the branch for a value.
-
-    `tag` returns None for a value that fits no branch.
-    """
+    """Returns a discriminator of a union: `tag` maps a value to the tag of its branch, or to None if no branch fits."""
     return Discriminator(tag, custom_error_type="form", custom_error_message="unknown")
 
 
 def nodes_form(value: Any) -> str | None:  # noqa: ANN401 - any value of a file
-    """Returns the tag of the branch of union `Nodes` that `value` belongs to, or None if no branch fits."""
+    """Returns the tag that selects the branch of `ListOr`, `NamesOr` or `Nodes` for `value`; None if no branch fits."""
     if isinstance(value, (list, tuple)):
         return "<list>"
     if isinstance(value, Mapping):
@@ -134,7 +131,7 @@ def one_of(model: Strict, names: tuple[str, ...], what: str) -> None:
 
 
 def repetition_problems(path: KeyPath, values: Sequence[object]) -> Iterator[Problem]:
-    """Yields a problem for each of `values`, the list at `path`, that equals an earlier value.
+    """Yields a problem for each value of the list `values` at `path` that equals an earlier value of the list.
 
     1 equals 1.0, but 1 does not equal true.
     """
@@ -151,7 +148,7 @@ def repetition_problems(path: KeyPath, values: Sequence[object]) -> Iterator[Pro
 
 
 def repeated_links(links: Iterable[tuple[Any, ...]]) -> Iterator[Problem]:
-    """Yields a problem for each link ``(a, b, ...)`` of key ``links`` that is a self-loop or repeats an earlier one."""
+    """Yields a problem for each link ``(a, b, ...)`` of `links` that is a self-loop or equals an earlier link."""
     first: dict[frozenset[str], int] = {}
     for index, (a, b, *_) in enumerate(links):
         if a == b:
@@ -162,7 +159,7 @@ def repeated_links(links: Iterable[tuple[Any, ...]]) -> Iterator[Problem]:
 
 
 def end_problems(round_: int, until: int | None) -> Iterator[Problem]:
-    """Yields a problem unless round `until`, the end of an interval, is after its start `round_`."""
+    """Yields a problem if `until`, the end of an interval, is not None and not after its start `round_`."""
     if until is not None and until <= round_:
         message = f"until is {until}, not after round {round_}; allowed: {round_ + 1} or later"
         yield Problem(("until",), message)

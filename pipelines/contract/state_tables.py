@@ -15,11 +15,11 @@ IN_FLIGHT = f"{STATE}message"
 
 
 def state_tables(protocols: Mapping[str, ProtocolForm]) -> dict[str, dict[str, Table]]:
-    """Returns the state tables of a store, by protocol and by the protocol's name for the table.
+    """Returns the state tables of a store, by protocol and by the name that the protocol's SQL uses.
 
-    A protocol, its views and its audits call a table ``state_<name>``. The store uses this name, too, unless two of its
-    protocols declare ``name`` with different columns. Then the name in the store is ``state_<protocol>_<name>``. In a
-    store of several protocols, each protocol has its own table of messages in flight.
+    The SQL of a protocol calls a table ``state_<name>``. The table has the same name in the store, unless two protocols
+    of the store declare ``name`` with different columns. Then its name in the store is ``state_<protocol>_<name>``. In
+    a store of several protocols, each protocol has its own table of messages in flight.
     """
     own = {name: _own_tables(protocol) for name, protocol in protocols.items()}
     if len(own) == 1:
