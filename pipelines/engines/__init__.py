@@ -1,1 +1,1 @@
-"""Engines: opens Spark sessions (classic, Connect, or embedded Sail), and hides their differences."""
+"""Starts Spark engines (classic Spark, Spark Connect, embedded Sail) and provides one interface to them."""

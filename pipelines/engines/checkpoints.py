@@ -1,13 +1,13 @@
-"""Replaces the plans of DataFrames by computed rows, at the end of a dataflow round or of an audit's step.
+"""Checkpoints of DataFrames: computes a DataFrame once, so that later plans read its rows instead of its plan.
 
 `Checkpoints.checkpoint` ends a dataflow round. It unites the rows of all frames into one frame (`_tagged`), so one job
-computes a round and returns the counts and rows that the driver needs.
+computes a round and returns the counts and rows that the driver needs. Two classes store the rows:
 
-- Spark, classic or Connect, keeps many rows in the executors' memory, partitioned by run, or by run and node if there
-  are fewer runs than partitions.
-- This process fetches the rows from Sail, and from Spark if all frames have few rows. Later plans contain the rows
-  inline. Spark then prunes the parts of a plan that read empty frames; this halves the CPU time of a round of `delta`
-  with a crash. If Sail returns many rows, later plans read them from a file in the scratch folder.
+- `SparkCheckpoints`, for Spark with many rows: in the executors' memory, partitioned by run, or by run and node if
+  there are fewer runs than partitions.
+- `DriverCheckpoints`, for Sail, and for Spark with few rows: in this process. Later plans contain the rows inline.
+  Spark prunes the parts of a plan that read empty inline frames, which halves the CPU time of a round of `delta` with a
+  crash. Large tables of Sail are written to files in the scratch folder, which later plans read.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ class Part:
     Attributes:
         rows: The frame.
         schema: The columns of the frame; the first column is ``run_id``.
-        digest: A SQL expression for a string. `CheckpointResult.counts` contains the number of rows for each value of
-            the string.
+        digest: A SQL expression that maps a row to a string. `CheckpointResult.counts` contains the number of rows for
+            each string.
     """
 
     rows: DataFrame
@@ -58,7 +58,7 @@ class Part:
 
 @dataclass(frozen=True)
 class CheckpointResult:
-    """The frames, fetched rows and counts of a checkpoint.
+    """The frames, fetched rows and row counts of a checkpoint.
 
     Attributes:
         frames: All frames except the fetched frames, by name. The plans of these frames read the checkpoint's rows.
@@ -73,14 +73,14 @@ class CheckpointResult:
 
 @dataclass(frozen=True)
 class _Slots:
-    """The shared columns of a frame that contains several relations.
+    """Maps the fields of several relations to the shared columns of the frame that unites the relations.
 
-    A struct column per relation would take longer to analyse and optimise: each row would contain a null struct, with
-    all its fields, for every other relation.
+    Plans with shared columns are analysed and optimised faster than plans with one struct column for each relation.
 
     Attributes:
         types: The SQL type of each shared column.
-        of: For each relation, the column of each field. The run and the node have the columns ``run_id`` and ``place``.
+        of: For each relation, a map from field to column. Fields that identify the run and the node have the columns
+            ``run_id`` and ``place``.
     """
 
     types: Mapping[str, str]
@@ -95,24 +95,24 @@ class Checkpoints(ABC):
 
     @abstractmethod
     def load(self, rows: pa.Table) -> DataFrame:
-        """Returns a frame with the rows of an Arrow table, prepared for many later plans."""
+        """Returns a frame with the rows of an Arrow table."""
 
     @abstractmethod
     def keep(self, name: str, frame: DataFrame) -> DataFrame:
-        """Computes a frame once; returns a frame of the computed rows for several plans.
+        """Returns a frame that reads the rows of ``frame``, which are computed only once.
 
         If the rows are written to a file, ``name`` is a part of the file's name.
         """
 
     def __call__(self, name: str, frame: DataFrame) -> DataFrame:
-        """Calls `keep`; protocols use this object as a function (`Keeper`)."""
+        """Calls `keep`. This method lets the object serve as the `contract.round.Keeper` of a protocol."""
         return self.keep(name, frame)
 
     @abstractmethod
     def checkpoint(self, parts: Mapping[str, Part], fetched: Collection[str] = ()) -> CheckpointResult:
-        """Computes frames in one job, so that later plans read the computed rows.
+        """Computes the frames ``parts`` in one job, so that later plans read the computed rows.
 
-        Fetches the rows of the frames in ``fetched``.
+        The rows of the frames whose names are in ``fetched`` are returned as Arrow tables.
         """
 
     def is_empty(self, frame: DataFrame) -> bool:
@@ -147,7 +147,7 @@ class SparkCheckpoints(Checkpoints):
     """Keeps rows in the executors' memory. The JVM frees the rows that no frame references."""
 
     def __init__(self, session: Session, *, is_by_node: bool = False) -> None:
-        """Sets Spark to truncate the lineage of all frames that are marked for a checkpoint.
+        """Configures Spark so that a job truncates the lineage of every marked frame that it reads.
 
         If ``is_by_node`` is set, frames are partitioned by run and node, otherwise by run.
         """
@@ -183,9 +183,8 @@ class SparkCheckpoints(Checkpoints):
     def checkpoint(self, parts: Mapping[str, Part], fetched: Collection[str] = ()) -> CheckpointResult:
         """Runs one job that caches and counts all rows and fetches the rows of the frames in ``fetched``.
 
-        The next job truncates the lineage of the cached rows. The planner knows the size of cached rows. Without a
-        cache, the planner would multiply its estimates at each checkpoint, and planning would take minutes after about
-        20 rounds.
+        The next job truncates the lineage of the cached rows. From the cache the planner knows the size of the rows.
+        Otherwise its estimates would multiply at each checkpoint, and planning would take minutes after 20 rounds.
         """
         slots = _slots({name: part.schema for name, part in parts.items()})
         whole = _tagged(parts, slots).repartition(self.session.partitions, *self._by).cache()
@@ -206,10 +205,7 @@ class SparkCheckpoints(Checkpoints):
         return CheckpointResult(kept, tables, counts)
 
     def _uncache(self, cached: DataFrame | None) -> None:
-        """Frees the cached rows of the previous checkpoint; stores ``cached`` for the next call.
-
-        Plans after the current job do not read the freed rows.
-        """
+        """Frees the rows that the previous checkpoint cached; stores ``cached``, the rows of this checkpoint."""
         if self._cached is not None:
             self._cached.unpersist()
         self._cached = cached
@@ -220,7 +216,7 @@ class _FetchedFrame:
     """A kept frame whose rows were fetched.
 
     Attributes:
-        frame: The frame. This reference prevents another frame from getting the frame's `id`.
+        frame: The frame. This reference prevents Python from reusing the object's `id` for another frame.
         file: The file with the rows of the frame; None if the rows are inline.
         is_empty: Whether the frame has no rows.
     """
@@ -231,7 +227,7 @@ class _FetchedFrame:
 
 
 class DriverCheckpoints(Checkpoints):
-    """Fetches the rows of frames. Plans contain the rows inline; plans of Sail read large tables from scratch files."""
+    """Keeps rows in the driver. Later plans contain the rows inline; large tables of Sail are in scratch files."""
 
     def __init__(self, session: Session) -> None:
         super().__init__(session)
@@ -290,7 +286,10 @@ def _place(columns: Sequence[str]) -> str | None:
 
 
 def _slots(schemas: Mapping[str, T.StructType]) -> _Slots:
-    """Returns the shared columns. Each type has as many columns as the relation with the most fields of this type."""
+    """Returns the shared columns for relations with ``schemas``.
+
+    The number of columns of a type is the largest number of fields of this type in one relation.
+    """
     names: dict[tuple[str, int], str] = {}
     of = {}
     for name, schema in schemas.items():
@@ -307,7 +306,7 @@ def _slots(schemas: Mapping[str, T.StructType]) -> _Slots:
 def _tagged(parts: Mapping[str, Part], slots: _Slots) -> DataFrame:
     """Returns the union of all frames, with the columns ``tag, digest, run_id, place`` and the shared columns.
 
-    ``tag`` is the name of the frame of a row. ``place`` is the node of the row.
+    ``tag`` is the name of the frame from which a row comes, and ``place`` is the row's node.
     """
     frames = []
     for name, part in parts.items():
@@ -323,9 +322,10 @@ def _tagged(parts: Mapping[str, Part], slots: _Slots) -> DataFrame:
 
 
 def _counts_and_rows(whole: DataFrame, slots: _Slots, fetched: Collection[str]) -> DataFrame:
-    """Returns one frame with the number of rows of each relation and digest, and the rows of the ``fetched`` relations.
+    """Returns one frame with two types of rows, counts and fetched rows.
 
-    Column ``n_rows`` contains the number of rows; it is null in fetched rows.
+    A count has the number of rows of one relation with one digest in column ``n_rows``. A fetched row is a row of a
+    relation in ``fetched``; its ``n_rows`` is null.
     """
     read = [slot for slot in slots.types if any(slot in slots.of[name].values() for name in fetched)]
     nulls = [f"cast(null as {slots.types[slot]}) as {slot}" for slot in read]

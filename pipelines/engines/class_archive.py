@@ -1,7 +1,8 @@
-"""The archive with which a JVM maps the classes of Spark into memory, instead of parsing them at each start.
+"""A class archive (dynamic class data sharing, JDK 17 or newer), which speeds up the start of a local Spark.
 
-The first local Spark writes the archive when its JVM exits (Java's dynamic class data sharing, JDK 17 or newer). With
-the archive, a JVM starts Spark in 2.9 CPU seconds instead of 6.4, and an audit in a new JVM takes 20 instead of 24.
+A JVM maps the archived classes of Spark into memory instead of parsing them. The first local Spark writes the archive
+when its JVM exits. With the archive, Spark starts in 2.9 CPU seconds instead of 6.4, and an audit in a new JVM takes 20
+CPU seconds instead of 24.
 """
 
 from __future__ import annotations
@@ -16,10 +17,10 @@ from hashlib import blake2b
 from pathlib import Path
 
 _WRITER_SECONDS = 60
-"""Seconds during which no second JVM starts to write an archive. Most JVMs end sooner."""
+"""Seconds after the creation of a partial file in which no other process creates one. Most JVMs end sooner."""
 _STALE_SECONDS = 86400
 """Seconds after which a partial file is removed, because the JVM that wrote the file must have been killed."""
-# Waits until the JVM has ended, which is after the end of this program. Then makes the file available to later JVMs.
+# Waits until the JVM has ended, which is after the end of this program. Then renames the partial file to the archive.
 _KEEPER = """
 import os, sys, time
 process, partial, file = int(sys.argv[1]), sys.argv[2], sys.argv[3]
@@ -61,18 +62,18 @@ class ClassArchive:
 
     @property
     def option(self) -> str:
-        """The JVM option that maps or writes the archive; empty if another JVM has just begun to write the archive.
+        """The JVM option that reads or writes the archive; empty if the JVM does neither.
 
-        A JVM ignores an archive that does not fit its class path.
+        A JVM ignores an archive of another class path.
         """
         if self.partial is not None:
             return f'"-XX:ArchiveClassesAtExit={self.partial}"'
         return f'"-XX:SharedArchiveFile={self.file}"' if self.file.exists() else ""
 
     def keep_after(self, process: int) -> None:
-        """Starts a child process that makes the archive available after ``process``, the id of the JVM, has ended.
+        """Starts a child process that moves `partial` to `file` when the JVM with id ``process`` has ended.
 
-        If the JVM of this session writes no archive, the method does nothing.
+        If `partial` is ``None``, the method does nothing.
         """
         if self.partial is not None:
             subprocess.Popen(  # noqa: S603 - this interpreter
@@ -82,9 +83,9 @@ class ClassArchive:
 
 
 def _new_partial(file: Path) -> Path | None:
-    """Creates an empty partial file for this process, and removes stale partial files.
+    """Creates and returns an empty partial file of archive ``file``; removes stale partial files.
 
-    Returns None if another process recently created a partial file, or if the folder is not writable.
+    Returns None if another process created a partial file in the last minute, or if the folder is not writable.
     """
     try:
         file.parent.mkdir(parents=True, exist_ok=True)

@@ -28,7 +28,7 @@ _JVM_OPTIONS: Final = "spark.driver.extraJavaOptions"
 
 
 def running_session() -> SparkSession | None:
-    """Returns the classic session that a notebook or ``spark-submit`` gave this program; None if it does not exist."""
+    """Returns the classic session of the notebook or ``spark-submit`` job that runs this program; None without one."""
     if SparkContext._active_spark_context is not None:
         was_classic = CONNECT_MODE not in os.environ
         set_functions(is_classic=True)  # in Connect mode PySpark would return a session of Sail

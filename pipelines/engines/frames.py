@@ -1,7 +1,4 @@
-"""Functions for DataFrames on classic Spark and Spark Connect.
-
-They set the mode of PySpark's functions, unite DataFrames, and create DataFrames from Arrow tables.
-"""
+"""Functions that hide the differences between DataFrames of classic Spark and of Spark Connect."""
 
 from __future__ import annotations
 
@@ -19,7 +16,7 @@ CONNECT_MODE: Final = "SPARK_CONNECT_MODE_ENABLED"
 
 
 def set_functions(*, is_classic: bool) -> None:
-    """Sets the mode of PySpark's functions: they build columns for classic Spark, or for Spark Connect."""
+    """Selects whether PySpark's functions (``F.expr`` ...) build columns for classic Spark or for Spark Connect."""
     if is_classic:
         os.environ.pop(CONNECT_MODE, None)
     else:
@@ -32,7 +29,7 @@ def union(frames: Iterable[DataFrame]) -> DataFrame:
 
 
 def frame_of(spark: SparkSession, rows: pa.Table) -> DataFrame:
-    """Returns a DataFrame of the rows of an Arrow table."""
+    """Returns a DataFrame with the rows of an Arrow table."""
     schema = from_arrow_schema(rows.schema)
     if isinstance(spark, SparkSession):  # classic Spark, which prunes plans that read an empty table
         return spark.createDataFrame(rows.combine_chunks() if len(rows) else rows.schema.empty_table(), schema)

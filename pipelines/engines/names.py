@@ -41,14 +41,14 @@ def current_name(engine: object) -> object:
     return _FORMER_NAMES.get(engine, engine) if isinstance(engine, str) else engine
 
 
-def asked_engine(given: AskedEngine | None, otherwise: AskedEngine) -> AskedEngine:
-    """Returns the requested engine: ``given`` (by the caller), else ROUNDTABLE_ENGINE, else ``otherwise``.
+def asked_engine(given: AskedEngine | None, default: AskedEngine) -> AskedEngine:
+    """Returns ``given`` if it is set, else the value of variable ROUNDTABLE_ENGINE if set, else ``default``.
 
     Raises:
         EngineError: ``given`` or ROUNDTABLE_ENGINE is not an engine.
     """
     variable = os.environ.get("ROUNDTABLE_ENGINE")
-    named = current_name(given or variable or otherwise)
+    named = current_name(given or variable or default)
     for name in ASKED_ENGINES:
         if name == named:
             return name
@@ -57,7 +57,12 @@ def asked_engine(given: AskedEngine | None, otherwise: AskedEngine) -> AskedEngi
 
 
 def chosen_engine(asked: AskedEngine, running: Engine | None = None) -> tuple[Engine, str]:
-    """Returns the engine of a scenario, and the reason. ``running`` is the engine of the caller's session."""
+    """Returns the engine to use, and the reason for the choice.
+
+    Args:
+        asked: The requested engine.
+        running: The engine of the caller's session; None if the caller has no session.
+    """
     if running is not None and asked in ("auto", running):
         return running, "the session of this program"
     if asked != "auto":
@@ -74,9 +79,9 @@ def chosen_engine(asked: AskedEngine, running: Engine | None = None) -> tuple[En
         return "local", "no Java that Spark runs on was found"
 
 
-def engine_for(given: AskedEngine | None, otherwise: AskedEngine) -> Engine:
-    """Returns the engine of a scenario if the caller has no session; arguments and errors as in `asked_engine`."""
-    return chosen_engine(asked_engine(given, otherwise))[0]
+def engine_for(given: AskedEngine | None, default: AskedEngine) -> Engine:
+    """Returns the engine to use for a caller without a session. Arguments and errors are those of `asked_engine`."""
+    return chosen_engine(asked_engine(given, default))[0]
 
 
 def check_java() -> int:

@@ -66,9 +66,9 @@ class Session:
         spark: The PySpark session.
         engine: ``spark`` (classic Spark), ``connect`` (a Spark Connect server) or ``local`` (embedded Sail).
         is_classic: Whether the session is classic, with a JVM object behind each DataFrame.
-        partitions: Number of partitions of a relation.
-        owns: Whether `close` stops the engine; `close` leaves a caller's session open.
-        scratch: A private folder for intermediate relations, removed by `close`.
+        partitions: Number of partitions of an exchange.
+        owns: Whether `close` stops the engine. False for a session that existed before `open_session`.
+        scratch: A private folder for temporary files, which `close` removes.
     """
 
     spark: SparkSession
@@ -80,7 +80,7 @@ class Session:
     _closing: ExitStack = field(default_factory=ExitStack, repr=False, compare=False)
 
     def activate(self) -> None:
-        """Sets PySpark's functions to build columns for this session; needed if a process uses several engines."""
+        """Makes PySpark's functions build columns for this session. A process with several engines needs this call."""
         set_functions(is_classic=self.is_classic)
 
     @property
@@ -100,7 +100,8 @@ class Session:
 
         Args:
             tag: The tag, for `end_tagged`.
-            description: The description in Spark's UI and event log; over Spark Connect it becomes a second tag.
+            description: The description in Spark's UI and event log. Spark Connect has no descriptions, so there it is
+                a second tag.
         """
         if self.engine == "local":
             yield
@@ -131,7 +132,7 @@ class Session:
         Args:
             is_small: Whether the jobs have few rows. Spark then interprets plans, because compiling takes longer than
                 running.
-            is_in_one: Whether exchanges use one partition; each additional partition would add a task.
+            is_in_one: Whether exchanges have one partition, because each partition costs a task.
         """
         conf = self.spark.conf
         wanted = (_INTERPRETED if is_small else {}) | (_IN_ONE if is_in_one else {})
@@ -169,10 +170,10 @@ def open_session(
     """Starts an engine, or uses a running session.
 
     Args:
-        engine: ``auto`` chooses as `chosen_engine` does; ``spark`` uses the classic session of a notebook or of
-            ``spark-submit``, else starts a local one; ``connect`` opens a session on the server in SPARK_REMOTE;
-            ``local`` starts an embedded Sail.
-        spark: The caller's session, whose engine is detected; None uses ``engine``.
+        engine: The engine to start. ``auto`` leaves the choice to `chosen_engine`. ``spark`` is the classic session of
+            a notebook or of ``spark-submit``, else a local Spark. ``connect`` is the server in SPARK_REMOTE. ``local``
+            is an embedded Sail.
+        spark: The caller's session; ``engine`` is then ignored. None starts ``engine``.
         say: Called with progress messages before slow steps.
         scheme: The scheme of the store's address; a local Spark needs additional jars for buckets. None for a folder.
         is_small: Whether the job has few rows; a local Spark then gets ``conf/spark/small.conf``.
@@ -198,7 +199,7 @@ def open_session(
 
 @contextmanager
 def beside(session: Session) -> Iterator[Session]:
-    """Starts an embedded Sail for the block, in addition to ``session``; then activates ``session`` again."""
+    """Starts an embedded Sail for the block; after the block, stops it and activates ``session`` again."""
     try:
         with open_session("local") as other:
             yield other
@@ -244,9 +245,9 @@ def open_scratch(closing: ExitStack) -> Path:
 
 @cache
 def _udfs_archive() -> Path:
-    """Returns an archive of package `udfs`.
+    """Creates and returns an archive of package `udfs`.
 
-    Each process creates the archive once, because Spark rejects a second file of the same name.
+    The result is cached, because Spark rejects a second file of the same name.
     """
     archive, package = open_scratch(_OF_PROCESS) / "udfs.zip", Path(udfs.__file__).parent
     with ZipFile(archive, "w") as zipped:
@@ -264,8 +265,8 @@ def _has_room(place: Path) -> bool:
 def concurrently(jobs: Iterable[Callable[[], _Answer]], n_threads: int = _N_THREADS) -> list[_Answer]:
     """Runs functions in ``n_threads`` threads; returns their results in order.
 
-    If a function fails or the program is interrupted, no other function starts, and `concurrently` waits for the
-    functions that are running.
+    If a function fails or the program is interrupted, no function starts any more, and `concurrently` waits for the
+    running functions.
     """
     pool = ThreadPoolExecutor(n_threads)
     try:

@@ -24,7 +24,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from udfs.nodes.processes import PACKED, Play, apply, check, pack, packed, prepare, serve, stream_of, unpacked
 
 _SLICES_PER_CORE = 4
-"""Slices of rows per core: small slices balance the load and bound the memory of a process."""
+"""The largest number of slices per core. Small slices balance the load and bound the memory of a process."""
 _IDLE_SECONDS = 300
 _lock = Lock()
 
@@ -64,7 +64,7 @@ def _applied(text: bytes, n_workers: int, batches: Iterable[pa.RecordBatch]) -> 
     """Yields the results of an Arrow function that worker processes apply to batches, in the order of the batches.
 
     At most ``n_workers + 1`` batches are submitted at a time. The additional batch keeps the processes busy while the
-    caller uses a result. ``text`` is a pickled function without arguments that returns the Arrow function.
+    caller uses a result. ``text`` is the pickled argument ``make`` of `in_workers`.
     """
     pool = _pool(n_workers)
     under_way: deque[Callable[[], list[pa.RecordBatch]]] = deque()
@@ -78,9 +78,9 @@ def _applied(text: bytes, n_workers: int, batches: Iterable[pa.RecordBatch]) -> 
 
 
 def _submitted(text: bytes, n_workers: int, pool: _Pool, part: pa.Buffer) -> Callable[[], list[pa.RecordBatch]]:
-    """Submits a batch to a process; returns a function that waits for the result.
+    """Submits a batch to a worker process; returns a function that waits for the result.
 
-    If the process dies, the returned function computes the result in this process.
+    If the worker process dies, the returned function computes the result in the process that calls it.
     """
 
     def result() -> list[pa.RecordBatch]:
@@ -107,21 +107,21 @@ def n_workers_of(engine: str) -> int:
 
 
 def in_workers(make: Callable[[], Play], n_workers: int) -> Play:
-    """Returns an Arrow function that worker processes apply. The processes end after five idle minutes.
+    """Returns an Arrow function that runs in worker processes. An idle process ends after five minutes.
 
     Args:
-        make: A function without arguments that returns the Arrow function. Each row of the Arrow function's result
-            depends on one row of its input. Importable parts are pickled by name.
-        n_workers: The number of processes; with fewer than two the function runs in this process.
+        make: A picklable function without arguments that returns the Arrow function. Each row of the Arrow function's
+            result depends on one row of its input.
+        n_workers: The number of processes. If it is less than two, the Arrow function runs in this process.
     """
     return make() if n_workers < 2 else partial(_applied, _start_processes(make, n_workers), n_workers)
 
 
 @contextmanager
 def starting(make: Callable[[], Play], n_workers: int) -> Iterator[None]:
-    """Starts the worker processes of `in_workers` in the background; kills the processes if the block raises.
+    """Starts the worker processes of `in_workers` in the background. If the block raises, kills all worker processes.
 
-    If ``n_workers`` is less than two, it does nothing.
+    If ``n_workers`` is less than two, the function does nothing.
     """
     if n_workers > 1:
         _start_processes(make, n_workers)
@@ -151,7 +151,7 @@ def slices_of(rows: pa.Table, n_cores: int) -> list[pa.RecordBatch]:
 
 
 def mapped_here(rows: pa.Table, function: Play, schema: pa.Schema, n_cores: int) -> pa.Table:
-    """Returns the result of an Arrow function that this process calls.
+    """Calls an Arrow function in this process and returns its result.
 
     Args:
         rows: The input.
@@ -171,7 +171,7 @@ def mapped_here(rows: pa.Table, function: Play, schema: pa.Schema, n_cores: int)
 def mapped_on_executors(
     spark: SparkSession, rows: pa.Table, function: Play, schema: pa.Schema, n_cores: int
 ) -> pa.Table:  # fmt: skip
-    """Returns the result of an Arrow function that Spark's executors call in one job; arguments as in `mapped_here`.
+    """Calls an Arrow function on Spark's executors in one job and returns its result. Arguments as in `mapped_here`.
 
     Each slice of rows is sent as one binary value; otherwise Spark would convert each value of each row. The slices are
     distributed round-robin, so the numbers of slices of two tasks differ by at most one.

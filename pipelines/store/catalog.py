@@ -39,9 +39,9 @@ def located(place: str | Root | Schema, spark: SparkSession | None = None, engin
     Args:
         place: A folder, an address, or a schema.
         spark: The session whose catalog has the schema; None opens a session.
-        engine: The engine of the opened session. None, or an engine without a persistent catalog, is replaced by the
-            engine in ROUNDTABLE_ENGINE. Without this variable, ``connect`` is used if SPARK_REMOTE is set, else
-            ``spark``.
+        engine: The engine of the opened session. None and ``local``, which has no persistent catalog, stand for the
+            engine in ROUNDTABLE_ENGINE. Without this variable, they stand for ``connect`` if SPARK_REMOTE is set, else
+            for ``spark``.
 
     Raises:
         StoreError: The schema does not exist or has no writable location.
@@ -67,6 +67,8 @@ def new_place(
 ) -> Iterator[tuple[Root, Callable[[], None]]]:
     """Creates a schema if it is missing; creates and locks the location of a new store as `folder.new_store` does.
 
+    An error before the first commit drops a schema that this function created, unless its location contains files.
+
     Args:
         place: A folder, an address, or a schema without tables; None as in `folder.new_store`.
         session: The engine whose catalog has the schema.
@@ -75,7 +77,6 @@ def new_place(
 
     Raises:
         StoreError: As in `folder.new_store`; or the schema cannot be created, has tables, or has no writable location.
-            An error before the first commit drops a created schema, unless its location contains files.
     """
     schema = _created_schema(place, session, say) if isinstance(place, Schema) else nullcontext(place)
     with schema as root, new_store(root, scenario, say) as made:
@@ -172,8 +173,8 @@ def check_no_store(name: str, session: Session) -> None:
 
 
 def _with_catalog(engine: Engine | None) -> Engine:
-    otherwise: Engine = "connect" if os.environ.get("SPARK_REMOTE") and running_session() is None else "spark"
-    return next((one for one in (engine, engine_for(None, "local")) if one is not None and one != "local"), otherwise)
+    default: Engine = "connect" if os.environ.get("SPARK_REMOTE") and running_session() is None else "spark"
+    return next((one for one in (engine, engine_for(None, "local")) if one is not None and one != "local"), default)
 
 
 def _schema_location(name: str, session: Session) -> str | None:
@@ -211,7 +212,7 @@ def _tables(schema: Schema, session: Session) -> set[str]:
 
 
 def _memory_warning(schema: Schema, session: Session) -> str:
-    """Returns a clause that warns about an in-memory catalog, for messages; "" for a persistent catalog."""
+    """Returns a clause for messages that warns about an in-memory catalog; "" for a persistent catalog."""
     is_own = session.is_classic and schema.catalog == SPARKS_OWN
     if is_own and session.spark.conf.get("spark.sql.catalogImplementation", None) == "in-memory":
         return ", which is kept in memory and forgets its schemas when the process of Spark ends"
