@@ -35,8 +35,8 @@ class RunConfig:
     Attributes:
         run_id: Number of the run from 0; runs are ordered by protocol, then by combination of the grid, then by seed.
         seed: The seed of the run's random draws.
-        scenario: The scenario, in which the grid's values replace values; all seeds of a combination share this object.
-        parameters: The grid's values by path, without the seed.
+        scenario: The scenario with the grid's values for this run. All seeds of a combination share this object.
+        parameters: The grid's values for this run by path, without the seed.
         protocols: All protocols of the experiment if it has several, else empty.
     """
 
@@ -51,7 +51,7 @@ def expand(loaded: LoadedScenario) -> list[RunConfig]:
     """Returns all runs of a scenario: every combination of the grid with every seed.
 
     The last path of the grid varies fastest. If the grid has several protocols, the combinations are grouped by
-    protocol, because only runs of one protocol can play their rounds as one job.
+    protocol, because a job computes the rounds of one protocol only.
 
     Raises:
         ScenarioError: The number of runs is above `MAX_RUNS`, or a value of the grid is wrong.

@@ -117,7 +117,7 @@ def complaints_of(error: ValidationError, root: ValueNode) -> Iterator[Complaint
 
 
 def placed(problems: Iterable[Problem], root: ValueNode) -> Iterator[Complaint]:
-    """Yields a complaint for each problem, at the value that `nearest_node` finds for the problem's path."""
+    """Yields a complaint for each problem, at the value at the problem's path or at its nearest ancestor."""
     for problem in problems:
         yield Complaint(nearest_node(root, problem.path).place, problem.message)
 
@@ -232,7 +232,7 @@ class LoadedScenario:
 
     Attributes:
         path: The path of the file, as the user wrote it.
-        scenario: The model after the overrides; the grid has not replaced values yet.
+        scenario: The model with the overrides, but without values of the grid.
         root: The values with their positions.
         text: The content of the file.
         overrides: The values of ``--set``, each ``path=value``.

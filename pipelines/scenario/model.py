@@ -39,7 +39,7 @@ class SeedRange(Strict):
 
 
 class ValueRange(Checked):
-    """Equidistant numbers from `low` to `high`; `high` is included if a whole number of steps leads to it."""
+    """Equidistant numbers from `low` up to `high`; `high` is included if it is a whole number of steps above `low`."""
 
     low: Annotated[int, Field(strict=True)] | Number = Field(alias="from", description="the first number")
     high: Annotated[int, Field(strict=True)] | Number = Field(alias="to", description="the largest possible number")
@@ -53,7 +53,7 @@ class ValueRange(Checked):
             yield Problem(("step",), f"the range has more than {MAX_RUNS} values; take a larger step")
 
     def values(self) -> list[int | float]:
-        """Returns the numbers as int if all keys are int, else as float with 12 significant digits."""
+        """Returns the numbers: ints if `low`, `high` and `step` are ints, else floats with 12 significant digits."""
         number = math.floor((self.high - self.low) / self.step * (1 + 1e-12)) + 1
         exact = [self.low + place * self.step for place in range(number)]
         if all(isinstance(given, int) for given in (self.low, self.high, self.step)):
@@ -83,7 +83,7 @@ class RunsSpec(Checked):
                 yield from repetition_problems(("grid", path), values)
 
     def all_seeds(self) -> Sequence[int]:
-        """Returns the seeds with which each combination of the grid runs."""
+        """Returns the seeds. Each combination of the grid runs once with each seed."""
         if isinstance(self.seeds, SeedRange):
             return range(self.seeds.first, self.seeds.first + self.seeds.count)
         return self.seeds

@@ -33,9 +33,10 @@ is `# yaml-language-server: $schema=...` with the path of that schema.
 
 
 def schema_text() -> str:
-    """Returns the content of ``scenario.schema.json``: the model's schema, with rules for keys that exclude each other.
+    """Returns the content of ``scenario.schema.json``.
 
-    In the model, Python code checks these rules.
+    This is the JSON Schema of model `Scenario`, with additional rules for keys that require or exclude each other. The
+    model checks these rules in Python code, which pydantic does not translate to JSON Schema.
     """
     schema: dict[str, Any] = deepcopy(dict(scenario_schema()))
     definitions = schema["$defs"]

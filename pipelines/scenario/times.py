@@ -188,7 +188,7 @@ def _moments(items: Iterable[tuple[KeyPath, Strict]]) -> Iterator[tuple[KeyPath,
 
 
 def _exact(time: TimeSpec, items: Iterable[tuple[KeyPath, Strict]]) -> Iterator[tuple[KeyPath, str, str, float, int]]:
-    """Yields the values of `_moments`, with each time in rounds, with fractions."""
+    """Yields the tuples of `_moments`, with each time converted to rounds, including the fraction of a round."""
     found = list(_moments(items))
     clock = _clock(time, [moment for *_, moment, _ in found])
     for path, key, name, moment, given in found:

@@ -339,7 +339,7 @@ def _is_store(root: Root) -> bool:
 
 
 def _n_commits(root: Root) -> int:
-    """Returns the number of rows of the ledger: each version after version 0, the creation, adds a row."""
+    """Returns the number of rows of the ledger. Version 0 creates the ledger, and each later version adds a row."""
     log = root / ROUND_COMMIT.name / _LOG
     return max(sum(path.name.endswith(".json") for path in log.iterdir()) - 1, 0) if log.is_dir() else 0
 

@@ -51,7 +51,7 @@ class Ledger:
     """The commits of a store, sorted by batch, then by last round."""
 
     def __init__(self, commits: Sequence[Commit], root: Root) -> None:
-        """Sorts ``commits`` (at least one); ``root``, the folder of the store, appears in error messages."""
+        """Sorts ``commits``, at least one. Error messages name ``root``, the folder of the store."""
         self._root = root
         self.commits = sorted(commits, key=lambda commit: (commit.first_run, commit.last_round, commit.is_final))
 
@@ -83,16 +83,13 @@ class Ledger:
 
     @property
     def last_round(self) -> int:
-        """The last committed round of the batch of the newest commit, if this batch has not ended.
-
-        If the batch has ended, the property is the last committed round of all batches.
-        """
+        """The last committed round of the newest commit's batch if this batch has not ended, else of all batches."""
         return self.last.last_round if not self.last.is_final else max(commit.last_round for commit in self.commits)
 
     def history_round(self, round_: int | None) -> int | None:
-        """Returns the last round whose history a query as of ``round_`` reads; None stands for all rounds.
+        """Returns the last round whose history a query as of round ``round_`` reads; None stands for all rounds.
 
-        The result is ``round_``, but None if the store is finished and ``round_`` is its last round or later.
+        The result is ``round_``. If the newest commit is final, any round from its last round on becomes None.
 
         Raises:
             QueryError: The round is negative, or it is not committed yet.
@@ -108,7 +105,7 @@ class Ledger:
         return None if self.last.is_final and round_ is not None and round_ >= last else round_
 
     def state_commits(self, round_: int | None) -> list[Commit]:
-        """Returns, for each batch, the last commit up to a round; the commit names the versions of the state tables.
+        """Returns the last commit of each batch up to round ``round_``; it names the versions of the state tables.
 
         Raises:
             QueryError: The round precedes the end of the first commit, is negative, or is not committed yet.

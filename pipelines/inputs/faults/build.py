@@ -43,8 +43,13 @@ def pause_times(pauses: Sequence[Outage], crashes: Sequence[Outage], horizon: in
     """Returns the pauses of nodes in order of (start, node). A node is never paused while it is down.
 
     Pauses of one node that overlap or touch are merged. A crash ends a pause, and the messages that wait for the node
-    are lost. A pause that begins while the node is down begins when the node recovers. The outages of one node in
-    `crashes` are disjoint. Pauses that begin after the horizon are omitted.
+    are lost. If the node is down in the first round of a pause, the pause is moved to the round of the recovery. Pauses
+    that begin after the horizon are omitted.
+
+    Args:
+        pauses: The pauses in the scenario, as intervals.
+        crashes: The down times, which are disjoint for each node.
+        horizon: The last round of the run.
     """
     timeline, down = Timeline(), defaultdict(list)
     for pause in pauses:
@@ -65,12 +70,12 @@ def _while_up(pause: Outage, crashes: Sequence[Outage]) -> Iterator[Outage]:
 def drawn_intervals(
     wanted: DrawnTimes, places: Ints, horizon: int, seed: int, purpose: str, at: KeyPath
 ) -> list[Outage]:
-    """Returns drawn intervals of faults at `places` (node ids or link indexes); intervals at one place are disjoint.
+    """Returns drawn intervals of faults at `places`, which are node ids or link indexes.
 
-    `at` is the path of the generator in the scenario, for error messages.
+    Intervals at one place are disjoint. `at` is the path of the generator in the scenario, for error messages.
 
     Raises:
-        FaultError: The rounds have no room for the intervals, or the number of intervals exceeds `MAX_OUTAGES`.
+        FaultError: Not all intervals fit into the rounds of the generator, or there are more than `MAX_OUTAGES`.
     """
     rounds = wanted.rounds or (0, horizon)
     if wanted.rate is not None:
@@ -106,9 +111,9 @@ def _tries(
 
 
 def drawn_group(overlay: Overlay, share: float, seed: int, purpose: str, number: int) -> list[int]:
-    """Returns the ids of a group of nodes: a drawn node and the nodes with the fewest hops to it.
+    """Returns the ids of a drawn node and of the nodes with the fewest hops to it.
 
-    The group has `share` of all nodes, at least one and never all.
+    The result contains the fraction `share` of all nodes, at least one node and never all nodes.
     """
     n_nodes = len(overlay.names)
     size = min(max(round(share * n_nodes), 1), n_nodes - 1)
@@ -165,11 +170,10 @@ def build_faults(
 
 
 def concrete_faults(fault: Fault, number: int, overlay: Overlay, seed: int, horizon: int) -> Iterator[Fault]:
-    """Yields the concrete faults for `fault`, the entry with index `number` in the scenario's list of faults.
+    """Yields the faults that `fault`, the entry with index `number` of the scenario's list of faults, stands for.
 
-    If `fault` is no generator, it is yielded unchanged. If it is a generator of pauses, breaks, partitions or
-    replacements, the drawn faults are yielded. If it is a generator of crashes, nothing is yielded, because
-    `crash_times` draws crashes.
+    A generator of pauses, breaks, partitions or replacements yields its drawn faults. A generator of crashes yields
+    nothing, because `crash_times` draws crashes. Any other fault is yielded unchanged.
     """
     if not isinstance(fault, FaultGenerator):
         yield fault
@@ -233,7 +237,7 @@ def named_traces(faults: Sequence[Fault], beside: Path | None) -> Iterator[tuple
 
 
 def describe() -> list[tuple[str, str]]:
-    """Returns each kind of fault with a line of description, for ``roundtable list faults``."""
+    """Returns name and description of each kind of fault, as ``roundtable list faults`` prints them."""
     return [
         ("crash", "a node is down from a round on, for good or until it recovers"),
         ("pause", "a node keeps its state, handles nothing for some rounds, and then all waiting messages"),

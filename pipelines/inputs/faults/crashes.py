@@ -44,8 +44,8 @@ class Chains:
         stagger: Rounds between the crashes of consecutive nodes in a chain.
         down: The smallest and the largest number of rounds for which a node is down; None if nodes never recover.
         rounds: First and last round in which a node may crash.
-        most: The largest number of nodes that may be non-operational at once; None sets no limit.
-        recovery: The number of rounds for which a recovered node is not yet operational.
+        most: The largest number of nodes that may be non-operational in one round; None sets no limit.
+        recovery: The number of rounds between the recovery of a node and the round in which it is operational.
     """
 
     count: int

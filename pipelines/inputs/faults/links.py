@@ -42,7 +42,7 @@ def bad_times(burst: Burst, link: Ints, rounds: tuple[int, int], seed: int, purp
 
     Args:
         burst: The mean lengths of good and bad periods.
-        link: A number for each directed link, which determines the draws of the link.
+        link: A number for each directed link. The draws of a link are hashes of its number.
         rounds: The first round, and the round after the last round.
         seed: The run's seed.
         purpose: The name of the draws.
@@ -80,7 +80,11 @@ def _sojourn(mean: float, seed: int, purpose: str, link: Ints, cycle: draws_nump
 
 
 class _Drawn(NamedTuple):
-    """A link fault, the purpose of its random draws, and the values of its rows in columns of `LINK_FAULT`."""
+    """A link fault with the name of its random draws.
+
+    Attributes ``effect``, ``kinds``, ``rate`` and ``rounds`` (``low`` and ``high``) are the columns of its rows in
+    `LINK_FAULT`.
+    """
 
     fault: LinkFaultSpec
     purpose: str
@@ -173,7 +177,7 @@ class LinkRows:
     def event(self, kind: str, pair: Pair, start: int, end: int, *, node: int | None = None) -> None:
         """Adds an event for the start of a fault, and an event for its end if the fault ends by the horizon.
 
-        Faults of one kind and place that overlap or touch share one event for the start and one for the end.
+        Faults of one kind at one link or node that overlap or touch share these two events.
         """
         self._spans[kind, node, *pair].add(start, end)
 
@@ -242,10 +246,10 @@ class LinkRows:
 
 
 def sides(parts: Sequence[tuple[int, int, Ints]]) -> pa.Table:
-    """Returns rows of `SIDE` for partitions, which may overlap.
+    """Returns the rows of table `SIDE` for partitions, which may overlap in time.
 
     Each element of `parts` is a partition: its first round, the round after its last round, and the group of each node.
-    A row has a node, a span of rounds, and the side of the node in this span.
+    In a period with several partitions, two nodes are on one side if they are in one group of each partition.
     """
     rounds = sorted({round_ for start, end, _ in parts for round_ in (start, end)})
     rows: list[tuple[int, ...]] = []
@@ -264,9 +268,9 @@ def stream_of(fault: LinkFaultSpec, number: int) -> int:
 
 
 def event_kinds(fault: LinkFaultSpec) -> list[str]:
-    """Returns the kinds of a fault's events.
+    """Returns the kinds of the events that `fault` causes in table ``fault_event``.
 
-    A fault under which a message can overtake an earlier message has events of kind ``reorder``.
+    If messages can overtake earlier messages, ``reorder`` is one of the kinds.
     """
     if isinstance(fault, Delay):
         return ["reorder"] if fault.reorder else ["delay"]

@@ -106,9 +106,9 @@ def outages_of_file(
 
 
 def outage_notes(path: Path, spec: CrashTrace, clock: Clock) -> list[str]:
-    """Returns a sentence for each column of times in a table of outages; `path` must be readable.
+    """Returns notes for the user on how the times in a table of outages become rounds, one for each column of times.
 
-    The list is empty for other files, and for tables whose times are rounds.
+    The list is empty for a file of another format, and for a table of rounds. `path` must be readable.
     """
     if named_format(path, spec.format) != "named":
         return []

@@ -38,7 +38,7 @@ _ROUNDING = 1e-6
 
 
 class UnknownSystemError(DataFileError):
-    """The trace lacks the system that the scenario names."""
+    """The trace has no node of the computer system that the scenario names."""
 
 
 @dataclass(frozen=True)
@@ -62,9 +62,13 @@ class Trace:
 
 @cached_until_changed(maxsize=4)
 def load_trace(path: Path, format_: str | None, system: int | None) -> Trace:
-    """Reads the outages in a trace; without `format_`, the titles determine the format.
+    """Reads the outages in a trace.
 
-    `system` selects one of the systems in the trace; None selects all.
+    Args:
+        path: The path of the file.
+        format_: ``fta`` or ``lanl``. If it is ``None``, the titles of the columns determine the format.
+        system: The number of a computer system in a LANL trace. Only outages of its nodes are read. None reads all
+            outages.
 
     Raises:
         DataFileError: The file is damaged, or its content does not match its format.

@@ -47,7 +47,7 @@ class MeasuredLatencies:
         codes: ``from * size + to`` of each pair that has a latency, ascending; shape (pairs,).
         values: The latency of each pair, the mean if the pair has several rows; shape (pairs,).
         value_title: The title of the column of latencies; empty for a matrix.
-        n_repeated: The number of rows of pairs that have several rows.
+        n_repeated: The number of rows whose pair of nodes has several rows.
     """
 
     names: tuple[str, ...] | None

@@ -128,7 +128,7 @@ def literal_wildcards(
 
 
 def source_notes(spec: WorkloadSpec, clock: Clock, beside: Path | None) -> list[str]:
-    """Returns notes on the files of a workload, a sentence for each finding. The files must be readable."""
+    """Returns notes for the user on the files of a workload, see `file_notes`. The files must be readable."""
     return [note for place, file in _files(spec) for note in file_notes(file, place, clock, beside)]
 
 

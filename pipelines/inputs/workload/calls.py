@@ -190,7 +190,7 @@ def listed_joins(joins: Sequence[Join], overlay: Overlay, horizon: int) -> pa.Ta
     """Returns the listed joins as table `JOIN`.
 
     A joining node has no link before it joins. It may have links only to its join point and to nodes that later join
-    through it. So the present nodes are always connected.
+    through it. In each round, the nodes that have joined are therefore connected.
 
     Raises:
         WorkloadError: A join is invalid. The error lists all problems, each with its path in the scenario.

@@ -79,11 +79,11 @@ def attribute_rows(topic: pa.Array, columns: Mapping[str, pa.Array]) -> pa.Table
 
 
 def parsed_numbers(texts: pa.Array) -> tuple[pa.Array | None, str | None]:
-    """Parses `texts` as int64, else as float64.
+    """Parses all of `texts` as int64, or all of them as float64.
 
     Returns:
-        The numbers, or None if a string is no number; the first whole number that differs from its double, or None if
-        all doubles are exact.
+        A pair. The first item is an array of the numbers, or None if a string is no number. The second item is the
+        first string with a whole number that its double does not represent exactly, or None if all are exact.
     """
     for kind in (pa.int64(), pa.float64()):
         with suppress(pa.ArrowInvalid):

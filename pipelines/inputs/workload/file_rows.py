@@ -35,7 +35,8 @@ def typed_column(column: pa.ChunkedArray) -> pa.Array:
     """Converts `column` to the type of its values: int64, float64, bool or string.
 
     Raises:
-        pa.ArrowInvalid: Content cannot hold the column's type, or no single type represents all its numbers exactly.
+        pa.ArrowInvalid: The values have a type that the content of a publication cannot have, such as a list, or no
+            single type represents all numbers exactly.
     """
     values = column.combine_chunks()
     if pa.types.is_dictionary(values.type):
@@ -103,7 +104,7 @@ class FileRows:
         return ", ".join(self.table.column_names)
 
     def refuse(self, key: str, message: str) -> None:
-        """Records a problem with `message` for key `key` of the file in the scenario."""
+        """Records a problem: `message` about key `key` of the scenario's file entry."""
         self._problems.append(Problem((*self._place, key), message))
 
     def raise_problems(self) -> None:
@@ -131,8 +132,8 @@ class FileRows:
     def times(self, key: str, name: str, unit: str | None) -> Ints:
         """Returns the round of the time in each row of column `name`; -1 for an empty cell.
 
-        `key` is the key of the scenario that names the column. A cell without a valid time, or with a time outside the
-        run, is a problem.
+        `key` is the key of the scenario that names the column. Records a problem for each cell without a valid time or
+        with a time outside the run.
         """
         column = self.column(key, name)
         if column is None:
@@ -158,7 +159,7 @@ class FileRows:
         """Returns the round in which the subscription of each row ends, null for an empty cell.
 
         Either `until` names a column of rounds, or `until_ms` names a column of times. `begin` contains the first round
-        of each subscription. A subscription that does not end after its first round is a problem.
+        of each subscription. Records a problem for each subscription that does not end after its first round.
         """
         if until_ms is not None:
             rounds, key = self.times("until_ms", until_ms, unit), "until_ms"
@@ -190,9 +191,9 @@ class FileRows:
     def nodes(self, name: str | None, nodes: Nodes | None, seed: int, purpose: str) -> Ints:
         """Returns the node id of each row.
 
-        If `nodes` is `None`, column `name` contains node names. Otherwise the chosen nodes are assigned in turn to the
-        distinct values of the column, in the order of first appearance. If `name` is `None` too, they are assigned in
-        turn to the rows.
+        If `nodes` is `None`, column `name` contains node names. Otherwise `choose_nodes` selects nodes, which are
+        assigned cyclically to the distinct values of column `name`, in the order of their first appearance. If `name`
+        is `None` too, the selected nodes are assigned cyclically to the rows.
         """
         column = None if name is None else self.texts("node", name)
         if nodes is None:
@@ -263,7 +264,7 @@ class FileRows:
         return rounds
 
     def refuse_unusable(self, name: str) -> None:
-        """Records a problem if content cannot hold column `name`: infinite numbers, NaN, or nested types."""
+        """Records a problem if column `name` has infinite numbers, NaN or nested types: content cannot contain them."""
         try:
             values = typed_column(self.table[name])
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:

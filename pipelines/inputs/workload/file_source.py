@@ -91,7 +91,7 @@ def _named(file: SubscriptionFile | PublicationFile) -> tuple[str, ...]:
 def file_notes(
     file: SubscriptionFile | PublicationFile, place: KeyPath, clock: Clock, beside: Path | None
 ) -> Iterator[str]:
-    """Yields notes on a file: its detected properties, and the format of its times. The file must be readable.
+    """Yields notes for the user on the detected properties and the columns of times of a file, which must be readable.
 
     `place` is the path of the file's key in the scenario.
     """
@@ -103,9 +103,9 @@ def file_notes(
 
 
 def timestamp_settings(file: SubscriptionFile | PublicationFile, place: KeyPath, beside: Path | None) -> Iterator[str]:
-    """Yields the scenario key that names the first column of timestamps in a file. The file must be readable.
+    """Yields key ``at_ms`` of a file if it names a column of timestamps, else key ``until_ms`` if it names one.
 
-    If no named column contains timestamps, nothing is yielded.
+    A key is yielded as its dotted path in the scenario. The file must be readable.
     """
     named = [(key, name) for key in ("at_ms", "until_ms") if (name := getattr(file, key, None)) is not None]
     if not named:

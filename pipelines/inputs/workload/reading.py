@@ -49,11 +49,11 @@ def padres_table(members: Mapping[str, str], reverse: bool) -> pa.Table:
     """Returns a row for each quote and a column for each attribute. A cell is null if the quote lacks the attribute.
 
     Quoted values are strings, all other values are numbers. `members` maps the name of each file to its content, in
-    which the newest quote is first. If quotes of several files have dates, rows are sorted by date, newest first, then
-    by symbol. Otherwise rows keep the order of the files. If `reverse` is set, the oldest quote is first.
+    which the newest quote is first. If there are several files and quotes have dates, rows are sorted by date, newest
+    first, then by symbol. Otherwise rows keep the order of the files. If `reverse` is set, the oldest quote is first.
 
     Raises:
-        DataFileError: A line or a date is invalid. The message names member and line.
+        DataFileError: A line or a date is invalid. The message names the file and the line.
     """
     columns: dict[str, list[str | None]] = {}
     numeric: dict[str, bool] = {}
@@ -126,14 +126,14 @@ def _typed(cells: list[str | None], is_numeric: bool, name: str, places: list[st
 
 @dataclass(frozen=True)
 class Source:
-    """A version of a file and the options for reading it. The content of the file is cached under this key.
+    """A version of a file and the options for reading it. `load_noted` caches results by source.
 
     Attributes:
         path: The path of the file to read.
         stamp: The file's modification time in ns, and its size in bytes.
         format: The file's format.
         reverse: Whether to reverse the rows, so that the last row comes first.
-        limit: The number of first rows to take, counted after the reversal; None takes all rows.
+        limit: The number of rows to keep, counted from the first row after the reversal; None keeps all rows.
         named: The columns that the scenario names. If all are numbers, the file has no titles.
     """
 
