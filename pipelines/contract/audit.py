@@ -99,7 +99,7 @@ class Evidence:
 
         Arguments and result are those of `engines.paths.delta_paths`.
         """
-        from pipelines.engines.paths import delta_paths  # loads PySpark
+        from pipelines.engines.paths import delta_paths  # imports PySpark
 
         return delta_paths(self.checkpoints.session, link, max_hops)
 

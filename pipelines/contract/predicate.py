@@ -61,7 +61,7 @@ def has_wildcard(topic: str) -> bool:
 
 
 def check_filter(text: str, column: int | None = None) -> None:
-    """Checks the syntax of topic filter `text`; `column` is the position of the filter in a predicate, for the error.
+    """Checks the syntax of topic filter `text`. The error names `column`, the position of the filter in a predicate.
 
     Raises:
         PredicateError: The filter is empty or a shared subscription, a wildcard shares its level with other characters,

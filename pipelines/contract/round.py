@@ -33,7 +33,7 @@ from pipelines.tables import BIGINT, STRING, Table
 CALL_TRIGGER = "4611686018427387904 + source_seq"
 """SQL for the trigger of messages that an application call causes.
 
-The trigger is greater than the ids of all received messages, and ascends in the order of issue.
+This trigger is greater than all message ids. The triggers of a node's calls ascend in the order of the calls.
 """
 
 OUTBOX = ("run_id", "trigger", "rank", "kind", "src", "dst", "sent_round", "source", "source_seq")
@@ -100,8 +100,8 @@ class RunTables:
     """The tables of the runs that stay constant over all rounds.
 
     Attributes:
-        node: As table ``node``.
-        link: As table ``link``, with the links before the first round.
+        node: Table ``node``.
+        link: Table ``link``, with the links that exist before the first round.
         setting: One row per run: ``run_id``, ``seed``, a column for each scalar setting of the protocol, and all
             settings as JSON (`contract.protocol.SETTINGS_JSON`).
         subscription: ``run_id, subscription_id, subscriber, predicate``.
@@ -140,13 +140,13 @@ class Round:
 
 @dataclass
 class RoundResult:
-    """The output of a round. An attribute of None stands for no rows.
+    """The output of a round. A frame of None stands for no rows.
 
     Attributes:
         state: The changed relations by name: the new increment of a growing relation, all rows of any other relation.
         outbox: The messages to send.
-        sent_fields: The payload columns that the outbox has, and ``latency_rounds`` if it has this column. The engine
-            adds the missing columns as null. Rows with fewer columns are numbered and sorted faster.
+        sent_fields: The payload columns that the outbox has, and ``latency_rounds`` if it has this column. None stands
+            for all of them. The engine adds missing columns as null. Rows with fewer columns are sorted faster.
         delivery: The deliveries, columns of table ``delivery``.
         call_event: One row per event of a call: ``held`` (the node will issue the call later), ``issued`` or
             ``confirmed``.
@@ -248,7 +248,7 @@ class RunSet:
         if self.is_all:
             return rows
         if self.run is None:
-            # Spark keeps the partitioning of the rows under this filter, but not under a filter that it knows is false.
+            # Spark replaces a filter that is always false by an empty relation, which loses the partitioning of `rows`.
             return rows.where("run_id < 0")
         return rows.join(self.run.hint("shuffle_hash"), "run_id", "left_semi")
 

@@ -7,8 +7,9 @@ Windows sort by keys that are unique in a partition (`row_number`), because engi
 execution to the next. A tie stops the job with an `AmbiguousOrderError`; ``ROUNDTABLE_CHECK_ORDER=0`` disables the
 check.
 
-Routing entries change within a round. A node handles its messages in ascending order of triggers. `seen_entries` joins
-a message with the entries that result from all messages with smaller triggers.
+Routing entries change within a round. A node handles its messages in ascending order of triggers, and each message sees
+the entries that remain after the messages before it (`seen_entries`). A message sees neither the entries that it adds
+nor the entries that it removes.
 """
 
 from __future__ import annotations
@@ -101,7 +102,7 @@ def mapped(
     Args:
         frame: Any frame.
         columns: SQL for each input column of the function.
-        function: Maps batches to batches. Each output row depends on one input row only.
+        function: Maps batches to batches. Each output row depends on a single input row.
         schema: The output columns of the function.
     """
     return frame.selectExpr(*columns).mapInArrow(function, from_arrow_schema(schema))

@@ -41,9 +41,9 @@ LINK_FAULT = pa.schema([
 ])  # fmt: skip
 """One row per link fault: from ``src`` to ``dst``, or, if both are null, on all links.
 
-The fault applies to messages of the given kinds (null: all) sent from ``round`` on, before ``end_round``, each with
-probability ``rate``. Draws are hashes of ``salt`` and the message. ``low`` and ``high`` are the minimum and the maximum
-number of rounds of the effect:
+The fault affects messages of ``kinds`` (null: all kinds) that are sent from ``round`` on, before ``end_round``, each
+with probability ``rate``. Draws are hashes of ``salt`` and the message. ``low`` and ``high`` are the minimum and the
+maximum number of rounds of the effect:
 
 - ``lose``: the message is lost;
 - ``reorder``: the message is delayed and may be overtaken;
@@ -77,7 +77,7 @@ REPLACEMENT = pa.schema([
 EVENT = pa.schema([
     ("round", pa.int64()), ("kind", pa.string()), ("node_id", pa.int64()), ("src", pa.int64()), ("dst", pa.int64()),
 ])  # fmt: skip
-"""One row of table ``fault_event``: the start or the end of a fault other than a crash, up to the horizon."""
+"""One row per start and per end, up to the horizon, of a fault other than a crash: the rows of ``fault_event``."""
 
 
 @dataclass(frozen=True)

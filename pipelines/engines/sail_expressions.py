@@ -29,7 +29,7 @@ _WORDS: Final = frozenset([
 ])  # fmt: skip
 _CALLED: Final = frozenset(["filter", "exists"])
 """Keywords that are also names of array functions."""
-# Functions that the program does not use, and functions whose arguments are not a plain list.
+# The server parses calls of these functions: this program does not use them, or their arguments are no plain list.
 _OTHERS: Final = frozenset(["inline_outer", "posexplode_outer", "stack", "json_tuple", "extract", "trim"])
 _TYPES: Final = {
     "bigint": DataType(long=DataType.Long()), "int": DataType(integer=DataType.Integer()),
@@ -42,7 +42,7 @@ _LARGEST_INT, _LARGEST_LONG = 2**31 - 1, 2**63 - 1
 
 
 class _OtherSyntaxError(Exception):
-    """The expression is outside this grammar; the server parses it instead."""
+    """The expression is outside the grammar of this module, so the server parses it."""
 
 
 @lru_cache(maxsize=20_000)
@@ -102,7 +102,7 @@ def _field(of: proto.Expression, name: str) -> proto.Expression:
 
 
 class _Parser:
-    """A recursive-descent parser with the levels or, and, not, comparison, sum, product, primary."""
+    """A recursive-descent parser. Its precedence levels are or, and, not, comparison, sum, product, primary."""
 
     def __init__(self, text: str) -> None:
         self._tokens: list[str] = []
@@ -150,14 +150,14 @@ class _Parser:
         return name
 
     def _alias(self) -> str:
-        """Reads the alias of a whole expression, which may be a keyword."""
+        """Reads the alias after a whole expression. The alias may be a keyword."""
         name = self._take()
         if not re.fullmatch(r"[a-zA-Z_]\w*|`[^`]+`", name):
             raise _OtherSyntaxError
         return name.strip("`")
 
     def _separated(self, part: Callable[[], _Part]) -> list[_Part]:
-        """Reads one or more parts, separated by commas."""
+        """Calls `part`, which reads one item, for each item of a comma-separated list, and returns the results."""
         parts = [part()]
         while self._took(","):
             parts.append(part())

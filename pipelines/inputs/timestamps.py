@@ -75,9 +75,9 @@ def iso(ms: float) -> str:
 def moments_of(column: pa.ChunkedArray, unit: str | None) -> Moments:
     """Returns the times in a column of strings, numbers or Arrow timestamps.
 
-    Numbers are times since 1970 if the smallest number, read so, is in or after July 1998. Otherwise they are times
-    since the start of the run. `unit` is their unit. If `unit` is `None`, the unit of times since 1970 is detected, and
-    times since the start are in ms.
+    Numbers are times since 1970 if all of them would then be in July 1998 or later. Otherwise they are times since the
+    start of the run. `unit` is the unit of numbers. If it is `None`, times since the start are in ms, and the unit of
+    times since 1970 is detected.
     """
     if pa.types.is_temporal(column.type):
         stamps = pc.cast(column, pa.timestamp("ns", tz="UTC"), safe=False)

@@ -39,7 +39,7 @@ class SeedRange(Strict):
 
 
 class ValueRange(Checked):
-    """Equidistant numbers from `low` up to `high`; `high` is included if it is a whole number of steps above `low`."""
+    """Equidistant numbers from `low` to `high`; `high` is included if a whole number of steps leads to it."""
 
     low: Annotated[int, Field(strict=True)] | Number = Field(alias="from", description="the first number")
     high: Annotated[int, Field(strict=True)] | Number = Field(alias="to", description="the largest possible number")
@@ -123,7 +123,7 @@ class Scenario(Checked):
         return with_rounds(data)
 
     def varied(self, faults: Sequence[Mapping[str, Any]], runs: Mapping[str, Any]) -> Self:
-        """Returns this scenario with other faults and seeds, and checks only these.
+        """Returns a copy of this scenario with the given faults and runs. Only these two parts are validated.
 
         Args:
             faults: The list at key ``faults``, with times in rounds.

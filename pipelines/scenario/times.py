@@ -13,7 +13,7 @@ from pipelines.contract.settings import MAX_ROUND, Positive, Strict, by_form
 from pipelines.errors import InputError, KeyPath, Problem
 
 EPOCH_SECONDS = 9e8
-"""Seconds from 1970 to July 1998: larger numbers are timestamps, smaller numbers count from the start of a run."""
+"""Seconds from 1970 to July 1998. Larger numbers are times since 1970, smaller numbers since the start of a run."""
 _EPOCH_MS = EPOCH_SECONDS * 1000.0
 
 
@@ -50,7 +50,7 @@ Moment = Annotated[
 ]
 """A number of milliseconds, or an ISO 8601 timestamp.
 
-A number counts from 1970 if it would be a time after July 1998; smaller numbers count from the start of a run."""
+A number is a time since 1970 if it is at least `EPOCH_SECONDS` (in ms), else a time since the start of the run."""
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ DEFAULT_CLOCK = Clock(round_ms=10.0)
 
 
 def is_timestamp(moment: float | str | None) -> bool:
-    """Returns whether `moment` counts from 1970 instead of from the start of the run."""
+    """Returns whether `moment` is a time since 1970, and not since the start of the run."""
     return isinstance(moment, str) or (moment is not None and moment >= _EPOCH_MS)
 
 

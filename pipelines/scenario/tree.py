@@ -41,7 +41,8 @@ class ValueNode:
         value: A scalar, or the nodes of a list or a mapping.
         place: The position of the first character.
         raw: A scalar as written in the file; None for lists and mappings.
-        text_column: The column of a string's first character; None for strings with escapes or several lines.
+        text_column: The column of a string's first character, after the quote; None for strings with escapes or several
+            lines.
         key_places: The position of each key of a mapping.
     """
 

@@ -105,7 +105,7 @@ class Ledger:
         return None if self.last.is_final and round_ is not None and round_ >= last else round_
 
     def state_commits(self, round_: int | None) -> list[Commit]:
-        """Returns the last commit of each batch up to round ``round_``; it names the versions of the state tables.
+        """Returns the last commit of each batch up to a round. A commit names the versions of the state tables.
 
         Raises:
             QueryError: The round precedes the end of the first commit, is negative, or is not committed yet.

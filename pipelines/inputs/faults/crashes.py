@@ -96,13 +96,13 @@ class _Placing:
 def place_chains(
     timeline: Timeline, wanted: Chains, overlay: Overlay, nodes: Ints, seed: int, purpose: str
 ) -> tuple[Timeline, int]:
-    """Adds chains of crashes to a copy of `timeline`; returns the copy and the largest number of placed chains.
+    """Adds chains of crashes to a copy of `timeline`; returns the copy and the number of placed chains.
 
     1. For each chain, draw a path of `nodes`, a round and a down time until the chain fits into the timeline.
     2. If a chain does not fit after 32 draws, start again with all chains; later attempts use the shortest down time.
     3. If none of 8 attempts places all chains, place each chain in the earliest round in which it fits.
 
-    The returned number is the largest number of chains that one attempt placed.
+    If no attempt places all chains, the returned number is the largest number that one attempt placed.
     """
 
     def draws(what: str, high: int, *keys: draws_numpy.Key) -> Ints:

@@ -27,7 +27,7 @@ class Replacement(NamedTuple):
         old: The two ends of the link that breaks.
         new: The two ends of the new link.
         latency: Latency of the new link in rounds.
-        number: Index of the fault in the scenario.
+        number: Index of the fault in list ``faults`` of the scenario.
     """
 
     broken: int
@@ -41,7 +41,7 @@ class Replacement(NamedTuple):
 def plan_replacements(wanted: Sequence[tuple[int, Replace]], overlay: Overlay) -> list[Replacement]:
     """Returns the replacements of a run, in order of (first round of the new link, round of the break).
 
-    `wanted` contains pairs of an index in the scenario and a fault. `overlay` is a tree that contains all nodes of the
+    `wanted` contains each fault with its index in list ``faults``. `overlay` is a tree that contains all nodes of the
     faults.
 
     Raises:

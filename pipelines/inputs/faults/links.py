@@ -126,7 +126,7 @@ class LinkRows:
     def add(self, fault: LinkFaultSpec, number: int) -> None:
         """Adds the rows and the events of `fault`. The overlay must contain the links of the fault.
 
-        The draws of the fault depend on `number`, the index of the fault in the scenario.
+        The draws of the fault depend on `number`, the index of the fault in list ``faults``.
         """
         if fault.round > self.horizon or _never_strikes(fault):
             return
@@ -177,7 +177,7 @@ class LinkRows:
     def event(self, kind: str, pair: Pair, start: int, end: int, *, node: int | None = None) -> None:
         """Adds an event for the start of a fault, and an event for its end if the fault ends by the horizon.
 
-        Faults of one kind at one link or node that overlap or touch share these two events.
+        Faults of one kind at one link or node share these two events if their intervals overlap or touch.
         """
         self._spans[kind, node, *pair].add(start, end)
 

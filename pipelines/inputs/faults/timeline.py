@@ -14,7 +14,7 @@ from pipelines.inputs import draws_numpy
 from pipelines.scenario.faults import CrashRate, Exponential, LogNormal, Pareto, Times, Weibull
 
 FOR_GOOD = 2**40
-"""The end of an outage that never ends."""
+"""The value of `Outage.end` for an outage that never ends."""
 MAX_OUTAGES = 1_000_000
 _LONGEST = 2**31
 _CYCLES = 32
@@ -61,7 +61,7 @@ class Spans:
 
 
 class Levels:
-    """A step function over the rounds: a number for each round, at first 0."""
+    """A step function that maps each round to a number. Initially all numbers are 0."""
 
     def __init__(self) -> None:
         self._rounds = [0]
@@ -113,7 +113,7 @@ class Room:
     """
 
     def __init__(self, outages: Sequence[Outage], most: int, recovery: int) -> None:
-        """Counts the existing `outages`, which are disjoint for each node and may exceed the limit `most`."""
+        """Counts `outages`, which are disjoint for each node and may exceed the limit `most`."""
         self._most = most
         self._recovery = recovery
         self._levels = Levels()
@@ -128,9 +128,9 @@ class Room:
         return list(self._of_node[outage.node].gaps(outage.start, outage.end + self._recovery))
 
     def take(self, outages: Sequence[Outage]) -> bool:
-        """Counts `outages` of different nodes if all of them fit within the limit, and returns whether they fit.
+        """Counts `outages`, which are of different nodes, if the count then stays within the limit in all rounds.
 
-        If they do not fit, none of them is counted.
+        Returns whether the outages were counted: all or none of them.
         """
         taken: list[tuple[int, int]] = []
         for outage in outages:
@@ -169,8 +169,8 @@ def renewal_times(times: Times, seed: int, purpose: str, *keys: draws_numpy.Key)
 def alternating(rate: CrashRate, nodes: Ints, rounds: tuple[int, int], seed: int, purpose: str) -> list[Outage]:
     """Returns the outages of nodes that alternate between up and down; every node is up at first.
 
-    The times of a node depend on its id, but not on the rest of `nodes`. `rounds` contains the first and the last round
-    in which a node may crash.
+    The outages of a node do not depend on the other nodes. `rounds` contains the first and the last round in which a
+    node may crash.
 
     Raises:
         OutageLimitError: The nodes have more than `MAX_OUTAGES` crashes.

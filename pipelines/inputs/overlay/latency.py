@@ -257,12 +257,14 @@ def drawn_ms(graph: WeightedGraph, latency: Latency, seed: int, round_ms: float)
 def measured_graph(graph: WeightedGraph, latency: Latency, path: Path, seed: int) -> WeightedGraph:
     """Returns `graph` with one-way latencies of its links, from a matrix or a list of pairs in file `path`.
 
-    By default a node takes the row with its name. If ``draw_rows`` is set or the matrix has no names, a row is drawn
-    for each node, without replacement. If ``per_direction`` is set, a link has one latency for each direction;
-    otherwise both directions take the mean. A direction without latency takes the latency of the opposite direction.
+    By default, a node has the latencies of the measured node with its name. If ``draw_rows`` is set or the matrix has
+    no names, each node has the latencies of a different measured node, which is drawn. A direction that was not
+    measured has the latency of the opposite direction. Unless ``per_direction`` is set, both directions of a link then
+    have the mean of their latencies.
 
     Raises:
-        ContentError: The file cannot be read, has too few rows, or lacks the latency of a link.
+        ContentError: The file cannot be read, or has fewer nodes than the overlay. Or it lacks the latency of a link,
+            and key ``missing`` is ``error``.
     """
     field = "matrix" if latency.matrix is not None else "pairs"
     columns = (latency.source, latency.destination, latency.value)

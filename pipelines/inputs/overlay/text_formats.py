@@ -23,7 +23,7 @@ _NO_LATENCY = "file.latency names no column, so every link takes 1 round"
 SRC = ("src", "source", "from", "fromnodeid", "from_node_id", "source_id", "u", "node1", "node_1", "start", "tail")
 DST = ("dst", "target", "dest", "destination", "to", "tonodeid", "to_node_id", "target_id", "v", "node2", "node_2",
         "end", "head")  # fmt: skip
-"""Known titles, in lower case, of the column of a link's second end. `SRC` has the titles for the first end."""
+"""Usual titles, in lower case, of the column of a link's second end. `SRC` has the titles for the first end."""
 _TITLES = frozenset((*SRC, *DST))
 _DEFAULT = ("src", "dst")
 
@@ -253,8 +253,9 @@ def column_indexes(
 
     Args:
         titles: The titles of the columns; 1, 2, 3 ... for a file without titles.
-        wanted: For each column its key in the scenario, its title or None, and known titles in lower case. Without a
-            title, the column with the first known title is chosen; in a file without titles, the column at this index.
+        wanted: For each column, the scenario key that names it, the title that the scenario gives or None, and the
+            usual titles in lower case. If the title is ``None``, the first usual title in `titles` selects the column.
+            In a file without titles, the n-th wanted column is then the n-th column.
         has_titles: Whether the file has titles.
 
     Raises:

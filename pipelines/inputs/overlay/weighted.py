@@ -28,8 +28,8 @@ class ContentError(ValueError):
     """The content of a file or package does not describe a valid overlay.
 
     Attributes:
-        field: The key of the scenario that caused the error, relative to the overlay's source, for example
-            ``"member"``.
+        field: The scenario key that caused the error, for example ``"member"``. It is a key of the overlay's source,
+            such as ``overlay.file``.
     """
 
     def __init__(self, message: str, field: str = "path") -> None:
@@ -289,7 +289,7 @@ def first_cycle(links: list[tuple[str, str]]) -> tuple[int, list[str]]:
 
 
 def _parent(node: int, before: list[int], distance: dict[int, float]) -> int:
-    # If all links from predecessors have latency 0, no predecessor is nearer to the root than `node`. The first
-    # predecessor was settled before `node`, so no cycle arises.
+    # If all links from predecessors have latency 0, no predecessor is nearer to the root than `node`. Dijkstra's
+    # algorithm settled the first predecessor before `node`, so no cycle arises.
     nearer = [other for other in before if distance[other] < distance[node]]
     return min(nearer) if nearer else before[0]

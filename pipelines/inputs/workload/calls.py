@@ -137,9 +137,9 @@ def listed_calls(listed: Sequence[OtherCall], overlay: Overlay, horizon: int) ->
 def moved_subscriptions(subscription: pa.Table, moves: Sequence[Move], overlay: Overlay, horizon: int) -> pa.Table:
     """Applies all moves, in the order of their rounds, and returns the subscriptions of the run.
 
-    A move sets ``end_round`` of the subscriptions at its old node to the round of the move. The subscriptions that
-    begin at the new node are appended to the rows of `subscription`. A subscription that ends before the move is
-    complete does not begin again.
+    A move sets ``end_round`` of the subscriptions at its old node to the round of the move. The moved subscriptions
+    begin at the new node after ``away`` rounds, and their rows are appended to `subscription`. Subscriptions that would
+    end before this round are not moved.
 
     Raises:
         WorkloadError: Nodes are unknown, rounds are after the horizon, or a node has no subscription to move.
@@ -174,9 +174,9 @@ def moved_subscriptions(subscription: pa.Table, moves: Sequence[Move], overlay: 
 
 
 def move_notes(moves: Sequence[Move]) -> list[str]:
-    """Returns sentences on the publications that moving subscribers lose, one for each of the first three moves.
+    """Returns sentences on the publications that moving subscribers lose.
 
-    If there are more than three moves, another sentence has the number of the remaining moves.
+    Each of the first three moves has a sentence. The last sentence counts the other moves.
     """
     told = [
         f"{move.at} moves to {move.to}: what is published from round {move.round} until its subscriptions of round "

@@ -1,8 +1,8 @@
 """Subscriptions and publications drawn from the seed: topics, content, stock quotes, bank operations.
 
-Bank operations are those of the thesis's BankService (Matos, Ginger, section 5.2). Each operation has the weakest
-guarantee that is sufficient. getBalance is eventual. deposit is causal, because deposits commute. withdraw, transfer
-and applyInterest are in total order, because the effect of each depends on earlier operations.
+Bank operations are those of the thesis's BankService (Matos, Ginger, section 5.2). Each operation requests the weakest
+delivery order that suffices: getBalance eventual order; deposit causal order, because deposits commute; withdraw,
+transfer and applyInterest total order, because their effects depend on earlier operations.
 """
 
 from __future__ import annotations
