@@ -174,8 +174,8 @@ class SparkCheckpoints(Checkpoints):
     def keep(self, name: str, frame: DataFrame) -> DataFrame:
         """Marks a frame for a checkpoint: the first job that reads the frame keeps the frame's rows.
 
-        The columns of the result have expression ids of their own. With the ids of ``frame``, Spark 4.1 rejects a join
-        with another frame that is derived from the same rows: ``Failure when resolving conflicting references``.
+        The columns of the result have new expression ids. With the ids of ``frame``, Spark 4.1 would reject a join with
+        another frame that is derived from these rows: ``Failure when resolving conflicting references``.
         """
         marked = frame.localCheckpoint(eager=False)
         return marked.select(*(F.col(name).alias(name) for name in marked.columns))

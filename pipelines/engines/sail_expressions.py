@@ -1,9 +1,9 @@
 """Parses SQL expressions in the client instead of in the Sail server.
 
 Sail 0.7 creates a parser for each expression and never frees it: about 40 KB per column of ``selectExpr``, 1 GB after
-half a minute of small rounds, even if the session closes. The program's expressions are few and repeat, so this module
-parses each expression once and sends the protocol buffer that PySpark sends for ``Column`` objects. Expressions outside
-this grammar (window frames, decimal numbers ...) are sent as strings.
+half a minute of small rounds, even if the session closes. This program has few distinct expressions. Therefore this
+module parses each expression once and sends the protocol buffer that PySpark sends for ``Column`` objects. Expressions
+outside the grammar of this module (window frames, decimal numbers ...) are sent as strings.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def parsed(text: str) -> proto.Expression | None:
     """Parses an argument of ``selectExpr``, ``where`` or ``expr``, with or without an alias.
 
     Returns:
-        The message that PySpark sends for an equal ``Column``; None if the expression is outside this grammar.
+        The message that PySpark sends for an equal ``Column``; None if the expression is outside the grammar.
     """
     if text.strip() == "*":
         return proto.Expression(unresolved_star=proto.Expression.UnresolvedStar())

@@ -130,8 +130,8 @@ class Session:
         """Tunes the engine inside the block.
 
         Args:
-            is_small: Whether the jobs have few rows. Spark then interprets plans, because compiling takes longer than
-                running.
+            is_small: Whether the jobs have few rows. Spark then interprets plans, because compiling a plan takes longer
+                than running it.
             is_in_one: Whether exchanges have one partition, because each partition costs a task.
         """
         conf = self.spark.conf
@@ -199,7 +199,7 @@ def open_session(
 
 @contextmanager
 def beside(session: Session) -> Iterator[Session]:
-    """Starts an embedded Sail for the block; after the block, stops it and activates ``session`` again."""
+    """Starts an embedded Sail for the block. After the block, stops Sail and activates ``session`` again."""
     try:
         with open_session("local") as other:
             yield other

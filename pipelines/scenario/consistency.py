@@ -1,4 +1,4 @@
-"""Checks that calls and faults of a scenario name existing nodes and links, and no round after the horizon."""
+"""Checks the calls and faults of a scenario: their nodes and links exist, and no round is after the horizon."""
 
 from __future__ import annotations
 

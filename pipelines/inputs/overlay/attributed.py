@@ -73,7 +73,7 @@ def weighted_graph(graph: nx.Graph[Any], columns: FileOverlay) -> WeightedGraph:
 def positions(graph: nx.Graph[Any], names: str | None) -> dict[str, tuple[float, float]]:
     """Returns a map from node name to (longitude, latitude) in degrees. It omits nodes without a complete position.
 
-    `names` is the node attribute that contains the names; see `Columns.names` for None.
+    `names` is the node attribute that contains the names. None selects the attributes as in `weighted_graph`.
 
     Raises:
         ContentError: A coordinate is no number, or a node lacks the attribute `names`.
