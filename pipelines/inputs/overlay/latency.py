@@ -263,8 +263,8 @@ def measured_graph(graph: WeightedGraph, latency: Latency, path: Path, seed: int
     have the mean of their latencies.
 
     Raises:
-        ContentError: The file cannot be read, or has fewer nodes than the overlay. Or it lacks the latency of a link,
-            and key ``missing`` is ``error``.
+        ContentError: The file cannot be read, has fewer nodes than the overlay, or lacks the latency of a link while
+            key ``missing`` is ``error``.
     """
     field = "matrix" if latency.matrix is not None else "pairs"
     columns = (latency.source, latency.destination, latency.value)
