@@ -1,15 +1,15 @@
 """Searches for fault schedules that break a guarantee.
 
-A strategy creates the schedules: it targets single messages, adds faults to schedules that reached new features,
-enumerates all schedules of crashes in a window of rounds, or chooses faults at random.
+A hunt executes a scenario many times. Each run has the faults of the scenario and the faults of one schedule.
 
-- target: a message of an earlier run; a schedule injects faults in the rounds around the target, or into the target;
-- form: a type of fault or faults, relative to a target, e.g. "receiver crashes then"; aim: a target and a form;
-- feature: a type of situation that a run reached; `coverage.features` lists the types; the coverage is the set of
-  features of all runs;
-- extension: a copy of a schedule that reached a new feature, to which one more aim is added;
-- finding: a guarantee that a schedule breaks, with the cause; the corpus is the folder of the findings' scenarios;
-- bound: the faults that a protocol tolerates; a violation beyond the bound is excused.
+- target: a message of an earlier run. The faults of a schedule occur near its targets.
+- form: one or more faults, defined relative to a target, for example "receiver crashes then".
+- aim: a target and a form.
+- feature: a combination of values in the history of a run, for example a message kind and the status of its receiver.
+  `coverage.features` lists the combinations. The coverage of a hunt is the set of features of all its runs.
+- extension: a schedule that reached a new feature, with one more aim.
+- finding: a guarantee that schedules break, with the cause. The corpus is a folder with one scenario for each finding.
+- bound: the set of faults that a protocol tolerates. Faults beyond the bound excuse violations.
 """
 
 from pipelines.hunting.findings import Hunt, HuntFinding, Standing

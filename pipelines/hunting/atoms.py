@@ -57,7 +57,7 @@ def without(parts: Parts, removed: Collection[Atom]) -> Parts | None:
     workload = {
         name: [
             call for place, call in enumerate(parts.get("workload", {}).get(name, ()))
-            if place not in gone[kind] and _is_call(call, nodes, pairs)
+            if place not in gone[kind] and _is_possible(call, nodes, pairs)
         ]
         for kind, name in _CALLS.items()
     }  # fmt: skip
@@ -69,7 +69,6 @@ def without(parts: Parts, removed: Collection[Atom]) -> Parts | None:
 
 
 def _names(overlay: Mapping[str, Any]) -> list[str]:
-    """Returns the names of the nodes in an overlay."""
     if "nodes" in overlay:
         return [f"{overlay['nodes'].get('prefix', 'N')}{number + 1}" for number in range(overlay["nodes"]["count"])]
     named = dict.fromkeys(name for link in overlay.get("links", ()) for name in link[:2])
@@ -109,7 +108,10 @@ def _without_nodes(overlay: Parts, removed: Sequence[str]) -> Parts | None:
 
 
 def _contracted(around: dict[str, dict[str, int]], name: str) -> str:
-    """Contracts node ``name`` into its nearest neighbour in ``around``, and returns the name of this neighbour."""
+    """Contracts node ``name`` into its nearest neighbour, and returns the name of this neighbour.
+
+    ``around`` maps each node to its neighbours, and each neighbour to the latency of the link.
+    """
     neighbours = around[name]
     heir = min(neighbours, key=lambda other: neighbours[other])
     for other, latency in neighbours.items():
@@ -121,10 +123,10 @@ def _contracted(around: dict[str, dict[str, int]], name: str) -> str:
     return heir
 
 
-def _is_call(call: Mapping[str, Any], removed: Collection[str], pairs: Collection[frozenset[str]]) -> bool:
-    """Returns whether a call is possible in the remaining overlay.
+def _is_possible(call: Mapping[str, Any], removed: Collection[str], pairs: Collection[frozenset[str]]) -> bool:
+    """Returns whether a call is possible after the nodes in ``removed`` are removed.
 
-    A join is possible if its link is in ``pairs``; any other call, if its nodes are not in ``removed``.
+    A join needs the link between the joining node and its join point. ``pairs`` has the ends of each remaining link.
     """
     if "node" in call:
         return frozenset((call["node"], call["to"])) in pairs
@@ -132,9 +134,9 @@ def _is_call(call: Mapping[str, Any], removed: Collection[str], pairs: Collectio
 
 
 def _fitting(fault: Parts, removed: Collection[str], pairs: Collection[frozenset[str]]) -> Parts | None:
-    """Returns a fault restricted to the nodes that are not ``removed`` and to the links in ``pairs``.
+    """Deletes the nodes in ``removed``, and all links that are not in ``pairs``, from the lists of a fault.
 
-    Returns None if node ``node``, ``from`` or ``to`` of the fault is removed, or if no link or no group remains.
+    Returns None if a list becomes empty, or if another field of the fault names a removed node.
     """
     if any(fault.get(key) in removed for key in ("node", "from", "to")):
         return None

@@ -1,4 +1,4 @@
-"""Queries the history of runs for features, which measure the coverage of a hunt, and for targets of faults."""
+"""Queries a store for the features of its runs, and for the messages that faults can target."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def features(reader: StoreReader) -> dict[int, frozenset[str]]:
 
     A feature is one of these:
 
-    - a message kind, the status of the receiver, and the fate of the message;
+    - a message kind, the status of the receiver, and the fate of the message (`FATES`);
     - a message kind, the status of the receiver, the fate, and the phase: before, during or after the run's faults;
     - two message kinds that one node handles in one round;
     - a change of a node's status;
@@ -100,7 +100,7 @@ def features(reader: StoreReader) -> dict[int, frozenset[str]]:
 
 
 def targets(reader: StoreReader, runs: Collection[int]) -> dict[int, list[Target]]:
-    """Returns, for each run, the first, middle and last message of each message kind and receiver status."""
+    """Returns the targets of each run: the first, middle and last message of each message kind and receiver status."""
     if not runs:
         return {}
     text = _TARGETS.format(copy=COPY_ID, status=_STATUS, none=NO_STATUS, runs=", ".join(map(str, sorted(runs))))
@@ -113,10 +113,9 @@ def targets(reader: StoreReader, runs: Collection[int]) -> dict[int, list[Target
 def reached(
     found: Collection[str], kinds: Sequence[str]
 ) -> tuple[list[str], Mapping[str, Mapping[str, frozenset[str]]]]:  # fmt: skip
-    """Groups the features ``found`` by receiver status and message kind.
+    """Returns the receiver statuses in the features ``found``, and the fates of messages by kind and status.
 
-    The first result is the list of receiver statuses. The second result maps each message kind in ``kinds`` and each
-    receiver status to the fates of the messages.
+    The fates are a map from each message kind in ``kinds`` to a map from receiver status to fates.
     """
     table: dict[str, dict[str, frozenset[str]]] = {kind: {} for kind in kinds}
     for feature in found:

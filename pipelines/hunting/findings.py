@@ -26,14 +26,14 @@ class HuntFinding:
 
     Attributes:
         guarantee: The name of the guarantee.
-        cause: The cause of the first missing or repeated delivery in the smallest scenario, as a phrase of `why`. If
-            no delivery is missing or repeated, the detail of the violation.
-        aims: The aims of the first schedule that broke the guarantee with this cause.
-        n_played: The number of this first schedule in the order of the hunt, from 1.
+        cause: The cause of the first missing or repeated delivery in ``scenario``, in the words of `why`. If no
+            delivery is missing or repeated, the detail of the violation.
+        aims: Descriptions of the aims (targets and forms) of the first schedule that broke the guarantee with this
+            cause.
+        n_played: The number of the first schedule among all executed schedules, from 1.
         n_schedules: The number of schedules that broke the guarantee with this cause.
-        scenario: The smallest scenario that breaks the guarantee.
-        sizes: The numbers of faults, calls and nodes in ``scenario`` and in the scenario of the first schedule, as a
-            phrase.
+        scenario: The scenario of the first schedule, after shrinking.
+        sizes: The numbers of faults, calls and nodes after and before shrinking, as a phrase.
         file: The file of ``scenario`` in the corpus; None without a corpus.
     """
 
@@ -49,7 +49,7 @@ class HuntFinding:
 
 @dataclass(frozen=True)
 class Standing:
-    """The progress of a hunt; ``n_findings`` maps each broken guarantee to its number of findings."""
+    """The progress of a hunt. ``n_findings`` maps each broken guarantee to its number of findings."""
 
     n_played: int
     n_features: int
@@ -61,12 +61,22 @@ class Standing:
 class Hunt:
     """The result of a hunt.
 
-    ``broken_again`` maps each file of the corpus whose scenario still breaks guarantees to these guarantees.
-    ``failed_audits`` maps each audit that raised an error to its first error; the guarantee of this audit is not
-    checked. ``n_beyond`` counts the schedules that exceed the bound, ``n_undecided`` counts the schedules within the
-    bound that have verdict ``unknown``, and ``n_refused`` counts the schedules that the protocol does not support.
-    ``features`` are the features that `coverage.features` returned for all runs, and the verdicts of the runs.
-    ``kinds`` are the message kinds of the protocol.
+    Attributes:
+        scenario: The name of the scenario.
+        protocol: The name of the protocol.
+        strategy: The name of the strategy.
+        findings: The findings, in the order of their first schedules.
+        broken_again: The guarantees that scenarios of the corpus still break, by file of the corpus.
+        failed_audits: The first error of each audit that raised an error. The hunt does not check the guarantee of
+            this audit.
+        n_replayed: The number of executed scenarios of the corpus.
+        n_played: The number of executed schedules.
+        n_beyond: The number of executed schedules that exceed the bound.
+        n_undecided: The number of executed schedules within the bound that have verdict ``unknown``.
+        n_refused: The number of schedules that the protocol rejected.
+        features: The features of all runs (`coverage.features`), and the verdicts of the runs.
+        kinds: The message kinds of the protocol.
+        seconds: The duration of the hunt.
     """
 
     scenario: str
@@ -101,7 +111,7 @@ class Hunt:
 
 @dataclass(frozen=True)
 class Corpus:
-    """A folder with the scenarios of earlier findings; ``folder`` None disables the corpus."""
+    """A folder with the scenarios of earlier findings. If ``folder`` is ``None``, the corpus is disabled."""
 
     folder: Path | None
 
@@ -134,9 +144,9 @@ class Corpus:
                 raise StoreError(f"{error.problems[0]}; mend the file, or take it out of the corpus") from error
 
     def keep(self, parts: Parts, guarantee: str, cause: str, aims: Sequence[str]) -> Path | None:
-        """Writes a scenario into the corpus and returns the path of the file; None if the corpus is disabled.
+        """Writes a scenario into the corpus, in a file named by the guarantee and a hash of the scenario.
 
-        The file name contains the guarantee and a hash of the scenario.
+        Returns the path of the file, or None if the corpus is disabled.
 
         Raises:
             StoreError: The file cannot be written.
@@ -179,7 +189,7 @@ td.none { background: #f3d9d3; } td.some { background: #dcecdc; } code { overflo
 
 
 def page(hunt: Hunt) -> str:
-    """Returns the HTML page of a hunt; the page loads no other file."""
+    """Returns the HTML page of a hunt. The page loads no other file."""
     heading = f"Hunt: {hunt.scenario} ({hunt.protocol})"
     parts = [_counts(hunt), _findings(hunt), _again(hunt), _coverage(hunt), _others(hunt)]
     return (

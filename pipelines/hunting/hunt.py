@@ -1,6 +1,6 @@
-"""The search for broken guarantees.
+"""Runs a hunt.
 
-The search executes schedules as the runs of a job, audits the runs, and varies the schedules that reach new features.
+Each job executes and audits many schedules. The hunt then extends the schedules that reached new features.
 """
 
 from __future__ import annotations
@@ -76,15 +76,16 @@ def hunt(
     Args:
         scenario: As in `api.run`. The faults of the scenario are part of all schedules.
         runs: The maximum number of schedules; 0 only replays the corpus.
-        minutes: The maximum duration, checked between two jobs; None for no limit.
-        within_bound: Whether to search within the bound only. If true, types of faults that nearly always exceed the
-            bound are skipped, and no faults are added to schedules that exceed the bound.
+        minutes: The maximum duration, checked after each job; None for no limit.
+        within_bound: Whether to prefer schedules within the protocol's bound. If true, the hunt skips a form whose
+            schedules nearly always exceed the bound, and extends no schedule that exceeds the bound.
         corpus: The folder for the scenarios of findings. Scenarios in it are replayed first. None disables the corpus.
-        strategy: ``aimed``: schedules whose faults target one message of an earlier run; ``guided``: the schedules of
-            ``aimed``, and, if a schedule reaches a new feature (`coverage.features`), copies of it with more faults;
-            ``exhaustive``: all schedules of crashes in a window; ``random``: random schedules, for comparison.
+        strategy: ``aimed`` executes schedules whose faults target one message of an earlier run. ``guided`` also
+            executes extensions: if a schedule reaches a new feature (`coverage.features`), the hunt adds more faults
+            to it. ``exhaustive`` executes all schedules of crashes in ``window``. ``random`` executes random
+            schedules, as a control.
         seed: The seed of random schedules.
-        excused: Whether excused violations count as findings.
+        excused: Whether violations count as findings if faults beyond the bound excuse them.
         crashes: For ``exhaustive``, the maximum number of crashes in a schedule.
         window: For ``exhaustive``, the first and last round of crashes; None for the rounds of the first and last
             message.
@@ -162,9 +163,9 @@ class _Search:
         return Surroundings(around, detection, "program" in self._protocol.forms)
 
     def replay(self) -> None:
-        """Replays the scenarios of the corpus, and reports the scenarios that still break a guarantee.
+        """Executes the scenarios of the corpus, and reports the scenarios that still break a guarantee.
 
-        Their violations do not become new findings.
+        The violations of these scenarios do not become findings again.
         """
         for path, parts in self._corpus.scenarios():
             run = runnable(parts)
@@ -183,10 +184,10 @@ class _Search:
                 self._say(f"{path} still breaks {', '.join(sorted(broken))}")
 
     def begin(self, most: int) -> None:
-        """Executes the scenario without a schedule, and collects the targets of its messages.
+        """Executes the scenario without a schedule, and collects the targets of the run.
 
-        Also executes the scenario with up to `_SEEDS` - 1 other seeds. If their targets differ from those of the
-        scenario's seed, their targets are collected, too.
+        Also executes the scenario with up to `_SEEDS` - 1 other seeds. If the targets depend on the seed, the targets
+        of all these runs are collected.
 
         Args:
             most: The maximum number of schedules of the hunt. It also limits the number of other seeds.
@@ -227,7 +228,10 @@ class _Search:
     def _take_seeds(
         self, seeds: Sequence[Schedule], found: Mapping[int, list[Target]], violations: Mapping[int, dict[str, str]]
     ) -> None:  # fmt: skip
-        """Adds the targets and the violations of the runs with other seeds to the targets and findings of the hunt."""
+        """Records the targets ``found`` and the ``violations`` of runs that differ from the scenario in their seed.
+
+        The keys of ``found`` and ``violations`` are run ids. Run i is the run of ``seeds[i - 1]``.
+        """
         for run_id, schedule in enumerate(seeds, 1):
             self.targets[schedule.seed] = found[run_id]
             self._keys.add(schedule.key)
@@ -242,7 +246,7 @@ class _Search:
     def guided(self) -> Iterator[Schedule | None]:
         """Yields aimed schedules, alternating with extensions of schedules that reached new features.
 
-        Yields None if no schedule is available now; the next job can add extensions.
+        Yields None if no schedule is available until a job adds extensions.
         """
         aims = self.aimed()
         while True:
@@ -252,9 +256,9 @@ class _Search:
             yield from (one for one in (first, second) if one is not None)
 
     def _next_of_pool(self) -> Schedule | None:
-        """Returns the next schedule of the pool, or None if the pool is empty.
+        """Returns the next extension from the pool, or None if the pool is empty.
 
-        The pool contains an iterator of extensions for each extended schedule. The calls use the iterators in turn.
+        The pool has one iterator of extensions for each extended schedule. Calls use the iterators round-robin.
         """
         while self._pool:
             source = self._pool.popleft()
@@ -265,9 +269,9 @@ class _Search:
         return None
 
     def exhaustive(self, most: int, window: tuple[int, int] | None) -> Iterator[Schedule]:
-        """Returns all schedules of crashes in a window of rounds, and reports their number to the user.
+        """Returns all schedules of up to ``most`` crashes in a window of rounds, and reports their number to the user.
 
-        Of schedules that a symmetry of the overlay maps to each other, it returns one.
+        If a symmetry of the overlay maps one schedule to another, only one of the two is returned.
         """
         due = [target.due_round for target in self.targets[None]]
         first = window or (min(due), max(due))
@@ -309,7 +313,7 @@ class _Search:
     def _batch(self, schedules: Iterator[Schedule | None], size: int) -> list[tuple[Schedule, Playable]]:
         """Returns up to ``size`` schedules that the hunt has not executed, each with its run.
 
-        Omits schedules that the protocol rejects, and schedules whose form nearly always exceeds the bound.
+        Omits schedules that the protocol rejects, and schedules that are not promising.
         """
         found: list[tuple[Schedule, Playable]] = []
         n_refused = 0
@@ -330,7 +334,10 @@ class _Search:
         return found
 
     def _is_promising(self, schedule: Schedule) -> bool:
-        """Returns False if a hunt within the bound skips the form of ``schedule``, which nearly always exceeds it."""
+        """Returns whether the hunt executes schedules with the form of ``schedule``.
+
+        A hunt within the bound skips a form if nearly all its schedules exceeded the bound (`_PROBES`).
+        """
         counted = self._forms.get(schedule.form, Counter())
         is_skippable = self._is_within and schedule.form in FORMS
         return not is_skippable or counted[True] < _PROBES * (1 + counted[False])
@@ -342,8 +349,8 @@ class _Search:
     def _play(self, batch: Sequence[tuple[Schedule, Playable]]) -> None:
         """Executes schedules as one job.
 
-        If a handler raises an exception in a run, the schedule of this run is a finding, and the other schedules are
-        executed again.
+        If a handler raises an exception in a run, the schedule of this run becomes a finding, and the remaining
+        schedules are executed again.
         """
         left = list(batch)
         while left:
@@ -392,11 +399,10 @@ class _Search:
         self._counts.update({"beyond": sum(not run.within_bound for run in counted), "undecided": undecided})
 
     def _vary(self, schedule: Schedule, found: Sequence[Target]) -> None:
-        """Adds extensions of ``schedule`` to the pool.
+        """Adds extensions of ``schedule`` to the pool: one for each form and each target in ``found``.
 
-        An extension adds the faults of one aim, whose target is in ``found``. Targets with a message kind and receiver
-        status that no known target has come first. The extensions of each schedule start with another form, so that a
-        large pool executes all forms.
+        A target comes first if no earlier target has its message kind and receiver status. Successive calls start
+        with successive forms, so that a few extensions of many schedules cover all forms.
         """
         known = {target[:2] for of_seed in self.targets.values() for target in of_seed}
         new_first = sorted(found, key=lambda target: target[:2] in known)
@@ -404,7 +410,10 @@ class _Search:
         self._pool.append(map(schedule.also, aimed({None: new_first}, self.around, self._counts["varied"] - 1)))
 
     def _new_features(self, reader: StoreReader, report: AuditReport, beyond: set[int]) -> list[int]:
-        """Records the features of a job. Returns the ids of the runs with new features that may be extended."""
+        """Adds the features of a job to the coverage. Returns the ids of the runs with new features.
+
+        If the hunt searches within the bound, runs beyond the bound are omitted from the result.
+        """
         found, new = features(reader), []
         verdicts = {run.run_id: f"verdict {run.verdict}" for run in report.runs}
         for run_id, of_run in sorted(found.items()):
@@ -426,12 +435,9 @@ class _Search:
             found.setdefault(row[0], {})[row[1]] = row[2]
         return found
 
-    def _key(self, guarantee: str, told: str) -> tuple[str, str]:
-        """Returns a key of a violation of ``guarantee`` with the description ``told``.
-
-        Violations whose descriptions differ only in numbers and node names have equal keys.
-        """
-        without_names = self._names.sub("node", told)
+    def _key(self, guarantee: str, detail: str) -> tuple[str, str]:
+        """Returns the key of a violation: its guarantee, and its detail without numbers and node names."""
+        without_names = self._names.sub("node", detail)
         return guarantee, re.sub(r"\d+", "#", without_names)
 
     @cached_property
@@ -440,10 +446,10 @@ class _Search:
         return re.compile(rf"\b(?:{'|'.join(map(re.escape, names))})\b")
 
     def _take(self, guarantee: str, detail: str, schedule: Schedule, n_played: int) -> None:
-        """Adds a violation to the findings, which are counted by the violation's key (`_key`).
+        """Adds a violation to the findings.
 
-        The scenario of the first violation with a key is shrunk and stored. If a replayed scenario of the corpus has a
-        violation with this key, the violation is ignored.
+        The first violation with a key (`_key`) becomes a finding; its scenario is shrunk and stored. Later violations
+        with this key are counted. Violations with the key of a violation that `replay` found are ignored.
         """
         key = self._key(guarantee, detail)
         if key in self._known:

@@ -1,4 +1,4 @@
-"""Creates fault schedules: schedules that target single messages of an earlier run, random ones, and enumerations."""
+"""Creates fault schedules: aimed at messages of an earlier run, random, or all schedules of a few crashes."""
 
 from __future__ import annotations
 
@@ -42,8 +42,9 @@ class Target(NamedTuple):
 class Schedule:
     """Faults that a hunt adds to the faults of the scenario.
 
-    ``aims`` describes the target and form of each aim. ``form`` is the key in `FORMS` of the last form, or the name of
-    the strategy. ``seed`` None stands for the seed of the scenario.
+    ``aims`` describes each aim: its target and its form. ``form`` is the form of the last aim, a key of `FORMS`. A
+    schedule without a target has form ``random``, ``exhaustive`` or ``seed``. If ``seed`` is ``None``, the run uses the
+    seed of the scenario.
     """
 
     faults: tuple[Fault, ...]
@@ -53,7 +54,7 @@ class Schedule:
 
     @property
     def key(self) -> str:
-        """A string that is equal for two schedules if their seeds and faults are equal."""
+        """A string that identifies the seed and the set of faults."""
         return json.dumps([self.seed, sorted(json.dumps(fault, sort_keys=True) for fault in self.faults)])
 
     def also(self, other: Schedule) -> Schedule:
@@ -69,8 +70,8 @@ class Surroundings:
     """The properties of a scenario, besides its messages, on which aimed schedules depend.
 
     Attributes:
-        neighbours: Maps the name of each node to the names of its neighbours in the overlay.
-        detection_rounds: The detection time: rounds until a crash is detected.
+        neighbours: The names of the neighbours of each node in the overlay, by name of the node.
+        detection_rounds: The detection time, the number of rounds until a crash is detected.
         has_nth: Whether a fault can affect a single message. Protocols without a node program do not support this.
     """
 
@@ -80,10 +81,10 @@ class Surroundings:
 
     @cached_property
     def downs(self) -> tuple[int | None, ...]:
-        """The durations of outages in rounds; None is a permanent outage.
+        """The durations of outages in rounds. None stands for a permanent outage.
 
-        In this order: one more than the detection time, permanent, one round, one less than the detection time, and
-        `_LONG` detection times.
+        The durations are: the detection time plus one, permanent, one, the detection time minus one, and `_LONG` times
+        the detection time.
         """
         detection = self.detection_rounds
         return tuple(dict.fromkeys((detection + 1, None, 1, max(1, detection - 1), _LONG * detection)))
@@ -99,11 +100,7 @@ def _crash(node: str, round_: int, down: int | None) -> Fault:
 
 
 def _end(who: str, target: Target) -> tuple[str, int]:
-    """Returns a node of the target message and a round.
-
-    If ``who`` is ``receiver``, returns the receiver and the due round of the message. If ``who`` is ``sender``, returns
-    the sender and the round of sending.
-    """
+    """Returns the target's receiver and due round, or, if ``who`` is ``sender``, its sender and round of sending."""
     return (target.dst, target.due_round) if who == "receiver" else (target.src, target.sent_round)
 
 
@@ -119,7 +116,7 @@ def _pausing(who: str, shift: int, target: Target, around: Surroundings) -> list
 
 
 def _struck(kind: str, target: Target, around: Surroundings, **of_kind: object) -> list[Fault]:
-    """Returns a fault of ``kind`` that affects the target alone.
+    """Returns a fault of ``kind`` that affects only the target.
 
     If `Surroundings.has_nth` is false, the fault affects all messages of the target's kind, link and round of sending.
     """
@@ -152,14 +149,14 @@ def _both_ends(target: Target, around: Surroundings) -> list[Fault]:
 
 
 def _behind(target: Target, around: Surroundings) -> list[str]:
-    """Returns all neighbours, except the target's sender, of the target's receiver."""
+    """Returns the neighbours of the target's receiver, except the target's sender."""
     return [name for name in around.neighbours.get(target.dst, ()) if name != target.src]
 
 
 def _chain(stagger: int, target: Target, around: Surroundings) -> list[Fault] | None:
-    """Returns two crashes: of the target's receiver, and, ``stagger`` rounds later, of a neighbour of the receiver.
+    """Returns a crash of the target's receiver, and, ``stagger`` rounds later, a crash of one of its neighbours.
 
-    The neighbour is not the target's sender. Returns None if the receiver has no neighbour except the sender.
+    The neighbour is not the target's sender. Returns None if the receiver has no other neighbour.
     """
     down, others = around.detection_rounds + 1, _behind(target, around)
     crashes = enumerate((target.dst, *others[:1]))
@@ -167,15 +164,15 @@ def _chain(stagger: int, target: Target, around: Surroundings) -> list[Fault] | 
 
 
 def _neighbours(target: Target, around: Surroundings) -> list[Fault] | None:
-    """Returns crashes of all neighbours, except the target's sender, of the target's receiver; None if it has none."""
+    """Returns a crash of each neighbour of the target's receiver except the sender; None if no neighbour remains."""
     down = around.detection_rounds + 1
     return [_crash(node, target.due_round, down) for node in _behind(target, around)] or None
 
 
 def _nearby(who: str, n_links: int, target: Target, around: Surroundings) -> list[Fault] | None:
-    """Returns a crash of one node ``n_links`` links away from an end of the target, which is neither of its ends.
+    """Returns a crash of a node ``n_links`` links away from the target's sender or receiver, as ``who`` selects.
 
-    Returns None if this node does not exist.
+    The node is neither the sender nor the receiver. Returns None if no node has this distance.
     """
     node, round_ = _end(who, target)
     reached, found = {target.src, target.dst}, [node]
@@ -187,7 +184,10 @@ def _nearby(who: str, n_links: int, target: Target, around: Surroundings) -> lis
 
 
 def _lost_for_a_while(target: Target, around: Surroundings, **which: object) -> list[Fault]:
-    """Returns the loss of all messages that ``which`` describes, from the target on until a crash is detected."""
+    """Returns a loss of all messages that the fault fields ``which`` select.
+
+    The loss begins when the target is sent, and lasts one round longer than the detection time.
+    """
     when = {"round": target.sent_round, "until": target.sent_round + around.detection_rounds + 1}
     return [{"kind": "loss", "rate": 1.0, **when, **which}]
 
@@ -197,10 +197,7 @@ def _kind_lost(target: Target, around: Surroundings) -> list[Fault]:
 
 
 def _link_lost(target: Target, around: Surroundings) -> list[Fault] | None:
-    """Returns the loss of all messages on the target's link and in its direction.
-
-    Returns None if the ends of the target have no link.
-    """
+    """Returns a loss of all messages from the target's sender to its receiver; None if they have no link."""
     if target.dst not in around.neighbours.get(target.src, ()):
         return None
     return _lost_for_a_while(target, around, links=[[target.src, target.dst]], direction="forward")
@@ -272,8 +269,8 @@ def drawn(
 ) -> Iterator[Schedule]:
     """Yields distinct random schedules with one to three faults, as a control for aimed schedules.
 
-    Nodes, message kinds and rounds are drawn from those of the targets in ``by_seed``. The sequence ends after
-    `_MOST_REPEATED` successive draws of earlier schedules.
+    The faults use nodes, message kinds and rounds of the targets in ``by_seed``. The sequence ends after
+    `_MOST_REPEATED` consecutive draws that repeat an earlier schedule.
     """
     seeds, targets = list(by_seed), [target for of_seed in by_seed.values() for target in of_seed]
     nodes = sorted({name for target in targets for name in (target.src, target.dst)})
@@ -309,7 +306,7 @@ def _drawn(
 
 
 def with_calls(overlay: Overlay, workload: Workload) -> nx.Graph[str]:
-    """Returns the graph of an overlay for `crash_sets`: the label of a node lists its calls."""
+    """Returns the graph of an overlay for `crash_sets`. The label of a node lists the calls that the node issues."""
     labels: dict[int, list[str]] = {}
     for table in (workload.subscription, workload.publication, workload.join, workload.other_call):
         for row in table.to_pylist():
@@ -328,9 +325,9 @@ def with_calls(overlay: Overlay, workload: Workload) -> nx.Graph[str]:
 def crash_sets(
     overlay: nx.Graph[str], most: int, window: tuple[int, int], down: int | None
 ) -> tuple[int, Iterator[Schedule]]:
-    """Returns the number of schedules of one to ``most`` crashes in a window of rounds, and an iterator of schedules.
+    """Returns the number of schedules of one to ``most`` crashes in a window of rounds, and an iterator over them.
 
-    Of schedules that a symmetry of the overlay maps to each other, only one is returned.
+    If a symmetry of the overlay maps one schedule to another, only one of the two is returned.
 
     Args:
         overlay: The nodes that may crash, and their links. Symmetries preserve attribute ``label`` of nodes and

@@ -41,10 +41,9 @@ Fails = Callable[[Sequence[frozenset[Item]]], Sequence[bool]]
 
 
 def minimise(items: Sequence[Item], fails: Fails[Item], at_once: int) -> frozenset[Item]:
-    """Returns a maximal set of items that can be removed while the test still fails.
+    """Returns a set of items to remove. The test fails without these items, and passes if any further item is removed.
 
-    If any single item is removed in addition, the test passes. The test must fail if no item is removed. One call of
-    ``fails`` tests up to ``at_once`` sets of removed items.
+    The test must fail if no item is removed. One call of ``fails`` tests up to ``at_once`` sets of removed items.
     """
     removed: frozenset[Item] = frozenset()
     while found := _removable(items, removed, fails, at_once):
@@ -58,9 +57,9 @@ def minimise(items: Sequence[Item], fails: Fails[Item], at_once: int) -> frozens
 def _removable(
     items: Sequence[Item], removed: frozenset[Item], fails: Fails[Item], at_once: int
 ) -> list[frozenset[Item]]:  # fmt: skip
-    """Returns disjoint chunks of items, the largest first; the result is empty if no chunk can be removed.
+    """Returns disjoint chunks of items, the largest first, or an empty list if no chunk can be removed.
 
-    If ``removed`` and any one of these chunks are removed, the test still fails.
+    The test still fails if any one of these chunks is removed in addition to ``removed``.
     """
     left = [item for item in items if item not in removed]
     chunks = [*_chunks(left)]
@@ -90,10 +89,10 @@ AT_ONCE = 64
 
 @dataclass(frozen=True)
 class Shrunk:
-    """The smallest scenario found, ``parts``, which breaks ``guarantee``.
+    """The result of shrinking: ``parts``, the smallest scenario found that breaks ``guarantee``.
 
-    ``is_excused`` is true if excused violations also break the guarantee. ``before`` and ``after`` map each kind of
-    atoms to its number in the original run and in ``parts``.
+    Unless ``is_excused`` is true, excused violations are ignored. ``before`` and ``after`` map each kind of atom
+    (`KINDS`) to the number of its atoms in the original run and in ``parts``.
     """
 
     parts: Parts
@@ -139,8 +138,8 @@ def minimal(
 ) -> Shrunk | None:  # fmt: skip
     """Returns the smallest scenario found that breaks guarantee ``name``, or None if ``given`` does not break it.
 
-    ``given`` is a scenario of one run, as returned by `listed_scenario`. ``is_excused`` is true if excused violations
-    also break the guarantee.
+    ``given`` is a scenario of one run, as returned by `listed_scenario`. Unless ``is_excused`` is true, excused
+    violations are ignored.
     """
     parts = with_streams(given)
     player = _Player(parts, name, is_excused, session, say)
@@ -165,10 +164,10 @@ def _removed(atoms: Sequence[Atom], before: frozenset[Atom], player: _Player) ->
 
 
 def _broken(reader: StoreReader, run_id: int, guarantee: str | None) -> tuple[str, bool]:
-    """Returns the guarantee to break, and whether its violations in the run are excused.
+    """Returns a guarantee that the run breaks, and whether all violations of this guarantee in the run are excused.
 
-    The guarantee is ``guarantee`` if it is set. Otherwise it is the guarantee of the first violation in the run, or, if
-    some violations are not excused, of the first of these.
+    If ``guarantee`` is ``None``, the result is the guarantee of the first violation in the run. A violation that is not
+    excused precedes all excused violations.
     """
     rows = reader.sql(
         f"select guarantee, excused, min(round) as round from violation where run_id = {run_id} "  # noqa: S608 - a number
@@ -198,7 +197,7 @@ class _Player:
     def fails(self, removed: Sequence[frozenset[Atom]]) -> list[bool]:
         """Returns, for each set in ``removed``, whether the scenario breaks the guarantee without the atoms of the set.
 
-        If that scenario is invalid, the result is False.
+        The result for a set is False if the scenario without its atoms is invalid.
         """
         candidates = [without(self._parts, gone) for gone in removed]
         texts = [None if parts is None else json.dumps(parts) for parts in candidates]
@@ -243,12 +242,12 @@ class Playable(NamedTuple):
 
 @contextmanager
 def played(playable: Sequence[Playable], session: Session) -> Iterator[tuple[StoreReader, Session]]:
-    """Executes runs of one protocol as one job, and opens their temporary store.
+    """Executes runs of one protocol as one job, and opens a reader of their temporary store.
 
     The id of a run in the store is its index in ``playable``.
 
     Yields:
-        A reader of the store, and the session that answers its queries (see `fast_reader`).
+        A reader of the store, and the session that executes its queries (see `fast_reader`).
     """
     runs = [replace(one.run, run_id=index) for index, one in enumerate(playable)]
     with TemporaryDirectory(prefix="roundtable-") as folder:
@@ -263,8 +262,8 @@ def played(playable: Sequence[Playable], session: Session) -> Iterator[tuple[Sto
 def runnable(parts: Parts, before: Playable | None = None) -> Playable | None:
     """Returns the run of a scenario with its overlay, workload and faults, or None if the scenario is invalid.
 
-    ``before`` is a run that differs only in its faults and its seed. The result reuses the overlay and workload of
-    ``before``.
+    ``before`` is a run whose scenario differs from ``parts`` only in its faults and its seed. The result reuses the
+    overlay and workload of ``before``.
     """
     try:
         if before is None:
