@@ -74,7 +74,7 @@ class At:
 
     @property
     def number(self) -> int:
-        """The number of the topic at this node: the key of the topic's timers."""
+        """The number of the topic at this node, which is the key of the topic's timers."""
         of = self.node.log if self.topic in self.node.log else self.node.bundle
         return int(of[self.topic].number)
 

@@ -59,7 +59,7 @@ class Queued(OfTopic):
 
 @record(key="topic, n")
 class Unstable(OfTopic):
-    """A message in a publisher's buffer: some member of the bundle may lack the message."""
+    """A message in a publisher's buffer, which some member of the bundle may lack."""
 
     n: Annotated[int, "catenation number of the message"]
     publication: Annotated[Publication, "the message"]
@@ -119,7 +119,7 @@ class Buffered(OfTopic):
 
 @record(key="topic, seq")
 class Expected(OfTopic):
-    """A sequence number that a subscriber has received from its steering repository and has not passed."""
+    """A sequence number, after the subscriber's position, that the steering repository has announced."""
 
     seq: Annotated[int, "sequence number at the steering repository"]
     prev: Annotated[int, "number that the subscriber has to pass before this number"]
@@ -132,7 +132,7 @@ class Expected(OfTopic):
 
 @record(key="topic, seq")
 class Unsynced(OfTopic):
-    """A sequence number that a subscriber has passed, and that no sync includes yet."""
+    """A sequence number whose message the subscriber has delivered, and that is higher than the subscriber's sync."""
 
     seq: Annotated[int, "sequence number at the steering repository"]
 

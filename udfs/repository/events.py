@@ -1,4 +1,7 @@
-"""The events that clients send, and the parts of all events; names follow section 3 and Figure 1 of the paper."""
+"""The base classes of all events, and the events that clients send.
+
+Names follow section 3 and Figure 1 of the paper.
+"""
 
 from __future__ import annotations
 
@@ -124,7 +127,7 @@ class Carrying(Identified):
 
 @dataclass(frozen=True, slots=True)
 class Designated(Addressed):
-    """An event between a client and repositories, with the client's choice of a repository (designation)."""
+    """An event between a client and repositories, with the client's designation of a steering repository."""
 
     designation: Annotated[int, "number of the client's designation (rule P12)"]
     steering: Annotated[int, "repository that the client designates"]

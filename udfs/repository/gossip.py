@@ -10,7 +10,10 @@ from udfs.repository.repository_records import ACTION, STORED, VOID, PeerPrefix
 
 
 def on_gossip_timer(at: At) -> None:
-    """Timer T_g: sends Gossip-ACK to the other members. Confirms registrations that all recently heard members have."""
+    """Timer T_g: sends Gossip-ACK to the other members.
+
+    Also confirms the registrations that have reached all heard members (`membership.is_heard`).
+    """
     if at.peers and not at.log.is_left:
         membership.confirm_registrations(at)
         send_gossip(at)
@@ -66,8 +69,8 @@ def unlisted_messages(at: At) -> tuple[Upto, ...]:
 def on_gossip(at: At, m: GossipAck) -> None:
     """Gossip-ACK (rules P17, P18): merges the sender's members, incarnations, entries, designations and syncs.
 
-    If the sender has left the bundle, merges only the sender's list of members, and answers with Gossip-ACK, which
-    lists the departure of the sender.
+    If the sender has left the bundle, merges only the sender's list of members, and answers with a Gossip-ACK that
+    lists the sender as departed.
     """
     membership.merge_members(at, m.members, m.leaving, m.left)
     if at.log.is_left:

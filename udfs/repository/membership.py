@@ -17,7 +17,10 @@ LEFT = "LEFT"
 
 
 def start_timers(at: At) -> None:
-    """Starts the gossip timer if the bundle has other members, and the leave timer if this repository leaves."""
+    """Starts the gossip timer if the bundle has other members.
+
+    Starts the leave timer if this repository is leaving or has left.
+    """
     if at.peers:
         at.wake("gossip", at.rounds("gossip_rounds"))
     if at.log.is_leaving or at.log.is_left:
@@ -44,7 +47,7 @@ def record_heard(at: At, repository: int) -> None:
 
 
 def merge_members(at: At, members: tuple[int, ...], leaving: tuple[int, ...], gone: tuple[int, ...]) -> None:
-    """Merges the lists of members that another repository has sent.
+    """Merges the current, leaving and departed members that another repository has sent.
 
     If `gone` contains this repository, it asks its clients to designate other repositories, and departs (rule P36).
     """
@@ -61,7 +64,7 @@ def merge_members(at: At, members: tuple[int, ...], leaving: tuple[int, ...], go
 
 
 def record_departure(at: At, repository: int) -> None:
-    """Records that `repository` has left the bundle. Deletes the rows about messages that `repository` has stored."""
+    """Records that `repository` has left the bundle. Deletes the records of the messages that it has stored."""
     if repository == at.me:
         return
     row = at.node.member.setdefault((at.topic, repository), Member(at.topic, repository))
@@ -145,11 +148,11 @@ def _migrate(at: At) -> None:
 
 
 def _is_covered(at: At) -> bool:
-    """Returns whether the heard members can replace this repository, and no member with a lower id is leaving.
+    """Returns whether this repository may depart (rules P26 and P30).
 
-    The heard members that stay must have every message and registration of this repository, and must know that this
-    repository leaves. Members leave one after the other, because two members that leave in one round would rely on each
-    other (rule P30). At least one staying member must have been operational.
+    Each heard member that is not leaving must have all messages and registrations of this repository, and must know
+    that this repository leaves. At least one of these members must have been operational. No member with a lower id may
+    be leaving, because two members that depart in one round would rely on each other.
     """
     others = [at.node.member[at.topic, one] for one in at.peers if is_heard(at, one)]
     staying = [peer(at, one.repository) for one in others if not one.is_leaving]
@@ -173,7 +176,7 @@ def _is_held(at: At, peer: int, key: Key) -> bool:
 
 
 def on_farewell(at: At, m: GossipAck) -> None:
-    """Gossip-ACK at a repository that has left: a sender that knows the departure gets no further Gossip-LEAVE."""
+    """Gossip-ACK at a repository that has left: sends no more Gossip-LEAVE to a sender that knows the departure."""
     if at.me in m.left:
         at.node.member.pop((at.topic, m.origin), None)
 
@@ -218,9 +221,8 @@ def on_confirm(at: At, m: RegistrationConfirm) -> None:
 def on_register(at: At, m: Register | Deregister) -> None:
     """Register, Deregister (section 3.3): stores the action of the topic's owner.
 
-    Deregister has no cut: the first time that this member receives a deregistration, its filled prefixes become the cut
-    (rule P25). If the owner repeats the event, the cut stays. The owner gets a confirmation when all heard members have
-    the action (rule P34). A sender that is not the owner gets Refuse.
+    The owner gets R2C-Confirm when all heard members have the action (rule P34). A sender that is not the owner gets
+    Refuse.
     """
     if not at.is_operational:
         return
@@ -236,7 +238,10 @@ def on_register(at: At, m: Register | Deregister) -> None:
 
 
 def confirm_registrations(at: At) -> None:
-    """Confirms the actions that all heard members have, and forgets actions that a newer action replaces (rule P34)."""
+    """Sends R2C-Confirm for each action that all heard members have (rule P34).
+
+    Sends no R2C-Confirm for an action that a newer action has replaced.
+    """
     for row in at.of(at.node.confirming):
         index = at.topic, row.client, row.role
         done = at.node.registration[index]

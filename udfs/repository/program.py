@@ -1,6 +1,7 @@
 """The node program of protocol ``repository``: the role of a node and the type of an event select the handler.
 
-With setting ``baseline`` (section 5, best effort) clients send messages to subscribers only; repositories take no part.
+With setting ``baseline`` (section 5, best effort) publishers send messages directly to subscribers, and repositories
+receive no messages.
 """
 
 from __future__ import annotations

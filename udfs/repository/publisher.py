@@ -54,7 +54,7 @@ def _order(at: At, one: Unstable) -> None:
 
 
 def request(at: At, row: Steering) -> None:
-    """Sends the bundle a P2R-Recovery with the designation `row` (section 3.11), and starts timer T_p."""
+    """Sends the bundle a P2R-Recovery with the publisher's designation (section 3.11), and starts timer T_p."""
     at.send(
         PublisherRecovery, at.bundle.members, row.designation, row.repository, at.node.publishing[at.topic].incarnation
     )
@@ -62,7 +62,7 @@ def request(at: At, row: Steering) -> None:
 
 
 def ask_again(at: At) -> None:
-    """Timer T_p: sends P2R-Recovery again. After k unanswered requests the publisher seeks another repository."""
+    """Timer T_p: repeats P2R-Recovery. After k repetitions without an answer, seeks another steering repository."""
     row = _steering(at)
     if not row.is_established and not row.is_seeking and not steering.has_given_up(at, row):
         request(at, row)

@@ -36,9 +36,9 @@ def record_holder(at: At, repository: int, key: Key) -> None:
 
 
 def fetch(at: At) -> None:
-    """Timer T_f (rule P19): requests each missing message from a recently heard member that has the message.
+    """Timer T_f (rule P19): requests each missing message from a heard member that has the message.
 
-    If several members have the message, the requests alternate between them.
+    If several heard members have the message, the requests alternate between these members.
     """
     turn, lacking = at.round // at.rounds("fetch_rounds"), at.of(at.node.lacking)
     heard = {holder for holder in at.peers if membership.is_heard(at, holder)}
@@ -79,7 +79,8 @@ def _acknowledged(at: At, key: Key) -> tuple[int, ...]:
 def on_retransmit(at: At, m: BundleRetransmit) -> None:
     """R2R-Retransmit: stores the messages that the event carries, and records which subscribers have acknowledged them.
 
-    If one of the messages is new and the batch was full, requests the next batch from the sender.
+    If one of the messages was missing and the event has ``fetch_batch`` messages, requests the next ``fetch_batch``
+    missing messages from the sender.
     """
     keys = [Key(copy.publication.source, copy.incarnation, copy.n) for copy in m.copies]
     on_way = _on_way(at)
@@ -121,7 +122,7 @@ def receive(at: At, event: Any, handle: Callable[[At, Any], object]) -> None:  #
 
 
 def run_timer(at: At, timer: str, handle: Callable[[At], object]) -> None:
-    """Runs `handle`, the handler of `timer`. If this repository has left, runs the handler of ``leave`` only (4.10)."""
+    """Runs `handle`, the handler of `timer`. After its departure a repository runs only timer ``leave`` (4.10)."""
     if at.topic not in at.node.log or not at.log.is_left or timer == "leave":
         handle(at)
 
@@ -162,8 +163,8 @@ def begin(at: At) -> None:
 def request_assistance(at: At) -> None:
     """Timer ``assist``: sends R2R-Assist to the other members of the bundle.
 
-    From the second request on, R2R-Assist also goes to all repositories as a discovery (rule P33). After T_assist
-    without progress this repository stops waiting, and serves the messages of its own disk (rules P22, P35).
+    From the second request on, R2R-Assist also goes to all repositories as a discovery (rule P33). If the missing
+    messages do not arrive, this repository becomes operational without them (`_may_end`).
     """
     if at.duty.is_operational or at.log.is_left:
         return
@@ -171,7 +172,7 @@ def request_assistance(at: At) -> None:
     if n_missed < at.duty.n_missed:
         at.duty.asked_round = at.round
     at.duty.n_missed = n_missed
-    if _is_on_its_own(at):
+    if _may_end(at):
         for row in at.of(at.node.missed):
             del at.node.missed[at.topic, row.publisher, row.incarnation, row.n]
         complete(at)
@@ -182,14 +183,14 @@ def request_assistance(at: At) -> None:
     at.wake("assist", at.rounds("fetch_rounds"))
 
 
-def _is_on_its_own(at: At) -> bool:
-    """Returns whether this repository stops waiting for missing messages (rules P22, P35).
+def _may_end(at: At) -> bool:
+    """Returns whether the recovery ends although messages are missing (rules P22, P35).
 
-    It stops after T_assist without progress, if no heard member has a missing message. A repository that was never
-    complete waits for an assistant first; otherwise it would start without messages.
+    It ends if no missing message has arrived for T_assist, and no heard member has a missing message. A repository that
+    has never been operational first waits for an R2R-Recovery, because its disk may have no messages.
     """
-    may_end = at.log.is_complete or at.duty.assistant is not None
-    if not may_end or at.round - at.duty.asked_round < at.rounds("assist_rounds"):
+    has_state = at.log.is_complete or at.duty.assistant is not None
+    if not has_state or at.round - at.duty.asked_round < at.rounds("assist_rounds"):
         return False
     rows = (at.node.lacking.get((at.topic, *Key.of(row))) for row in at.of(at.node.missed))
     return not any(membership.is_heard(at, holder) for row in rows if row is not None for holder in row.holders)
@@ -212,9 +213,9 @@ def on_assist(at: At, m: Assist) -> None:
 
 
 def on_recovery(at: At, m: BundleRecovery) -> None:
-    """R2R-Recovery (rule P21): merges the assistant's state, and reserves slots for missing messages.
+    """R2R-Recovery (rule P21): merges the sender's state, and reserves slots for missing messages.
 
-    Also requests these messages. If no message is missing, the recovery ends.
+    Also requests the missing messages. If no message is missing, the recovery ends.
     """
     if at.duty.is_operational:
         return
@@ -239,7 +240,7 @@ def on_recovery(at: At, m: BundleRecovery) -> None:
 
 
 def _forget_void(at: At) -> None:
-    """Deletes messages without a slot from table ``missed``: the recovery need not wait for these messages."""
+    """Deletes messages without a slot from table ``missed``, so that the recovery does not wait for them."""
     for row in at.of(at.node.missed):
         if slots.find(at, Key.of(row)) is None:
             del at.node.missed[at.topic, row.publisher, row.incarnation, row.n]
@@ -258,7 +259,7 @@ def _set_aside(at: At, assistant: int, prefix: Upto) -> None:
 
 
 def finish(at: At) -> None:
-    """Ends an assisted recovery that waits for no message."""
+    """Ends the recovery if R2R-Recovery has arrived and no message is missing."""
     is_assisted = at.duty.assistant is not None and not at.duty.is_operational and not at.log.is_left
     if is_assisted and not at.of(at.node.missed):
         complete(at)

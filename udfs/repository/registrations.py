@@ -78,7 +78,8 @@ def record_designation(at: At, client: int, role: str, number: int, repository: 
         role: The client's role.
         number: Number of the designation.
         repository: The designated repository.
-        is_own: Whether the client itself sent the designation; only then the repository becomes active (rule P13).
+        is_own: Whether the client itself sent the designation. Otherwise this repository does not start to steer the
+            client (rule P13).
     """
     row = at.node.designation.get((at.topic, client, role))
     if row is not None and row.number > number:
@@ -117,10 +118,10 @@ def apply(at: At, action: Action) -> bool:
 
 
 def _store_registration(at: At, action: Action) -> bool:
-    """Stores a registration, or merges the cut of a deregistration. Returns whether something changed.
+    """Stores a registration or deregistration. Returns whether the stored action has changed.
 
-    A merged cut includes the messages that any member had stored when the deregistration reached that member (rule
-    P25).
+    The first cut of a deregistration is the filled prefixes of this repository. Later cuts are merged with it. So the
+    cut includes each message that a member had stored when the deregistration reached that member (rule P25).
     """
     index = at.topic, action.client, action.role
     row = at.node.registration.get(index)
@@ -168,10 +169,11 @@ def is_deregistered(at: At, action: Action) -> bool:
 
 
 def end_designations(at: At, action: Action) -> None:
-    """Ends the designations of the subscribers that `action`, a new registration, concerns (rule P25).
+    """Ends the designations of the subscribers that the new registration `action` affects (rule P25).
 
-    These subscribers may have passed messages that the registration includes again. So each of them gets R2C-Migrate.
-    The stored number of the designation increases, so that only a newer designation becomes active, also after a crash.
+    The registration permits messages that the deregistration excluded. The positions of the subscribers may be after
+    these messages. So each subscriber gets R2C-Migrate. The stored number of its designation increases by one, so that
+    the ended designation does not become active again after a crash.
     """
     for row in at.of(at.node.designation):
         is_concerned = row.role == SUBSCRIBER and (action.role == PUBLISHER or row.client == action.client)

@@ -16,7 +16,7 @@ from udfs.repository.events import Addressed, Authorising, Carrying, Designated,
 class Action:
     """A registration or deregistration of a client, or a change of its subscriptions.
 
-    An action takes a sequence number.
+    Each action has a sequence number.
     """
 
     client: Annotated[int, "client that the action is about"]
@@ -53,7 +53,7 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class SyncFact:
-    """The sync of a subscriber: the number up to which it has acknowledged all its messages (rule P16)."""
+    """The sync of a subscriber: the number up to which the subscriber has acknowledged all its messages (rule P16)."""
 
     client: Annotated[int, "id of the subscriber"]
     seq: Annotated[int, "the subscriber has acknowledged all its messages up to this number of the sender"]
@@ -62,7 +62,7 @@ class SyncFact:
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """The position up to which a repository has received the entries of another repository."""
+    """The last sequence number up to which a repository has received the entries of another repository."""
 
     repository: Annotated[int, "id of the other repository"]
     seq: Annotated[int, "the sender has received that repository's entries up to this number"]
@@ -171,7 +171,7 @@ class Migrate(Addressed):
 
 @message("Refuse")
 class Refuse(Addressed):
-    """The answer to a client that is not authorised to act on the topic in the role that its event names."""
+    """The answer to a client that is not authorised for the role in which it sent an event."""
 
     role: Annotated[str, "role that the client lacks"]
     designation: Annotated[int, "number of the client's designation"]
@@ -214,7 +214,7 @@ class PublisherRecovered(Designated):
 
 @message("R2S*-Persistent")
 class Persistent(Identified):
-    """The notification that a message is stored; only subscribers of the message get it (section 3.7, rule P6)."""
+    """The notification of a message's subscribers that the message is stored (section 3.7, rule P6)."""
 
     seq: Annotated[int, "sequence number of the message"]
     incarnation: Annotated[int, "round in which the publisher's incarnation started"]

@@ -61,7 +61,7 @@ class Slot(OfTopic):
 
 @record(key="topic, publisher, incarnation, n")
 class Orphan(OfMessage):
-    """A stored message of a closed incarnation; an earlier message is missing (rule P2)."""
+    """A stored message of a closed incarnation that lacks an earlier message (rule P2)."""
 
     publication: Annotated[Publication, "the message"]
 
@@ -232,7 +232,7 @@ class ForeignAck(OfTopic):
 
 @record(key="topic, repository, client")
 class ForeignSync(OfTopic):
-    """The sync of a subscriber at another repository: it has acknowledged its messages up to number ``seq`` (P16)."""
+    """The sync of a subscriber at another repository (rule P16)."""
 
     repository: Annotated[int, "the other repository"]
     client: Annotated[int, "id of the subscriber"]

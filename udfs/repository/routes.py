@@ -2,8 +2,8 @@
 
 A node with one neighbour needs no routes. Every other node is a *router*: it knows the overlay, watches the brokers,
 and computes routes around crashed brokers. A recovered broker repeats its announcement to each router until that router
-answers (rule P31). An event with an empty list of receivers is a discovery: the first router on its way sends it to all
-repositories (rule P33).
+answers (rule P31). An event with an empty list of receivers is a discovery: the first router that receives it sends it
+to all repositories (rule P33).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ BROKER = "broker"
 
 @message("Broker-Up")
 class BrokerUp:
-    """The announcement of a recovered broker: routes may lead over the broker again."""
+    """The announcement that a broker has recovered, so that routes may use the broker again."""
 
     broker: Annotated[int, "id of the broker"]
     up_round: Annotated[int, "round in which the broker recovered"]
@@ -76,7 +76,7 @@ def announce(state: State, ctx: Context) -> None:
 
 
 def on_up(state: State, m: BrokerUp, ctx: Context) -> None:
-    """Broker-Up: answers with Broker-Up-ACK, and computes routes, which may lead over the recovered broker again."""
+    """Broker-Up: answers with Broker-Up-ACK, and computes routes that may use the recovered broker."""
     broker = m.broker
     ctx.send(broker, BrokerUpAck(ctx.node, m.up_round), after=ctx.settings["reroute_rounds"])
     if state.link:
@@ -102,8 +102,8 @@ def on_down(state: State, broker: int, ctx: Context) -> None:
 def compute_routes(state: State, node: int) -> None:
     """Computes the next hop from `node` to every other node (rule P29).
 
-    A route has the shortest latency and leads over no crashed broker. Of routes with equal latency, the one with the
-    lowest next hop is taken.
+    A route is the path with the lowest latency that contains no crashed broker. Of paths with equal latency, it is the
+    path whose next hop has the lowest id.
     """
     near: dict[int, list[Link]] = {}
     for link in state.link.values():
@@ -162,7 +162,7 @@ def _relays(state: State, node: int) -> list[int]:
 
 
 def receive(state: State, event: Any, ctx: Context) -> tuple[bool, Any]:  # noqa: ANN401 - any event with `to`
-    """Adds a hop to an arrived event. A broker forwards the event to its other receivers.
+    """Adds a hop to a received event. At a broker, forwards the event to its receivers other than this node.
 
     Returns whether this node is a receiver, and the event with the increased number of hops.
     """

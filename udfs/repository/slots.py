@@ -55,7 +55,7 @@ def record_incarnation(at: At, publisher: int, incarnation: int) -> bool:
 def close(at: At, row: Incarnation) -> None:
     """Closes the incarnation `row` (rule P2).
 
-    From its first missing message on, the slots of the incarnation become void. Messages stored in these slots become
+    The slots of the incarnation from the first missing message on become void. Messages stored in these slots become
     orphans.
     """
     row.is_closed = True
@@ -94,17 +94,20 @@ def reserve(at: At, row: Incarnation, n: int) -> list[int]:
 
 
 def record_heard(at: At, publisher: int, incarnation: int) -> None:
-    """Records an event from `publisher` in this round. Reopens `incarnation` if it is the newest known one (P32)."""
+    """Records that `publisher` has sent an event in this round.
+
+    Reopens `incarnation` if it is the newest known incarnation of `publisher` (rule P32).
+    """
     row = at.node.incarnation[at.topic, publisher, incarnation]
     row.heard_round = at.round
     row.is_closed = row.is_closed and newest(at, publisher) != incarnation
 
 
 def close_silent(at: At) -> bool:
-    """Closes incarnations that lack a message and whose publisher has sent no event for T_void (rule P32).
+    """Closes each incarnation with a missing message whose publisher has sent no event for T_void (rule P32).
 
-    Otherwise one lost message of a dead or deregistered publisher would block all later numbers. Returns whether an
-    incarnation was closed.
+    Without this rule, one lost message of a dead or deregistered publisher would block all later sequence numbers.
+    Returns whether an incarnation was closed.
     """
     indexes = sorted({(at.topic, slot.publisher, slot.incarnation) for slot in reserved(at)})
     rows = [at.node.incarnation[index] for index in indexes]
@@ -164,7 +167,7 @@ def _fill(at: At, key: Key, publication: Publication) -> None:
 
 
 def identify(at: At, key: Key, source_seq: int) -> None:
-    """Records that message `key` was published by call `source_seq`, the number among all calls of its publisher."""
+    """Records that the call of the publisher with number `source_seq` has published message `key`."""
     index = at.topic, key.publisher, source_seq
     at.node.identity[index] = Identity(*index, key.incarnation, key.n)
 
@@ -190,14 +193,14 @@ def reserved(at: At) -> list[Slot]:
 
 
 def prefixes(at: At) -> tuple[Upto, ...]:
-    """Returns the highest catenation number that the frontier has passed, for each incarnation of each publisher."""
+    """Returns the last message of the filled prefix of each incarnation."""
     return tuple(Upto(row.publisher, row.incarnation, row.prefix) for row in at.of(at.node.incarnation))
 
 
 def rebuild_table(at: At) -> None:
     """Rebuilds the repository-table from the slots and orphans after a crash.
 
-    The time without an event of a publisher (rule P32) starts again in this round.
+    The silence of each publisher (rule P32) is measured from this round on.
     """
     for row in at.of(at.node.incarnation):
         row.heard_round = at.round

@@ -1,4 +1,4 @@
-"""The tables of a node of protocol ``repository``. At a node of one role the tables of the other roles are empty."""
+"""The tables of a node of protocol ``repository``. A node uses only the tables of its role."""
 
 from __future__ import annotations
 

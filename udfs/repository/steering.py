@@ -27,7 +27,7 @@ class Answer(Protocol):
 
 
 def start(at: At, role: str) -> None:
-    """Starts a client's search for a steering repository for its role `role`, unless the client has or seeks one."""
+    """Starts a client's search for a steering repository in role `role`, unless the client has or seeks one."""
     index = at.topic, role
     if index not in at.node.steering:
         at.node.steering[index] = Steering(*index)
@@ -58,7 +58,8 @@ def seek_again(at: At, role: str) -> None:
 def on_answer(at: At, m: ProbeAnswer) -> None:
     """R2C-Probe: updates the known members, and records an operational sender as a candidate.
 
-    If the sender is operational, its members replace the known members. Otherwise they are added to the known members.
+    If the sender is operational, the members in its answer replace the known members. Otherwise the known members are
+    extended by the members in the answer.
     """
     row = at.node.steering.get((at.topic, m.role))
     if row is None or not row.is_seeking:
@@ -80,7 +81,7 @@ def on_migrate(at: At, m: Migrate) -> None:
 def on_refuse(at: At, m: Refuse) -> None:
     """Refuse (rule P25): records the refusal, and starts a timer that repeats the request after T_fail.
 
-    A refused publisher queues its messages. A refused subscriber may still get earlier messages.
+    A refused publisher queues its messages. A refused subscriber still gets messages before its deregistration.
     """
     row = at.node.steering.get((at.topic, m.role))
     if row is not None and accept_answer(at, row, m):
@@ -129,9 +130,9 @@ def accept_answer(at: At, row: Steering | None, m: Answer) -> bool:
 
 
 def has_given_up(at: At, row: Steering) -> bool:
-    """Counts a request without an answer. After k of these requests the client seeks another repository.
+    """Counts an unanswered request. If more than k requests are unanswered, seeks another repository.
 
-    Returns True if the client seeks another repository.
+    Returns whether the client seeks another repository.
     """
     row.tries += 1
     if row.tries <= at.rounds("tries"):

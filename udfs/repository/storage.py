@@ -64,7 +64,7 @@ def note_acknowledged(at: At, client: int, key: Key) -> None:
 
 
 def persist(at: At, slot: Slot) -> None:
-    """Sends R2S*-Persistent for the message in `slot` to those of its subscribers that this repository steers (P6).
+    """Sends R2S*-Persistent for the message in `slot` to its subscribers, if this repository steers them (rule P6).
 
     Sets ``last_seq`` of each subscriber of the message to the number of the message.
     """
@@ -110,7 +110,7 @@ def recompute_sync(at: At, subscriber: Subscriber) -> None:
 
 
 def previous(at: At, subscriber: Subscriber, seq: int) -> int:
-    """Returns the last sequence number before `seq` whose message is for `subscriber`, or 0 if no message is."""
+    """Returns the last sequence number before `seq` whose message is for `subscriber`; 0 if no number qualifies."""
     numbers = range(seq - 1, 0, -1)
     return next((one for one in numbers if is_for(at, subscriber, at.node.slot[at.topic, one])), 0)
 
@@ -139,9 +139,9 @@ def missing(at: At, subscriber: Subscriber, upto: int) -> list[Slot]:
 
 
 def on_message(at: At, m: Message) -> None:
-    """Message (section 3.5): stores a message whose P2R-Order has arrived, and buffers any other message.
+    """Message (section 3.5): stores the message if its P2R-Order has arrived, and otherwise buffers it.
 
-    Drops a message that is stored already, or that no repository waits for any more (its number is void).
+    Drops a message that is stored already, or whose slot is void.
     """
     index = at.topic, m.source, m.source_seq
     known = at.node.identity.get(index)
@@ -169,7 +169,10 @@ def on_order(at: At, m: Order) -> None:
 
 
 def on_retransmit(at: At, m: Retransmit) -> None:
-    """P2R-Retransmit (section 3.6): reserves slots up to the message that the event carries, and stores the message."""
+    """P2R-Retransmit (section 3.6): stores the message in the event.
+
+    Also reserves slots for the missing earlier messages of its incarnation.
+    """
     registrations.record_designation(at, m.source, PUBLISHER, m.designation, m.steering, is_own=False)
     at.node.buffered.pop((at.topic, m.source, m.source_seq), None)
     _announced(at, Key(m.source, m.incarnation, m.n), m.source_seq, m.publication)
@@ -188,7 +191,7 @@ def _announced(at: At, key: Key, source_seq: int, publication: Publication | Non
     if slot is not None and slot.status == STORED:
         settle(at, key)
         return
-    _first_live(at, key, added)
+    _request_earlier(at, key, added)
     slots.identify(at, key, source_seq)
     wanted = [n for n in added if n != key.n and not slots.has(at, key._replace(n=n))]
     if publication is None:
@@ -198,10 +201,10 @@ def _announced(at: At, key: Key, source_seq: int, publication: Publication | Non
     _ask(at, row, wanted)
 
 
-def _first_live(at: At, key: Key, added: list[int]) -> None:
-    """During a recovery, marks as missing the messages before the first message that arrives from a publisher (P21).
+def _request_earlier(at: At, key: Key, added: list[int]) -> None:
+    """During a recovery, requests the messages before the first message that arrives from a publisher (rule P21).
 
-    Also requests these messages from the assistant. A message that is stored as an orphan is not missing.
+    The recovery then waits for these messages. `added` has the catenation numbers of the reserved slots.
     """
     if at.duty.is_operational or (at.topic, key.publisher) in at.node.live:
         return
@@ -215,7 +218,7 @@ def _first_live(at: At, key: Key, added: list[int]) -> None:
 
 
 def store(at: At, key: Key, publication: Publication) -> None:
-    """Starts to store message `key`. The write takes the rounds of setting ``store_rounds``."""
+    """Starts to store message `key`. The write takes ``store_rounds`` rounds."""
     if at.rounds("store_rounds"):
         due = at.round + at.rounds("store_rounds")
         at.node.storing[at.topic, due, *key] = Storing(at.topic, due, *key, publication)
@@ -273,7 +276,7 @@ def acknowledge(at: At, row: Incarnation, single: tuple[int, ...]) -> None:
 def stable(at: At, row: Incarnation) -> int:
     """Returns the catenation number up to which every member has all messages of the incarnation `row` (rule P3).
 
-    A member that is down counts with the messages that this repository knows it to have.
+    The messages of the other members, including members that are down, are known from gossip.
     """
     rows = (at.node.held.get((at.topic, peer, row.publisher, row.incarnation)) for peer in at.peers)
     return min((row.prefix, *(0 if held is None else held.n for held in rows)))

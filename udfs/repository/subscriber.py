@@ -1,4 +1,4 @@
-"""Subscribers: delivery of stable messages, acknowledgements, syncs (sections 3.8, 3.10; rules P6 to P9).
+"""Subscribers: delivery of stored messages, acknowledgements, syncs (sections 3.8, 3.10; rules P6 to P9).
 
 The module also handles a client's subscriptions: cuts, designations, polls (sections 3.11, 4.1; rules P10, P12, P14).
 """
@@ -31,43 +31,43 @@ def on_message(at: At, m: Message) -> None:
 
 
 def buffer_message(at: At, publication: Publication, hops: int) -> None:
-    """Buffers a message if the client has a subscription on the topic. Delivers buffered messages that are stable."""
+    """Buffers a message if the client has a subscription on the topic. Then delivers messages (`deliver_stored`)."""
     if not any(one.topic == at.topic for one in at.node.subscribed.values()):
         return
     index = at.topic, publication.source, publication.source_seq
     if index not in at.node.buffered:
         at.node.buffered[index] = Buffered(*index, publication, hops, at.round)
     at.wake("evict", 4 * at.rounds("failure_rounds"))
-    deliver_stable(at)
+    deliver_stored(at)
 
 
 def on_persistent(at: At, m: Persistent) -> None:
-    """R2S*-Persistent (section 3.7): records the message's number, and delivers the messages that are stable now."""
+    """R2S*-Persistent (section 3.7): records the message's number, and delivers messages (`deliver_stored`)."""
     row = _steering(at)
     mine = next((one for one in m.receivers if one.client == at.me), None)
     if row is not None and mine is not None and mine.designation == row.designation and m.origin == row.repository:
         row.heard_round, row.tries = at.round, 0
         expect(at, Expected(at.topic, m.seq, mine.prev, m.source, m.source_seq, m.incarnation, m.n, at.round))
-        deliver_stable(at)
+        deliver_stored(at)
 
 
 def on_retransmit(at: At, m: SubscriberRetransmit) -> None:
-    """R2S-Retransmit (Figure 1): records the number of the message. A message that is new is buffered and delivered."""
+    """R2S-Retransmit (Figure 1): records the number of the message. Buffers a message that is not delivered yet."""
     if not steering.accept_answer(at, _steering(at), m):
         return
     one = Expected(at.topic, m.seq, m.prev, m.source, m.source_seq, m.incarnation, m.n, at.round)
     expect(at, one)
     if _is_passed(at, one):
-        deliver_stable(at)
+        deliver_stored(at)
     else:
         buffer_message(at, m.publication, m.hops)
 
 
 def expect(at: At, one: Expected) -> None:
-    """Records `one`: the steering repository has announced a sequence number to this subscriber.
+    """Records a sequence number that the steering repository has announced.
 
-    If a number is reported twice, the smaller ``prev`` counts. A report with a message replaces a report without a
-    message.
+    If the number is known, keeps the lower ``prev`` of the two announcements. If only one of them names a message,
+    keeps this message.
     """
     known = at.node.expected.get((at.topic, one.seq))
     if known is None:
@@ -98,16 +98,16 @@ def record_listed(at: At, m: Rectify) -> bool:
         prev = one.seq
     if prev < m.upto and (at.topic, m.upto) not in at.node.expected:
         expect(at, Expected(at.topic, m.upto, prev, MARKER, 0, 0, 0, at.round))
-    deliver_stable(at)
+    deliver_stored(at)
     return True
 
 
 def on_sync(at: At, m: Sync) -> None:
-    """R2S-Sync (section 3.9): advances the sync and the position, and delivers the messages that are stable now."""
+    """R2S-Sync (section 3.9): advances the sync and the position, and delivers messages (`deliver_stored`)."""
     if steering.accept_answer(at, _steering(at), m):
         steering.set_members(at, m.members)
         _advance(at, m.sync)
-        deliver_stable(at)
+        deliver_stored(at)
 
 
 def _advance(at: At, sync: int) -> None:
@@ -118,11 +118,11 @@ def _advance(at: At, sync: int) -> None:
             del at.node.unsynced[at.topic, one.seq]
 
 
-def deliver_stable(at: At) -> None:
-    """Delivers buffered messages whose numbers follow the position, in the order of numbers (rules P6 and P9).
+def deliver_stored(at: At) -> None:
+    """Delivers buffered messages in the order of their numbers, up to the first missing message (rules P6 and P9).
 
-    Delivers nothing if the client starts a designation at the end of the round: the cut of a new subscription contains
-    the current marks.
+    Delivers nothing if the client starts a new designation at the end of the round, because the cuts of new
+    subscriptions are already computed from the marks.
     """
     row, chosen = at.node.reading.get(at.topic), _steering(at)
     if row is None or chosen is None or not chosen.is_established or chosen.is_changing:
@@ -140,10 +140,7 @@ def deliver_stable(at: At) -> None:
 
 
 def _pass(at: At, row: Reading, one: Expected) -> bool:
-    """Passes number `one` if its message is buffered or was delivered earlier. Delivers the message if it is buffered.
-
-    Returns whether the number was passed.
-    """
+    """Delivers the message with number `one`, unless it was delivered earlier. Returns False if it is not buffered."""
     if one.source == MARKER:
         return True
     index = at.topic, one.source, one.incarnation
@@ -180,9 +177,9 @@ def _runs(seqs: list[int]) -> tuple[Run, ...]:
 
 
 def request_missing(at: At) -> None:
-    """Timer T_w: sends S2R-NAK for messages that have been missing for T_w.
+    """Timer T_w: sends S2R-NAK for missing messages whose numbers were announced at least T_w ago.
 
-    Also requests the unknown numbers that field ``prev`` of late numbers names.
+    If the predecessor of an announced number (field ``prev``) was not announced, requests the predecessor, too.
     """
     chosen, wait = _steering(at), at.rounds("wait_rounds")
     position = at.node.reading[at.topic].position if at.topic in at.node.reading else 0
@@ -238,7 +235,10 @@ def call_subscribe(at: At, call: SubscribeCall) -> None:
 
 
 def call_unsubscribe(at: At, call: UnsubscribeCall) -> None:
-    """Handles call ``unsubscribe``: ends the subscription. A new designation of the client informs the bundle."""
+    """Handles call ``unsubscribe``: ends the subscription.
+
+    The client starts a new designation, which sends its remaining subscriptions to the bundle.
+    """
     row = at.node.subscribed.get((at.topic, call.subscription_id))
     if row is not None:
         row.is_ended, row.source_seq = True, call.source_seq
@@ -274,11 +274,11 @@ def ask_cuts(at: At, row: Steering) -> None:
 
 
 def on_confirm(at: At, m: SubscribeConfirm) -> None:
-    """R2S-Confirm (rule P10): sets the cuts of the new subscriptions that the answer names.
+    """R2S-Confirm (rule P10): sets the cuts of the new subscriptions in the answer.
 
-    A cut is the maximum of the filled prefixes in the answer and the client's marks. A client that has passed the
-    frontier in the answer ignores the answer: delivering messages between the cut and the client's position would break
-    the order of the repository.
+    A cut is the maximum of the filled prefixes in the answer and the client's marks. If the client's position is after
+    the frontier in the answer, the client ignores the answer. Otherwise it would deliver messages from before its
+    position, out of the repository's order.
     """
     if not steering.accept_answer(at, _steering(at), m):
         return
@@ -309,7 +309,7 @@ def on_rectify(at: At, m: Rectify) -> None:
 
 
 def _stop(at: At) -> None:
-    """Deletes the steering repository of a topic without subscriptions, and cancels the timers of the topic."""
+    """Deletes the designation on a topic without subscriptions, and cancels the timers of the topic."""
     del at.node.steering[at.topic, SUBSCRIBER]
     reset(at)
     for name in (f"ask {SUBSCRIBER}", "idle", "wait", "acknowledge"):
@@ -317,7 +317,10 @@ def _stop(at: At) -> None:
 
 
 def ask_again(at: At) -> None:
-    """Timer T_p: repeats S2R-Recovery and S2R-Subscribe. After k unanswered requests seeks another repository."""
+    """Timer T_p: repeats S2R-Recovery and S2R-Subscribe.
+
+    After k repetitions without an answer, seeks another steering repository.
+    """
     row = at.node.steering[at.topic, SUBSCRIBER]
     is_waiting = _cutless(at) or not row.is_established
     if is_waiting and not row.is_seeking and not row.is_changing and not steering.has_given_up(at, row):
@@ -325,7 +328,10 @@ def ask_again(at: At) -> None:
 
 
 def poll(at: At) -> None:
-    """Timer T_idle (rule P14): polls a silent steering repository. After k unanswered polls seeks another one."""
+    """Timer T_idle (rule P14): polls a silent steering repository with S2R-Recovery.
+
+    After k unanswered polls, seeks another steering repository.
+    """
     row, wait = at.node.steering[at.topic, SUBSCRIBER], at.rounds("idle_rounds")
     if row.is_established and not row.is_seeking:
         wait -= at.round - row.heard_round

@@ -49,7 +49,7 @@ def record_location(at: At, repository: int, seq: int, key: Key) -> None:
 
 
 def synced_elsewhere(at: At, repository: int, fact: SyncFact) -> None:
-    """Records a sync at `repository` that arrived by gossip. The sync at this repository stays unchanged (rule P16)."""
+    """Records a sync at `repository` that arrived by gossip (rule P16)."""
     index = at.topic, repository, fact.client
     row = at.node.foreign_sync.get(index)
     if row is None or row.subscription_ids != fact.subscription_ids:
@@ -80,8 +80,8 @@ def _mark(at: At, row: ForeignSync, upto: int) -> None:
 def syncs(at: At) -> tuple[SyncFact, ...]:
     """Returns the syncs of the subscribers that this repository steers, for gossip.
 
-    A sync passes messages that a deregistration excludes. A later registration may include these messages again (rule
-    P25). So the result is empty if the topic's owner has registered or deregistered a client since the start.
+    The result is empty if the topic's owner has registered or deregistered a client since the start. A sync may then
+    include messages that a deregistration excluded and a later registration permits (rule P25).
     """
     if registrations.are_changed(at):
         return ()
@@ -149,7 +149,10 @@ def rectify(at: At, subscriber: Subscriber, number: int) -> None:
 
 
 def on_nak(at: At, m: SubscriberNak) -> None:
-    """S2R-NAK: sends the requested messages to a steered subscriber. Reading one message takes ``retrieve_rounds``."""
+    """S2R-NAK: sends the requested messages if this repository steers the sender.
+
+    Reading one message takes ``retrieve_rounds``.
+    """
     subscriber = at.node.subscriber.get((at.topic, m.origin))
     if subscriber is None or registrations.steered_designation(at, m.origin, SUBSCRIBER) != m.designation:
         return
@@ -171,9 +174,9 @@ def _send_again(at: At, subscriber: Subscriber, number: int, slot: Slot) -> None
 
 
 def on_rectify_timer(at: At) -> None:
-    """Timer T_d (rule P14): sends R2S-Rectify to each steered subscriber that has not acknowledged a message.
+    """Timer T_d (rule P14): sends R2S-Rectify to each steered subscriber with an unacknowledged message.
 
-    Only messages that the frontier had passed at the previous expiry of T_d count.
+    Only messages up to the frontier at the previous expiry of the timer are considered.
     """
     is_more = False
     for subscriber in at.of(at.node.subscriber):
