@@ -1,4 +1,4 @@
-"""The registry of protocols: those of this package, and those of installed packages.
+"""The registry of the protocols in this package and in installed packages.
 
 An installed package registers a `Protocol` as an entry point of group ``roundtable.protocols``. The engine finds
 protocols only through this registry.
@@ -54,7 +54,9 @@ def protocol_named(name: str) -> Protocol:
 
 
 def protocol_form(name: str, form: Form = "program") -> ProtocolForm:
-    """Returns a form of a protocol; imports PySpark, and checks the form of another package against the contract once.
+    """Returns a form of a protocol. Imports PySpark.
+
+    The first call for a form from another package checks this form against the contract.
 
     Raises:
         ProtocolError: No package provides the protocol, its module cannot be imported, or it breaks the contract.

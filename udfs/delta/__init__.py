@@ -10,7 +10,7 @@ Terms of the report:
 - PAR_TOP, PAR_SUB: the answers to a JOIN_REQUEST or SYN_REQUEST; PAR_TOP has links, and PAR_SUB has routing entries;
 - CONF: the confirmation of a message by a node; a message is finished at a node when all its next hops have confirmed;
 - Γ: the recipients of a message at a node; Out: the next hops on the paths to these recipients;
-- TOP: a node's view, the links within δ+1 hops; a link is marked while the join that creates it is unfinished;
+- TOP: a node's view, the links within δ+1 hops; a link has a mark while the join that creates it is unfinished;
 - SUBS_SET: the routing entries of a node; the tombstone of an entry records its UNSUB;
 - ProcessingList: the unconfirmed messages of a node; PrevOut: the unconfirmed messages of S that R must handle;
 - MsgId_N: the id of a message at node N; a visited list contains the ids of a message at the nodes that it visited;

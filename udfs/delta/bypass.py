@@ -21,8 +21,7 @@ ABANDONED = -1
 def bypass(turn: Turn) -> None:
     """Handles reports of failed peers: suspects the peers, connects to live nodes beyond them, and resends messages.
 
-    A DETACHED node does only one thing: it sends JOIN_REQUEST to its join point again if the join point failed (rule
-    R24).
+    A DETACHED node only sends JOIN_REQUEST again, if its join point failed (rule R24).
     """
     failed = _failures(turn)
     if not failed:
@@ -56,7 +55,7 @@ def bypass(turn: Turn) -> None:
 
 
 def _failures(turn: Turn) -> dict[int, int]:
-    """Returns the peers that messages of this round report as failed: the ended incarnation by peer.
+    """Returns the peers that messages of this round report as failed, each with its ended incarnation.
 
     A report is a DETECT, a JOIN_REQUEST of the peer's next incarnation, or a STATUS with the value DETACHED.
     """
@@ -76,8 +75,8 @@ def _failures(turn: Turn) -> dict[int, int]:
 def _is_gone(turn: Turn, joiner: int) -> bool:
     """Returns whether a JOIN_REQUEST of `joiner` implies that the earlier incarnation of `joiner` has ended.
 
-    This is the case if `joiner` is a neighbour of this node, or if this node is blocked. A blocked node cannot answer
-    the request yet, and suspects `joiner` until it can answer.
+    This is the case if `joiner` is a neighbour of this node, or if this node is blocked. A blocked node suspects
+    `joiner` until it answers the request.
     """
     path = turn.node.path.get(joiner)
     return turn.node.is_blocked or (path is not None and path.distance == 1)
@@ -94,9 +93,9 @@ def ask_join_point(turn: Turn) -> None:
 def _suspect(turn: Turn, failed: Mapping[int, int]) -> None:
     """Marks the `failed` peers as FAILED (Algorithm 3, lines 2 to 4).
 
-    If a live node lies on the path to a failed peer, this node does not mark the peer but deletes its connection to
-    the peer. The peer will report its recovery only to the live node. With a FAILED row, this node would still bypass
-    the recovered peer.
+    If a live node B lies on the path to a failed peer, this node does not mark the peer, but deletes the row of the
+    peer. After its recovery, the peer sends SYN_REQUEST to B, but not to this node. With a FAILED row, this node would
+    still bypass the recovered peer.
     """
     node = turn.node
     for peer, incarnation in failed.items():
@@ -119,8 +118,8 @@ def _frontier(turn: Turn, failed: Mapping[int, int]) -> dict[int, tuple[int, ...
 def _stand_ins(turn: Turn, lost: set[int]) -> dict[int, tuple[int, ...]]:
     """Returns the path to the closest live node on each path through a `lost` synchronisation point.
 
-    The closest live node may be nearer than the lost synchronisation point. In this case the closest live node was down
-    when SYN_REQUEST passed it, and has recovered since.
+    The closest live node may lie before the lost synchronisation point: it was down when this node chose the
+    synchronisation point, and has recovered since.
     """
     node = turn.node
     ways = [one for one in node.path.values() if one.distance and _leads_through(one, lost)]
@@ -191,7 +190,8 @@ def fill_inbox(turn: Turn) -> None:
 def connections(turn: Turn) -> list[Connection]:
     """Returns the connections of this node.
 
-    They lead to live neighbours, to peers beyond failed nodes, and to the join point that this node has asked to join.
+    The peers are live neighbours, live nodes beyond failed nodes, and the join point to which this node has sent
+    JOIN_REQUEST.
     """
     node, links = turn.node, turn.ctx.run.links
     found = [
@@ -205,10 +205,7 @@ def connections(turn: Turn) -> list[Connection]:
 
 
 def join_point_connection(turn: Turn) -> list[Connection]:
-    """Returns the connection to the join point that this node has asked to join.
-
-    The list is empty if this node does not wait for the answer of a join point.
-    """
+    """Returns the connection to the join point whose answer to JOIN_REQUEST this node waits for, or an empty list."""
     join = turn.node.own_join
     if join is None or join.status != "DETACHED" or not join.is_asked:
         return []
@@ -222,9 +219,9 @@ def notice_crashes(turn: Turn) -> None:
         watch(turn, [one for one in connections(turn) if one.peer in turn.due.crashed])
 
 
-def watch(turn: Turn, made: Iterable[Connection]) -> None:
-    """Schedules a failure report for each connection in `made` to an incarnation that has ended (rule R35)."""
-    for peer, incarnation, latency in made:
+def watch(turn: Turn, opened: Iterable[Connection]) -> None:
+    """Schedules a failure report for each connection in `opened` whose peer's incarnation has ended (rule R35)."""
+    for peer, incarnation, latency in opened:
         ended, is_down = turn.ctx.run.ended(peer, turn.round)
         if is_down if incarnation is None else incarnation <= ended:
             before = turn.broken.get(peer, (ended, latency))
@@ -246,14 +243,14 @@ def report(turn: Turn) -> None:
 
 
 def told_links(turn: Turn) -> tuple[ToldLink, ...] | None:
-    """Returns the links of TOP, the view of this node, for a field of a message. Returns None if TOP is empty."""
+    """Returns the links of this node's view (TOP) as values of a message field, or None if TOP is empty."""
     return tuple(ToldLink(one.a, one.b, one.is_marked) for one in turn.node.topology.values()) or None
 
 
 def request(turn: Turn, kind: str, asked: Mapping[int, tuple[int, ...]]) -> None:
     """Sends CON_REQUEST (Alg. 3, line 11) or SYN_REQUEST (Alg. 6, line 8) to each node in `asked`.
 
-    The request carries TOP, the view of this node. A receiver that was no peer yet becomes a peer with status WAITING.
+    The request contains TOP, the view of this node. A receiver that is not a peer becomes a peer with status WAITING.
 
     Args:
         turn: The round of this node.
@@ -272,7 +269,8 @@ def request(turn: Turn, kind: str, asked: Mapping[int, tuple[int, ...]]) -> None
 def synchronise(turn: Turn, asked: Mapping[int, tuple[int, ...]]) -> None:
     """Adds the nodes in `asked` to the synchronisation points (Synch_R), and sends SYN_REQUEST to each one.
 
-    A node gets one SYN_REQUEST a round at most (Alg. 6, lines 2 to 8). An earlier answer of the node no longer counts.
+    A node gets at most one SYN_REQUEST in a round (Alg. 6, lines 2 to 8). This node then waits for a new answer of each
+    of these nodes, even if a node has answered an earlier SYN_REQUEST.
     """
     fresh = {peer: path for peer, path in asked.items() if peer not in turn.asked}
     turn.asked |= fresh.keys()
@@ -297,7 +295,7 @@ def answer(turn: Turn) -> None:
 
 
 def tell_peers(turn: Turn) -> None:
-    """Sends the new status of this node to all its peers. Answers to requests leave before these messages."""
+    """Sends the new status of this node to all its peers, after the answers to requests."""
     for one in connections(turn):
         _state(turn, 2, one)
 

@@ -34,9 +34,9 @@ def first_copies(turn: Turn, copies: Sequence[MulticastCopy]) -> list[MulticastC
 
 
 def _first_visits(turn: Turn, copies: Sequence[MulticastCopy]) -> list[MulticastCopy]:
-    """Tests the visited lists of `copies` one after the other. Returns the first copies, and sets the MsgId of each.
+    """Returns the first copies among `copies` according to their visited lists, and sets the MsgId of each.
 
-    A copy that this node issued is always a first copy.
+    A message that this node issues itself has no visited list, and is always a first copy.
     """
     newest = {node: one.last_seq for node, one in turn.node.detector.items()}
     first = []
@@ -93,10 +93,10 @@ ACCEPTED = schema_of((("run_id", "bigint"), ("node_id", "bigint"), ("trigger", "
 
 
 def accepted_copies(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Yields the copies that are no duplicates according to their visited lists. The dataflow form uses this function.
+    """Yields the copies that are not duplicates according to their visited lists, for the dataflow form.
 
-    Tests the copies of a node in the order of their triggers. A copy is a duplicate if an earlier accepted copy has an
-    equal or higher MsgId for a node that both copies visited.
+    The copies of a node are tested in the order of their triggers. A copy is a duplicate if an earlier accepted copy
+    has an equal or higher MsgId for a node that both copies visited.
 
     Args:
         batches: One row for each node with columns ``run_id``, ``node_id`` and ``copies``. ``copies`` is a list of

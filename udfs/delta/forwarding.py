@@ -1,4 +1,4 @@
-"""Generic forwarding (Algorithm 1): first copies and their recipients, deliveries, confirmations.
+"""Forwarding of multicast messages (Algorithm 1): first copies and their recipients, deliveries, confirmations.
 
 Functions: `forward` (lines 1 to 18), `confirm` and `routing_changes` (lines 19 to 26), `answer_senders` (lines 27 to
 31). Sections 4.6 to 4.8 define the recipients Γ and the next hops Out; section 6.1 defines them for Guided messages.
@@ -30,8 +30,8 @@ _TURN = attrgetter("trigger", "source", "source_seq")
 def forward(turn: Turn) -> None:
     """Phase 4: handles the received and issued copies of J, SUB, UNSUB, PUB and REJOIN.
 
-    First copies are routed, delivered and forwarded. The sender of a duplicate gets CONF, at once or when the message
-    is finished.
+    Forwards first copies to their recipients, and delivers publications. The sender of a duplicate gets CONF at once,
+    or when the message is finished.
     """
     node = turn.node
     if not turn.copies and not turn.guided:
@@ -66,10 +66,7 @@ def _late(copies: Iterable[MulticastCopy], first: Iterable[MulticastCopy]) -> li
 
 
 def _accepted(turn: Turn) -> Iterable[MulticastCopy]:
-    """Yields the Guided copies, which carry the paths to their recipients, and drops all other copies.
-
-    A RECOVERING node cannot route other copies (section 6.1).
-    """
+    """Yields the Guided copies, and drops all other copies, which a RECOVERING node cannot route (section 6.1)."""
     for copy in turn.copies:
         if copy.guide is None:
             turn.ctx.drop("lost_crash", copy.trigger)
@@ -80,9 +77,8 @@ def _accepted(turn: Turn) -> Iterable[MulticastCopy]:
 def _apply_refused(turn: Turn, late: list[MulticastCopy], first: set[Key]) -> None:
     """Applies the routing information of J, SUB and UNSUB copies that a synchronising node rejects as duplicates.
 
-    Newer messages may overtake PAR_SUB and raise the highest number in the duplicate detector. If the sender of PAR_SUB
-    fails, the next synchronisation point sends the content of PAR_SUB as messages with lower numbers. Applying known
-    routing information again changes nothing.
+    The node may lack this routing information: it was in a PAR_SUB whose sender failed, and newer messages have raised
+    the highest number in the duplicate detector. Applying known routing information again changes nothing.
     """
     for copy in late:
         if copy.kind in ("J", "SUB", "UNSUB") and copy.key not in turn.node.processing_list and copy.key not in first:
@@ -90,7 +86,7 @@ def _apply_refused(turn: Turn, late: list[MulticastCopy], first: set[Key]) -> No
 
 
 def _route(turn: Turn, first: list[MulticastCopy], *, is_recovering: bool) -> list[MulticastCopy | Processing]:
-    """Computes the recipients of the first copies and forwards the copies; returns the publications to deliver here."""
+    """Forwards the first copies `first` to their recipients. Returns the publications that this node delivers."""
     node, here = turn.node, list[MulticastCopy | Processing]()
     routed: list[tuple[MulticastCopy, dict[int, Recipient], list[int]]] = []
     publications = []
@@ -125,8 +121,8 @@ def _route(turn: Turn, first: list[MulticastCopy], *, is_recovering: bool) -> li
 def _send(turn: Turn, copy: MulticastCopy, responsible: int) -> None:
     """Forwards a copy to the node `responsible` (Algorithm 1, lines 16 to 18).
 
-    If this node answers a JOIN_REQUEST of `responsible` in this round, the copy leaves after the answer, and after the
-    older messages that `responsible` gets from ProcessingList (rule R16).
+    If this node answers a JOIN_REQUEST of `responsible` in this round, it sends the copy after the answer and after the
+    messages from ProcessingList that `responsible` gets with the answer (rule R16).
     """
     asked = turn.accepted.get(responsible, copy.trigger)
     if asked > copy.trigger:
@@ -158,8 +154,8 @@ def _process(turn: Turn, copy: MulticastCopy, recipients: dict[int, Recipient]) 
 def _compute_again(turn: Turn, m: Processing) -> list[MulticastCopy | Processing]:
     """Computes the recipients of publication `m` again after the recovery of this node (rule R32).
 
-    The node accepted `m` as Guided while it was RECOVERING. It now sends `m` to the recipients that its entry of `m` in
-    ProcessingList lacks. Returns `m` in a list if the node itself is a recipient, else an empty list.
+    The node received `m` as a Guided message while it was RECOVERING, and now sends `m` to the new recipients. Returns
+    `m` in a list if the node itself is a recipient, else an empty list.
     """
     matched = matching(turn, m, _UNCHANGED, m.trigger)
     away = {one: Recipient(None, responsible) for one, responsible in matched.items() if one != turn.id}
@@ -168,7 +164,7 @@ def _compute_again(turn: Turn, m: Processing) -> list[MulticastCopy | Processing
 
 
 def _add_recipients(turn: Turn, m: Processing, recipients: Mapping[int, Recipient]) -> None:
-    """Adds those of `recipients` that the entry of `m` in ProcessingList lacks, and resends `m` to them."""
+    """Adds `recipients` to the entry of `m` in ProcessingList, and resends `m` to the new recipients."""
     known = turn.node.processing_list.get((m.source, m.source_seq))
     rows = {} if known is None else known.recipients
     fresh = {one: row for one, row in recipients.items() if one not in rows and one != turn.id}
@@ -262,8 +258,7 @@ def answer_duplicates(turn: Turn, late: Iterable[MulticastCopy]) -> None:
 def answer_senders(turn: Turn) -> None:
     """Ends the processing of the messages finished in this round (Algorithm 1, lines 27 to 31).
 
-    Sends CONF to all senders of each message, confirms the calls of this node, and unmarks the links that finished J
-    announce.
+    Sends CONF to all senders of each message, and confirms the calls of this node. Unmarks the link of each finished J.
     """
     waiting = turn.node.waiting
     ended = {one.key for one in turn.finished} if waiting else set()
@@ -316,14 +311,14 @@ def in_view(turn: Turn, m: MulticastCopy | Processing) -> list[Path]:
 
 
 def unconfirmed(paths: Collection[Path]) -> dict[int, Recipient]:
-    """Returns an unconfirmed `Recipient` for the target of each path in `paths`, by target."""
+    """Returns an unconfirmed `Recipient` for each path in `paths`, by the target of the path."""
     return {one.target: Recipient(None, one.responsible) for one in paths}
 
 
 def new_members(paths: Collection[Path], known: Mapping[int, Recipient]) -> dict[int, Recipient]:
-    """Returns an unconfirmed `Recipient` for each target in `paths` that is not in `known`, by target.
+    """Returns an unconfirmed `Recipient` for each path in `paths` whose target is not in `known`, by target.
 
-    Targets behind a confirmed recipient are left out.
+    Omits targets behind a confirmed recipient.
     """
     done = {recipient for recipient, one in known.items() if one.is_confirmed}
     fresh = [one for one in paths if one.target not in known and done.isdisjoint(one.path)]
@@ -362,8 +357,8 @@ def matching(turn: Turn, m: MulticastCopy | Processing, changes: Changes, trigge
 def guided(turn: Turn, copy: MulticastCopy) -> dict[int, Recipient]:
     """Returns the recipients (Γ) of a Guided message at a RECOVERING node: the ends of the paths in g.to (section 6.1).
 
-    A recipient whose path has `is_done` set counts as confirmed. The node itself is a recipient if g.to contains its
-    one-node path. For a publication one of the node's own subscriptions must match, too (rule R32).
+    A recipient is confirmed if `is_done` of its path is true. The node itself is a recipient if g.to contains its
+    one-node path, and, for a publication, if one of the node's own subscriptions matches (rule R32).
     """
     found = {}
     for path, is_done in copy.guide or ():

@@ -29,7 +29,7 @@ class _Opened(NamedTuple):
 
 
 def handle_joins(turn: Turn) -> None:
-    """Phase 3: handles JOIN_REQUEST, PAR_TOP, PAR_SUB and the marks of J, and issues the calls of this node.
+    """Phase 3: handles JOIN_REQUEST, PAR_TOP and PAR_SUB, marks the links of received J, and issues the node's calls.
 
     A node issues calls only if it is VALID_JOINED and OPERATIONAL.
     """
@@ -98,10 +98,10 @@ def _advance_status(turn: Turn) -> None:
 
 
 def _take_offer(turn: Turn) -> list[view.LinkRow]:
-    """Handles PAR_TOP and PAR_SUB from the join point at the joining node: issues J and stores the entries.
+    """Handles the join point's PAR_TOP and PAR_SUB at the joining node: issues J and stores the routing entries.
 
     Returns:
-        The links of PAR_TOP, unmarked, and the link to the join point, which is marked.
+        The links of PAR_TOP without marks, and the marked link to the join point.
     """
     links = list[view.LinkRow]()
     for one in turn.of("PAR_TOP"):
@@ -171,7 +171,7 @@ def _answer_requests(turn: Turn) -> list[view.LinkRow]:
 def _open_requests(turn: Turn) -> list[_Opened]:
     """Returns the join requests that arrive in this round or wait at this join point, ascending by joining node.
 
-    A new request replaces the waiting request of its sender: a joining node may ask again before it has an answer.
+    A new request replaces the waiting request of its sender: a joining node may repeat its request before the answer.
     """
     now = max(turn.entered, default=None)
     found = {one.joiner: _Opened(one, now) for one in turn.node.join_request.values()}
@@ -201,7 +201,8 @@ def _connect_joiners(turn: Turn, accepted: list[JoinRequest]) -> None:
 def _send_offer(turn: Turn, request: JoinRequest, trigger: int, entries: dict[int, SubscriptionEntry]) -> None:
     """Sends PAR_TOP and PAR_SUB to the sender of `request` (rule R16).
 
-    PAR_TOP holds the links of the join point's view within δ hops. PAR_SUB holds `entries`, rewritten for the receiver.
+    PAR_TOP has the links of the join point's view within δ hops. PAR_SUB has the routing `entries`. An origin more than
+    δ hops from the join point is replaced by the node δ hops away on the path.
     """
     node, delta, to = turn.node, turn.delta, request.joiner
     near = {one.target for one in node.path.values() if one.distance <= delta}
@@ -221,9 +222,8 @@ def _send_offer(turn: Turn, request: JoinRequest, trigger: int, entries: dict[in
 def _add_joiner(turn: Turn, joiner: int, trigger: int) -> None:
     """Adds `joiner` to the recipients of messages in the ProcessingList of the join point, and sends it the messages.
 
-    These messages are all SUB and UNSUB, and each J whose scope contains `joiner`. A J that `joiner` itself issued is
-    excluded: if `joiner` has crashed and joins again, its earlier J may be unconfirmed. If the join point sent this J
-    to `joiner`, the two nodes would wait for each other.
+    These messages are all SUB and UNSUB, and each J whose scope contains `joiner`. A J that `joiner` issued before a
+    crash is excluded: `joiner` and the join point would wait for each other's confirmation.
     """
     node, rank = turn.node, 2
     for m in sorted(node.processing_list.values(), key=lambda one: (one.round, one.trigger)):

@@ -27,7 +27,7 @@ class ToldLink(NamedTuple):
 
 
 class ToldEntry(NamedTuple):
-    """A routing entry (of SUBS_SET) in a message. The sender computes `origin` and `distance` for the receiver."""
+    """A routing entry (of SUBS_SET) in a message. `origin` and `distance` are values at the receiver."""
 
     subscription_id: int
     origin: int
@@ -82,7 +82,7 @@ class Rejoin(Multicast):
 
 @message("CONF", hidden="for_incarnation")
 class Conf:
-    """Confirms to a sender of message m that all recipients behind the sender of CONF have m (Algorithm 1, line 28)."""
+    """Confirms a received message m: all recipients behind the sender of CONF have m (Algorithm 1, line 28)."""
 
     source: Annotated[int, "the source of m"]
     source_seq: Annotated[int, "the number of m at its source"]
@@ -153,7 +153,7 @@ class SynRequest(Request):
 class Stated:
     """The current status of the sender.
 
-    Sent as an answer to a request, and after each change of the status (Alg. 4 and 5).
+    A node sends STATUS as an answer to a request, and after each change of its status (Alg. 4 and 5).
     """
 
     status: Annotated[str, "OPERATIONAL, RECOVERING or DETACHED"]

@@ -4,9 +4,10 @@ A node handles a round in five phases, each for all due messages (rule R34):
 
 1. faults: the node recovers, handles failure reports, opens connections, and exchanges routing information;
 2. confirm: CONF removes next hops from Out; a message is finished when Out is empty (Alg. 1, lines 19 to 31);
-3. join: the node handles JOIN_REQUEST, PAR_TOP, PAR_SUB and the marks of J, before it computes recipients (rule R6);
-4. forward: the node computes Γ and Out of first copies, received or issued (Alg. 1, lines 1 to 18), and changes routing
-   information (Algorithm 1, line 26); a PUB is routed by the entries that exist at its turn;
+3. join: the node handles JOIN_REQUEST, PAR_TOP and PAR_SUB, and marks the links of received J, before it computes
+   recipients (rule R6);
+4. forward: the node computes Γ and Out of received and issued first copies (Alg. 1, lines 1 to 18), and changes routing
+   information (Algorithm 1, line 26); the recipients of a PUB depend on the changes with earlier triggers;
 5. finish: the node sends CONF to the senders of finished messages (Algorithm 1, lines 27 to 29). Then it sends the
    messages of all phases, in the order of rule R36.
 """
@@ -62,7 +63,7 @@ class Delta(NodeTables):
             _set_initial_view(node, number, ends, radius)
 
     def is_connected(self, peer: int) -> bool:
-        """Returns whether this node has a connection to `peer`, so that its failure detector watches `peer`."""
+        """Returns whether this node has a connection to `peer`. The failure detector watches connected peers."""
         if peer in self.peer:
             return self.peer[peer].status != "FAILED"
         path, join = self.path.get(peer), self.own_join

@@ -21,7 +21,7 @@ _CONCERNING = (
 
 
 class PeerAnswer(NamedTuple):
-    """The status of a peer according to a message of the peer about a connection.
+    """The status of a peer, from a message of the peer about a connection.
 
     Attributes:
         peer: The new state of the peer.
@@ -109,9 +109,9 @@ def _connect(turn: Turn) -> None:
 def _answers(turn: Turn) -> list[PeerAnswer]:
     """Returns the newest status of each peer that sent a message about a connection.
 
-    The sender of CON_REQUEST is OPERATIONAL, the sender of SYN_REQUEST is RECOVERING. A STATUS from a suspected peer
-    does not count: this node has sent messages for nodes behind the peer over another path, and new messages over the
-    peer would overtake them. This node then waits for a SYN_REQUEST of the peer.
+    The sender of CON_REQUEST is OPERATIONAL, and the sender of SYN_REQUEST is RECOVERING. A STATUS from a suspected
+    peer is ignored until the peer sends SYN_REQUEST. This node has sent messages for nodes behind the peer over another
+    path, and new messages over the peer could overtake them.
     """
     found: dict[int, PeerAnswer] = {}
     for one in turn.of("CON_REQUEST", "SYN_REQUEST", "STATUS", "PAR_TOP"):
@@ -141,21 +141,21 @@ def _status_of(one: Flight) -> str:
     return "RECOVERING" if one.kind == "SYN_REQUEST" else "OPERATIONAL"
 
 
-def forget_behind(turn: Turn, back: list[int], told: list[int]) -> None:
-    """Deletes the FAILED rows of nodes behind the recovered peers `back`. The rows of the nodes in `told` stay.
+def forget_behind(turn: Turn, recovered: list[int], kept: list[int]) -> None:
+    """Deletes the FAILED rows of nodes behind the peers `recovered`, except the rows of the nodes `kept`.
 
-    A node behind one of the recovered peers reports its own recovery only to that peer.
+    A node behind a recovered peer reports its own recovery only to this peer, so this node cannot know its status.
     """
     node = turn.node
     for peer in node.peer.values():
         path = node.path.get(peer.peer)
-        is_behind = path is not None and any(nearer in path.path for nearer in back)
-        if is_behind and peer.status == "FAILED" and peer.peer not in told:
+        is_behind = path is not None and any(nearer in path.path for nearer in recovered)
+        if is_behind and peer.status == "FAILED" and peer.peer not in kept:
             del node.peer[peer.peer]
 
 
 def _told_links(turn: Turn) -> list[view.LinkRow]:
-    """Returns the links in the received SYN_REQUEST, CON_REQUEST and PAR_TOP messages. Ignores a PAR_TOP of a join."""
+    """Returns the links in SYN_REQUEST, CON_REQUEST, and the PAR_TOP of synchronisation points."""
     told = [one for one in turn.of("SYN_REQUEST", "CON_REQUEST", "PAR_TOP")
             if one.kind != "PAR_TOP" or one.message.source_seq is None]  # fmt: skip
     return [(a, b, is_marked) for one in told for a, b, is_marked in one.message.links or ()]
@@ -165,8 +165,8 @@ def _send_again(turn: Turn, answers: list[PeerAnswer]) -> None:
     """Resends messages to the peers of `answers`.
 
     A peer that answered a request gets the messages that waited for this answer (rule R20). A recovering peer gets the
-    messages of PrevOut (Alg. 7, lines 8 to 11). New recipients of a message are added before the message is resent, so
-    one pass over ProcessingList resends all messages in its order.
+    messages of PrevOut (Alg. 7, lines 8 to 11). Messages also go to recipients that the received links add to the view.
+    One pass handles all three cases, so that a peer gets its messages in the order of ProcessingList.
     """
     held = {one.peer.peer for one in answers if one.is_new and one.kind != "SYN_REQUEST"}
     asked = [one.peer.peer for one in answers if one.kind == "SYN_REQUEST"]
@@ -183,15 +183,15 @@ def _send_again(turn: Turn, answers: list[PeerAnswer]) -> None:
 
 
 def _earlier(turn: Turn, m: Processing, asked: list[int], reach: set[int]) -> set[int]:
-    """Resends `m` to each node of `asked` that is on the path to an unconfirmed recipient (PrevOut, rule R26).
+    """Resends `m` to the recovering peers `asked` (PrevOut, rule R26).
 
-    A node of `asked` becomes responsible for the unconfirmed recipients behind it. If two nodes of `asked` are on one
-    path, both get `m`, and the later one in `asked` is responsible. A node of `asked` that is in `reach` becomes a
-    recipient, even if it had confirmed `m` before its crash: it has lost the effect of `m`. PAR_SUB contains this
-    effect only after this node has finished `m`. The nodes behind the node of `asked` need not confirm again.
+    A recovering peer on the path to an unconfirmed recipient gets `m`, and becomes responsible for this recipient. If
+    two recovering peers are on one path, both get `m`, and the later peer in `asked` becomes responsible. A recovering
+    peer in `reach`, the recipients of `m`, gets `m` even if it has confirmed `m` before its crash. It has lost the
+    effect of `m`, which PAR_SUB contains only after this node has finished `m`.
 
     Returns:
-        The recipients for which a node of `asked` is responsible now.
+        The recipients for which a recovering peer became responsible.
     """
     rows, taken = m.recipients, set[int]()
     for peer in asked:
@@ -213,9 +213,8 @@ def _earlier(turn: Turn, m: Processing, asked: list[int], reach: set[int]) -> se
 def _ask_again(turn: Turn, answers: list[PeerAnswer]) -> None:
     """Sends SYN_REQUEST again to peers that crashed and recovered (rule R28).
 
-    If this node is RECOVERING, the receivers are the peers that have not answered its earlier SYN_REQUEST. If this node
-    joins, the receivers are all peers: nodes behind a crashed peer may not know this node yet, and the crash may have
-    lost a SUB or UNSUB for it.
+    If this node is RECOVERING, it sends SYN_REQUEST to the peers that have not answered an earlier SYN_REQUEST. If this
+    node joins, it sends SYN_REQUEST to all these peers, because the crash may have lost a SUB or UNSUB for this node.
     """
     node = turn.node
     open_ = {peer for peer, one in node.synch.items() if not one.is_answered}
@@ -245,7 +244,7 @@ def _apply_routing_information(turn: Turn) -> None:
 def _merge_entries(turn: Turn, subs: list[Flight]) -> None:
     """Adds the entries of the PAR_SUB messages `subs` to SUBS_SET (rule R30).
 
-    Of two entries of a subscription, the entry with the more distant origin stays.
+    If SUBS_SET has an entry of the subscription already, the entry with the more distant origin stays.
     """
     node = turn.node
     known = [*node.routing_entry.values()]
@@ -269,8 +268,8 @@ def _farthest(entry: SubscriptionEntry) -> tuple[float, int, float]:
 def _end_recovery(turn: Turn) -> None:
     """Ends the recovery of this node, which is OPERATIONAL* from now on (Algorithm 5, lines 11 to 19).
 
-    Sends STATUS to all peers and issues REJOIN. The recipients of each publication that the node accepted as Guided
-    will be computed again.
+    Sends STATUS to all peers and issues REJOIN. Phase 4 computes the recipients of the publications in ProcessingList
+    again (rule R32).
     """
     node, status = turn.node, turn.node.own_status
     if status is None:
@@ -308,8 +307,8 @@ class Route(NamedTuple):
 def hand_over(turn: Turn) -> None:
     """Sends PAR_TOP and PAR_SUB for each SYN_REQUEST that this node can answer (Algorithm 7, lines 13 to 20).
 
-    A node that is RECOVERING itself first waits for the answers of its own synchronisation points, except those on the
-    side of the requesting node (rule R28).
+    A node that is RECOVERING itself first waits for the answers of its own synchronisation points (rule R28). It does
+    not wait for points in the direction of the requesting node, whose paths begin with the same neighbour.
     """
     node = turn.node
     for peer in [one for one in node.syn_request if not _waits(turn, one)]:
@@ -360,10 +359,11 @@ def _routes(turn: Turn, peer: int) -> dict[int, Route]:
 
 
 def _entries(turn: Turn, peer: int, routes: dict[int, Route]) -> tuple[ToldEntry, ...]:
-    """Returns the entries of PAR_SUB for the recovering node `peer`, rewritten for `peer` (rule R30).
+    """Returns the entries of PAR_SUB for the recovering node `peer` (rule R30).
 
-    The result has each entry whose origin is not behind `peer`. It also has each entry behind `peer` whose origin is
-    the subscriber itself and is at most δ+1 hops from `peer`.
+    The result has each entry whose origin is not behind `peer`. An origin more than δ+1 hops from `peer` is replaced by
+    the node δ+1 hops away. The result also has each entry behind `peer` whose origin is the subscriber itself and is at
+    most δ+1 hops from `peer`.
     """
     reach, found = turn.delta + 2, []
     subscribers = turn.ctx.run.subscribers

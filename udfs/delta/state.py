@@ -27,7 +27,7 @@ class Recipient:
         path: The path from N to the recipient if N accepted the message as Guided; else None.
         responsible: The next hop (member of Out_N^m) on the path to the recipient; None if no node on the path is up.
         is_confirmed: Whether the responsible node has confirmed.
-        is_reopened: Whether the recipient had confirmed in an earlier incarnation and lost the message in a crash.
+        is_reopened: Whether the recipient must confirm again, because it lost the message in a crash.
     """
 
     path: tuple[int, ...] | None
@@ -120,7 +120,7 @@ class Waiting:
 
 @record(key="source")
 class Detected:
-    """A source of messages that a node has received, in the duplicate detector (nts_obj_N)."""
+    """A row of the duplicate detector (nts_obj_N): the highest identifier received from a source."""
 
     source: Annotated[int, "the source; with visited lists the visited node; for REJOIN of R, -1 - R"]
     last_seq: Annotated[int, "highest identifier received from the source"]
@@ -157,7 +157,7 @@ class WaitingCall:
 
 @record(key="peer")
 class PeerState:
-    """The state of another node X as node N knows it; a live neighbour has no row."""
+    """The state of another node X as node N knows it. A neighbour has no row until it fails."""
 
     peer: Annotated[int, "the other node X"]
     status: Annotated[str, "WAITING for an answer of X, OPERATIONAL, RECOVERING or FAILED; a live neighbour has no row"]
@@ -190,7 +190,7 @@ class SynRequested:
 
 @record(key="subscription_id")
 class Tombstone:
-    """An ended subscription, whose entry a late PAR_SUB does not restore."""
+    """An ended subscription. Its row prevents a late PAR_SUB from restoring the routing entry."""
 
     subscription_id: Annotated[int, "the subscription"]
 
@@ -283,7 +283,7 @@ class NodeTables(NodeProgram):
         return known is not None and known.status == "FAILED"
 
     def is_open(self, peer: int) -> bool:
-        """Returns whether table ``peer`` has a connection to `peer`. The table has no rows of live neighbours."""
+        """Returns whether table ``peer`` has a connection to `peer`. A neighbour has no row until it fails."""
         known = self.peer.get(peer)
         return known is not None and known.status != "FAILED"
 

@@ -1,8 +1,9 @@
 """A node in a round: its due events, its results, and the order and addressing of its outgoing messages.
 
 When the node sends a message, it adds m.from for the receiver, the visited list, and the receiver's incarnation. A
-multicast message to a RECOVERING node is Guided: it carries g.to, the paths from the receiver to the recipients
-(section 6). A multicast message to a peer that has not answered a request stays in ProcessingList.
+multicast message to a RECOVERING node is Guided: it contains g.to, the paths from the receiver to the recipients
+(section 6). The node does not send a multicast message to a peer that has not answered a request; the message stays in
+ProcessingList.
 
 Messages leave in this order: answers, requests, the node's STATUS, resent messages by MsgId_N, then all others by
 trigger (rule R36). The trigger of a message is the id of the message that caused it.
@@ -42,12 +43,12 @@ class MulticastCopy:
         sender: The neighbour that sent the copy; None at the source.
         hops: The number of links from the source to N.
         issued_round: The round in which the message was issued.
-        subscription_id: SUB, UNSUB: the subscription.
-        origin: SUB, UNSUB: m.from.
-        join_point: J: the join point; REJOIN: the source.
-        matches: PUB: the subscriptions whose predicate the message satisfies.
+        subscription_id: The subscription of a SUB or UNSUB.
+        origin: m.from of a SUB or UNSUB.
+        join_point: The join point of a J, or the source of a REJOIN.
+        matches: The subscriptions whose predicate a PUB satisfies.
         guide: g.to of a Guided message.
-        origin_path: Guided messages: the path from N to m.from.
+        origin_path: The path from N to m.from in a Guided message.
         visited: m.visited.
         msg_id: MsgId_N; None unless visited lists detect duplicates.
     """
@@ -106,17 +107,18 @@ class Leaving(NamedTuple):
     """An outgoing message. The order of its fields is the order in which messages leave (rule R36).
 
     Attributes:
-        trigger: The id of the message that caused this message, or a value based on `FAULT`, `AGAIN` or `CALL`.
+        trigger: The id of the message that caused this message. `FAULT`, `AGAIN` and `CALL` define the triggers of
+            messages that no message caused.
         rank: The order among messages with equal triggers.
         dst: The id of the receiving node.
         source: The node of the application call that caused the message; the least BIGINT if no call caused it.
         source_seq: The number of this call; the least BIGINT if no call caused the message.
         kind: The message kind.
         place: The index in the outbox before sorting.
-        body: The message. For a multicast message it is the copy or the entry of ProcessingList to send.
-        for_incarnation: The incarnation of the receiver; None for the incarnation that the node knows.
-        latency: The latency of the connection in rounds; None for the latency that the node knows.
-        delay: The rounds that are added to the known latency.
+        body: The message; for a multicast message, the copy or the entry of ProcessingList to send.
+        for_incarnation: The incarnation of the receiver; None for the incarnation in table ``peer``.
+        latency: The latency in rounds; None for the latency of the connection.
+        delay: Rounds that are added to the latency of the connection.
     """
 
     trigger: int
@@ -152,14 +154,14 @@ class Turn:
         inbox: The due messages by kind, except messages for an earlier incarnation of the node.
         multicast: The multicast messages of the inbox.
         finished: The multicast messages that the node finishes in this round.
-        told: The entries of the join point's PAR_SUB, with their triggers.
+        told: The routing entries of the join point's PAR_SUB, each with the trigger of PAR_SUB.
         broken: The ended incarnation and the latency of each connection to a crashed peer, by peer.
-        again: The messages to resend, by source, number and receiver.
+        again: The entries of ProcessingList to resend, by source, number and receiver.
         asked: The receivers of SYN_REQUEST in this round.
         accepted: The trigger of the JOIN_REQUEST of each joining node that this node answers in this round.
         copies: The received and issued multicast copies to forward.
-        guided: The publications, accepted as Guided, whose recipients are computed again.
-        entered: The triggers of the events that end the join or the recovery of the node.
+        guided: The Guided publications whose recipients are computed again after the recovery.
+        entered: The triggers of the events of this round that end the node's join or recovery.
         outbox: The outgoing messages.
         has_new_links: Whether the view TOP_N has gained links since the paths were computed.
     """
@@ -202,7 +204,7 @@ class Turn:
         self, trigger: int, rank: int, kind: str, dst: int, body: Any,  # noqa: ANN401 - any message class
         for_incarnation: int | None = None, latency: int | None = None, delay: int = 0,
     ) -> None:  # fmt: skip
-        """Adds a message to the outbox; the arguments are fields of `Leaving`."""
+        """Adds a message to the outbox. The arguments are fields of `Leaving`."""
         outbox, source, seq = self.outbox, None, None
         if kind not in _SERVING_NONE:
             source, seq = body.source, body.source_seq
@@ -233,8 +235,8 @@ def leave(turn: Turn) -> None:
 def _send(turn: Turn, one: Leaving) -> None:
     """Sends a message over the connection to its receiver.
 
-    A multicast message stays in ProcessingList, unsent, if the receiver is suspected or has not answered a request. A
-    CONF to a node without a connection is dropped (rule R15).
+    A multicast message is not sent if the receiver is suspected or has not answered a request; it stays in
+    ProcessingList. A CONF to a node without a connection is dropped (rule R15).
     """
     _, _, dst, _, _, kind, _, body, incarnation, latency, delay = one
     peer, guide = turn.node.peer.get(dst), None
@@ -278,8 +280,8 @@ def _copy(
 def _path_to_origin(turn: Turn, m: MulticastCopy | Processing, dst: int) -> tuple[int, ...] | None:
     """Returns the path from receiver `dst` to m.from.
 
-    If the path has more than δ+1 hops, it is cut off δ+1 hops from `dst` (rule R1). Returns None if this node knows no
-    path to `dst` or to m.from.
+    The result has at most the first δ+1 hops of the path (rule R1). Returns None if this node knows no path to `dst` or
+    to m.from.
     """
     paths = turn.node.path
     onward = m.origin_path

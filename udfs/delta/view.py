@@ -27,7 +27,7 @@ def ends_of(links: Iterable[tuple[int, int]]) -> Ends:
 
 
 def paths_from(node: int, ends: Ends, radius: int) -> dict[int, tuple[int, ...]]:
-    """Returns the path from `node` to each node up to `radius` hops away; marked links count (rules R7 and R17)."""
+    """Returns the path from `node` to each node at most `radius` hops away (rules R7 and R17)."""
     found: dict[int, tuple[int, ...]] = {node: (node,)}
     reached = [node]
     for _ in range(radius):
@@ -96,7 +96,7 @@ def reroute(node: NodeTables) -> None:
 
 
 def merge_links(node: NodeTables, links: Iterable[LinkRow]) -> None:
-    """Adds `links` to the view of `node`. A marked link of the view loses its mark if `links` has it without mark."""
+    """Adds `links` to the view of `node`. A marked link loses its mark if `links` contains the link without a mark."""
     merged = dict(node.topology.items())
     for a, b, is_marked in links:
         known = merged.get((a, b))
@@ -105,7 +105,7 @@ def merge_links(node: NodeTables, links: Iterable[LinkRow]) -> None:
 
 
 def add_received_links(turn: Turn, told: Iterable[LinkRow]) -> None:
-    """Adds the links `told` to the view of the node if both ends are within δ+1 hops of the node (Eq. 1)."""
+    """Adds the received links `told` to the view of the node if both ends are within δ+1 hops of the node (Eq. 1)."""
     top = turn.node.topology
     fresh = [(a, b, mark) for a, b, mark in told if (a, b) not in top or (top[a, b].is_marked and not mark)]
     if not fresh:
@@ -135,7 +135,7 @@ def unmark(turn: Turn, finished: Iterable[Finished]) -> None:
 def entry_of(turn: Turn, one: Finished) -> SubscriptionEntry | None:
     """update_routing_information^SUB: returns the routing entry of a finished SUB; None for other messages.
 
-    A SUB that was accepted as Guided carries the path to its `from`, which may be outside of the node's view.
+    The distance comes from the SUB itself if it was Guided: its m.from may be outside of the node's view.
     """
     m = one.m
     if m.subscription_id is None or m.origin is None:
@@ -150,7 +150,7 @@ def entry_of(turn: Turn, one: Finished) -> SubscriptionEntry | None:
 
 
 def store_tombstones(turn: Turn, finished: Iterable[Finished]) -> None:
-    """Stores a tombstone for each finished UNSUB, so that a late PAR_SUB does not restore the entry (rule R33)."""
+    """Stores a tombstone for each finished UNSUB, so that a late PAR_SUB cannot restore the entry (rule R33)."""
     if turn.is_disturbed:
         for one in finished:
             if one.m.kind == "UNSUB" and one.m.subscription_id is not None:
@@ -205,8 +205,8 @@ def store_own_subscriptions(turn: Turn, finished: Iterable[Finished]) -> None:
 def apply_finished(turn: Turn, finished: Sequence[Finished]) -> None:
     """Applies `finished`, messages that end because of a failure, to the routing information (Algorithm 1, line 26).
 
-    A node that synchronises in this round does not receive these messages again. So this node must apply the messages
-    before it sends its routing entries to the synchronising node in this round.
+    A node that synchronises in this round does not get these messages. It gets their effect from the routing entries
+    that this node sends later in the round.
     """
     unmark(turn, finished)
     store_tombstones(turn, finished)

@@ -1,13 +1,14 @@
 """Protocol ``delta`` in dataflow form: one round of δ-fault-tolerant publish/subscribe (report, sections 4 to 6).
 
-A round runs five phases, each over all nodes. The result equals the result of the node program, which plays one node at
-a time:
+A round runs five phases. Each phase handles all nodes. The rows that a round writes equal the rows that the node
+program writes:
 
 1. faults: nodes recover, handle failure reports, open connections, and exchange routing information;
 2. confirm: CONF removes next hops from Out; a message is finished when Out is empty (Alg. 1, lines 19 to 31);
-3. join: nodes handle JOIN_REQUEST, PAR_TOP, PAR_SUB and the marks of J, before they compute recipients (rule R6);
-4. forward: nodes compute Γ and Out of first copies, received or issued (Alg. 1, lines 1 to 18). A PUB is routed by the
-   entries that exist at its turn;
+3. join: nodes handle JOIN_REQUEST, PAR_TOP and PAR_SUB, and mark the links of received J, before they compute
+   recipients (rule R6);
+4. forward: nodes compute Γ and Out of received and issued first copies (Alg. 1, lines 1 to 18). The recipients of a PUB
+   depend on the changes of routing entries with earlier triggers;
 5. finish: nodes change routing information (Algorithm 1, line 26), and send CONF to the senders of finished messages
    (lines 27 to 29).
 
@@ -36,11 +37,11 @@ class DeltaProtocol(DataflowForm):
     states = STATES
 
     def start(self, start: Start) -> dict[str, DataFrame]:
-        """Returns the relations before round 0: views of the initial overlay, and status DETACHED of later joiners."""
+        """Returns the relations before round 0: the views of the initial nodes, and the joins of all other nodes."""
         return starting_state(start, _radius(start.settings))
 
     def round(self, round_: Round) -> RoundResult:
-        """Computes one round: runs the phases that have work."""
+        """Computes one round. Skips phases without input."""
         work = Work(round_, round_.due.inbox, _radius(round_.settings))
         if work.is_disturbed:
             faults.handle_faults(work)

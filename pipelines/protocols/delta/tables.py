@@ -1,4 +1,4 @@
-"""The state relations of protocol ``delta`` in dataflow form; the records of the node program declare their columns."""
+"""The state relations of protocol ``delta`` in dataflow form, with the columns of the node program's records."""
 
 from __future__ import annotations
 

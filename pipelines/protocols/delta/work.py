@@ -46,15 +46,16 @@ class Work:
         radius: The largest δ+1 of the runs.
         result: The result of the round.
         outbox: The messages to send.
-        finished: The messages whose processing ends (see `steps.confirmations`).
-        added: The entries of PAR_SUB at joining nodes, with their ``trigger``.
+        finished: The messages whose processing ends in this round (see `steps.confirmations`).
+        added: The routing entries that joining nodes receive in PAR_SUB, with the ``trigger`` of PAR_SUB.
         broken: The connections to crashed peers (see `connections.broken_connections`).
-        resent: The rows of ProcessingList to send again, with ``now_round`` (see `copies.resent_copies`).
+        resent: The rows of ProcessingList to resend, with ``now_round`` (see `copies.resent_copies`).
         asked: The receivers of SYN_REQUEST in this round: ``run_id, node_id, peer``.
         copies: The copies to forward (see `steps.copies`).
-        again: The messages of ProcessingList whose Γ is computed again (see `recovery.guided_publications`).
+        again: The publications whose recipients are computed again (see `recovery.guided_publications`).
         accepted: The join requests that join points accept in this round (see `steps.join`).
-        alone: The nodes that are OPERATIONAL again without a REJOIN: ``run_id, node_id, trigger, round``.
+        alone: The recovered nodes that issue no REJOIN, because no node is reachable: ``run_id, node_id, trigger,
+            round``.
         events: Rows of ``call_event``.
         statuses: Rows of ``node_status``.
         fates: Rows of ``fate``.
@@ -86,7 +87,7 @@ class Work:
     changed: set[str] = field(default_factory=set)
 
     def now(self, name: str) -> DataFrame:
-        """Returns the current rows of relation `name`, between `narrow` and `widen` only at the selected nodes."""
+        """Returns the current rows of relation `name`, after `narrow` only the rows of `nodes`."""
         if self.nodes is None or name not in _BY_NODE:
             return self.whole(name)
         if name not in self.parts:
@@ -95,13 +96,13 @@ class Work:
         return self.parts[name]
 
     def put(self, name: str, frame: DataFrame) -> DataFrame:
-        """Changes relation `name` to `frame`, and materialises it for later steps. Returns the materialised frame."""
+        """Sets relation `name` to `frame`, and materialises it for later steps. Returns the materialised frame."""
         kept = self.keep(name, frame)
         self.change(name, kept)
         return kept
 
     def change(self, name: str, frame: DataFrame) -> None:
-        """Changes relation `name` to `frame` without materialising it."""
+        """Sets relation `name` to `frame` without materialising it."""
         if self.nodes is None or name not in _BY_NODE:
             self.result.state[name] = frame
         else:
@@ -113,7 +114,7 @@ class Work:
         self.nodes = nodes
 
     def widen(self) -> None:
-        """Ends the restriction of `narrow`: merges the changed rows with the rows of all other nodes."""
+        """Ends the restriction to `nodes`. Merges the changed rows at `nodes` with the rows of all other nodes."""
         whole = {name: self.whole(name) for name in sorted(self.changed)}
         self.nodes = None
         self.parts.clear()
@@ -129,7 +130,7 @@ class Work:
         return before.join(self.nodes.hint("shuffle_hash"), NODE, "left_anti").unionByName(self.parts[name])
 
     def of_crashing(self, row: DataFrame) -> DataFrame:
-        """Returns the rows of `row` in runs with a scheduled crash; only these runs store state for crashes."""
+        """Returns the rows of `row` in runs with a scheduled crash. Only these runs store state for crashes."""
         return self.round.faults.crashing.of(row)
 
     def of_disturbed(self, row: DataFrame) -> DataFrame:
@@ -184,8 +185,8 @@ class Work:
         return f"cast({self.round.number} as bigint) as round"
 
     @property
-    def sends_origins(self) -> bool:
-        """Whether a SUB or UNSUB may leave a node in this round."""
+    def may_send_subscriptions(self) -> bool:
+        """Whether a node may send SUB or UNSUB in this round."""
         return self.has(*SENT, "JOIN_REQUEST") or self.may_release_calls or self.is_disturbed
 
     @property

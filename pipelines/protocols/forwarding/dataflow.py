@@ -48,7 +48,7 @@ def entry_changes(message: DataFrame) -> DataFrame:
 
 
 def changed_table(entry: DataFrame, changes: DataFrame) -> DataFrame:
-    """Returns the routing entries after a round. Of several changes of an entry the last one counts."""
+    """Returns the routing entries after a round. If an entry changes several times, the last change is applied."""
     age = row_number("changes of an entry", ", ".join(_ENTRY), "trigger desc")
     last = changes.selectExpr("*", f"{age} as age").where("age = 1")
     kept = entry.join(last.select(_ENTRY).hint("shuffle_hash"), _ENTRY, "left_anti")
@@ -56,10 +56,10 @@ def changed_table(entry: DataFrame, changes: DataFrame) -> DataFrame:
 
 
 def seen_entries(wanted: DataFrame, entry: DataFrame, changes: DataFrame | None) -> DataFrame:
-    """Joins messages with the routing entries that exist when a node handles the message.
+    """Joins messages with routing entries. The changes of the round with lower triggers than the message are applied.
 
     Args:
-        wanted: COPY, ``subscription_id`` and further columns.
+        wanted: The messages: columns `COPY`, ``subscription_id`` and further columns.
         entry: The entries before the round.
         changes: The changes of the round (`entry_changes`). None if no entry changes.
     """
@@ -75,7 +75,7 @@ def seen_entries(wanted: DataFrame, entry: DataFrame, changes: DataFrame | None)
 
 
 def flooded(message: DataFrame, link: DataFrame) -> DataFrame:
-    """Returns the next hops of SUB and UNSUB: all neighbours except the sender. Columns: COPY and ``next_hop``."""
+    """Returns the next hops of SUB and UNSUB: all neighbours except the sender. Columns: `COPY` and ``next_hop``."""
     routed = message.where("kind <> 'PUB'").select(*COPY, "sender").hint("shuffle_hash")
     neighbour = link.selectExpr("run_id", "src as node_id", "dst as next_hop")
     return neighbour.join(routed, NODE).where("sender is null or next_hop <> sender").select(*COPY, "next_hop")
@@ -84,7 +84,7 @@ def flooded(message: DataFrame, link: DataFrame) -> DataFrame:
 def matched(message: DataFrame, entry: DataFrame, changes: DataFrame | None) -> DataFrame:
     """Returns the next hops of PUB: the distinct next hops of matching entries, except the sender.
 
-    Columns: COPY and ``next_hop``.
+    Columns: `COPY` and ``next_hop``.
     """
     wanted = message.where("kind = 'PUB'").selectExpr(*COPY, "sender", "explode(matches) as subscription_id")
     return (
@@ -104,7 +104,7 @@ class ForwardingProtocol(DataflowForm):
     states = (StateRelation(ROUTING_ENTRY),)
 
     def round(self, round_: Round) -> RoundResult:
-        """Computes one round: SUB and UNSUB change routing entries, PUB reads the entries that exist at its trigger."""
+        """Computes one round. A PUB is forwarded by the entries after the SUB and UNSUB with lower triggers."""
         due, result = round_.due, RoundResult()
         message = round_.keep("message", handled_rows(due.inbox, due.calls))
         entry, changes, out = round_.state["routing_entry"], None, []

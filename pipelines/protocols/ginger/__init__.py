@@ -1,8 +1,7 @@
 """Protocol ``ginger``: eventual, causal and total delivery over one tree of brokers (Matos, Ginger, chapters 3 to 5).
 
-The module declares the settings of the protocol, the scenarios that it rejects (`problems`), and its bound.
-
-The bound is the set of faults that the protocol tolerates; `beyond` returns the runs that exceed it.
+The module declares the settings of the protocol, the scenarios that it rejects (`problems`), and its bound: the set of
+faults that the protocol tolerates (`beyond`).
 """
 
 from __future__ import annotations
@@ -67,7 +66,7 @@ class _Tree:
         return self.links[client][0][0]
 
     def from_node(self, start: int) -> dict[int, tuple[int, int]]:
-        """Returns (latency in rounds, previous node) of the path from `start` to each broker, by broker."""
+        """Returns the path from `start` to each broker, as latency in rounds and the last node before the broker."""
         if start not in self._paths:
             found = {start: (0, start)}
             order = [start]
@@ -94,7 +93,7 @@ class _Tree:
 
 
 def problems(settings: Any, overlay: Overlay, workload: Workload, faults: Faults) -> Iterator[Problem]:  # noqa: ANN401
-    """Yields the reasons for which the protocol rejects a scenario, each with the scenario key that causes it.
+    """Yields the reasons why the protocol rejects a scenario, each with the scenario key that causes it.
 
     Args:
         settings: A `GingerSettings`.
@@ -128,7 +127,7 @@ def problems(settings: Any, overlay: Overlay, workload: Workload, faults: Faults
 
 
 def _join_problems(overlay: Overlay, workload: Workload, topics: Mapping[str, _Topic]) -> Iterator[Problem]:
-    """Yields a problem for each join of a client, and for each join before all subscriptions are confirmed."""
+    """Yields a problem for each join of a client, and for each join in a round with unconfirmed subscriptions."""
     first = max((topic.confirmed_round for topic in topics.values()), default=0)
     for index, row in enumerate(workload.join.to_pylist()):
         key, node = ("workload", "joins", index), row["node_id"]

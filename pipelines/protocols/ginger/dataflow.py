@@ -1,4 +1,4 @@
-"""The dataflow form of protocol ``ginger``: a round without faults is a few joins and windows over all nodes' tables.
+"""The dataflow form of protocol ``ginger``: a round without faults is a few joins and windows over the nodes' tables.
 
 Parameters have the names that the docstring of module `steps` lists.
 """
@@ -31,7 +31,7 @@ class GingerSteps(DataflowForm):
     states = program_states(PROTOCOL)
 
     def start(self, start: Start) -> dict[str, DataFrame]:
-        """Returns the rows of the tables before the first round: the tree, the views, contacts and clients' topics."""
+        """Returns the rows of the tables before the first round: tree, views, contacts and subscriptions."""
         run = start.run.setting.selectExpr("run_id", f"{SETTINGS_JSON} as settings")
         calls = start.calls.where("kind in ('publish', 'subscribe')")
         given = {"nodes": start.run.node, "links": start.run.link, "calls": calls}
@@ -64,7 +64,7 @@ class GingerSteps(DataflowForm):
 
 
 def _subscriptions(round_: Round, message: DataFrame, result: RoundResult) -> list[DataFrame]:
-    """Adds to `result` the tables that Subscribe and Subscribed change. Returns the messages that brokers send."""
+    """Handles Subscribe and Subscribed. Adds the changed tables to `result`. Returns the messages that brokers send."""
     state, out, changed = round_.state, list[DataFrame](), list[DataFrame]()
     at_broker = message.where("relationship <> 'edge'")
     if "Subscribe" in round_.due.kinds:
@@ -86,9 +86,9 @@ def _subscriptions(round_: Round, message: DataFrame, result: RoundResult) -> li
 
 
 def _dissemination(round_: Round, message: DataFrame, result: RoundResult) -> list[DataFrame]:
-    """Adds to `result` the tables that application messages change. Returns the messages that brokers send.
+    """Handles Metadata, TotalAck and TotalProcessed at brokers, and adds the changed tables to `result`.
 
-    Application messages are Metadata, TotalAck and TotalProcessed.
+    Returns the messages that brokers send.
     """
     state = round_.state
     at_broker = message.where("relationship <> 'edge' and kind in ('Metadata', 'TotalAck', 'TotalProcessed')")
@@ -123,7 +123,7 @@ _LEFT, _DONE = "what in ('passed', 'locked')", "what = 'processed'"
 
 
 def next_queue(queue: DataFrame, message: DataFrame, arrival: DataFrame, decision: DataFrame) -> DataFrame:
-    """Returns table entry_queue after a round: adds messages of clients, and removes messages that left the queue.
+    """Returns table entry_queue after a round: adds messages of clients, and removes messages with a turn.
 
     `arrival` is the result of `steps.arrivals`, and `decision` is the result of `steps.decided`.
     """
@@ -133,7 +133,7 @@ def next_queue(queue: DataFrame, message: DataFrame, arrival: DataFrame, decisio
 
 
 def entered_locks(turn: DataFrame) -> DataFrame:
-    """Returns new locks for total-order messages that leave entry queues. Columns are as in `steps.broker_locks`."""
+    """Returns the new locks for total-order messages from entry queues, with the columns of `steps.broker_locks`."""
     return turn.where("what = 'locked'").selectExpr("*", "cast(array() as array<bigint>) as acked")
 
 
@@ -144,7 +144,7 @@ def next_pending(
 
     Args:
         table: Table pending before the round.
-        acknowledged: The result of `steps.acknowledged`: rows of brokers and topics with due messages.
+        acknowledged: The rows of table pending at brokers and topics with due messages, after `steps.acknowledged`.
         locks: New locks, the results of `steps.broker_locks` and `entered_locks`.
         arrival: The result of `steps.arrivals`.
         turn: All turns (decisions about messages) of the round, columns `steps.TURN`.

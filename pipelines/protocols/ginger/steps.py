@@ -8,7 +8,8 @@ send. A parameter name stands for one frame in all steps:
 - ``message``: the frame of `handled`, due messages at their receivers
 - ``subscribe``, ``subscribed``, ``ack``: the Subscribe, Subscribed and TotalAck messages at brokers in ``message``
 - ``branch``, ``summary``, ``way``, ``lock``: the frames of `branches`, `branch_summaries`, `ways` and `broker_locks`
-- ``pending``: the frame of `acknowledged`; ``decision``: the frame of `decided`; ``turn``: turns, columns `TURN`
+- ``pending``: the frame of `acknowledged`; ``decision``: the frame of `decided`
+- ``turn``: the decisions of brokers about messages, columns `TURN`
 """
 
 from __future__ import annotations
@@ -65,9 +66,9 @@ def handled(inbox: DataFrame, neighbour: DataFrame) -> DataFrame:
 
 
 def branches(subscriber: DataFrame, neighbour: DataFrame, topics: DataFrame) -> DataFrame:
-    """Returns the neighbours of brokers in the sub-trees of topics: columns TOPIC, ``neighbour, relationship``.
+    """Returns the neighbours of brokers in the sub-trees of topics: columns `TOPIC`, ``neighbour, relationship``.
 
-    `topics` has the pairs of broker and topic, columns TOPIC.
+    `topics` has the pairs of broker and topic, columns `TOPIC`.
     """
     inside = subscriber.select(*TOPIC, "neighbour").join(topics.distinct().hint("shuffle_hash"), TOPIC)
     return neighbour.select(*NODE, "neighbour", "relationship").join(
@@ -89,10 +90,10 @@ def brought(message: DataFrame) -> DataFrame:
 
 
 def due_rows(message: DataFrame, lock: DataFrame, pending: DataFrame) -> DataFrame:
-    """Returns the messages that cause turns: ID, ``guarantee, keys, trigger, what, is_ready, round``.
+    """Returns the messages about which brokers decide: `ID`, ``guarantee, keys, trigger, what, is_ready, round``.
 
-    Values of ``what`` are ``came``, ``locked``, ``ready`` and ``processed``, as in `udfs.ginger.turns.turns`. Frame
-    `pending` also has ``round``.
+    Column ``what`` is the reason of the decision: ``came``, ``locked``, ``ready`` or ``processed``
+    (`udfs.ginger.turns.turns`). Frame `pending` also has ``round``.
     """
     came = brought(message).selectExpr("*", "'came' as what", "false as is_ready")
     locked = lock.selectExpr("*", "'locked' as what")
@@ -104,7 +105,7 @@ def due_rows(message: DataFrame, lock: DataFrame, pending: DataFrame) -> DataFra
 
 
 def decided(due: DataFrame, queue: DataFrame, pending: DataFrame, summary: DataFrame) -> DataFrame:
-    """Returns the decided turns at each broker and topic of `due` (`due_rows`), columns `udfs.ginger.turns.TURN`.
+    """Returns the decisions at each broker and topic of `due` (`due_rows`), columns `udfs.ginger.turns.TURN`.
 
     A decision depends on earlier decisions through chains of shared key items, so an Arrow function decides message by
     message.
@@ -128,7 +129,7 @@ def decided(due: DataFrame, queue: DataFrame, pending: DataFrame, summary: DataF
 
 
 def known_messages(message: DataFrame, queue: DataFrame, pending: DataFrame, lock: DataFrame) -> DataFrame:
-    """Returns all messages that a decision can concern: ABOUT, ``hops, sender, came_from, covered``."""
+    """Returns all messages about which brokers can decide: `ABOUT`, ``hops, sender, came_from, covered``."""
     none = "cast(array() as array<bigint>) as covered"
     parts = [
         brought(message).selectExpr(*ABOUT, "hops", "sender", "'below' as came_from", none),
@@ -140,10 +141,10 @@ def known_messages(message: DataFrame, queue: DataFrame, pending: DataFrame, loc
 
 
 def broker_turns(message: DataFrame, lock: DataFrame) -> DataFrame:
-    """Returns the turns that need no decision, columns TURN.
+    """Returns the turns of messages from brokers, columns `TURN`.
 
-    An eventual or causal message from a broker has a turn ``passed``. A total-order message from a broker has a turn
-    ``locked`` (rule G1). A TotalProcessed message causes a turn ``processed`` of the total-order message that it names.
+    An eventual or causal message has a turn ``passed``. A total-order message has a turn ``locked`` (rule G1). A
+    TotalProcessed message causes a turn ``processed`` of the total-order message that it names.
     """
     none = "cast(array() as array<bigint>) as covered"
     rest = ["trigger", "cast(0 as bigint) as rank", "round"]
@@ -157,7 +158,7 @@ def broker_turns(message: DataFrame, lock: DataFrame) -> DataFrame:
 
 
 def decided_turns(decision: DataFrame, known: DataFrame, summary: DataFrame) -> DataFrame:
-    """Returns `decision` with the columns of the decided messages from `known` (`known_messages`), columns TURN."""
+    """Returns the turns of `decision`, columns `TURN`. `known` is the result of `known_messages`."""
     found = known.join(decision.hint("shuffle_hash"), ID)
     found = found.join(summary.select(*TOPIC, "clients").hint("shuffle_hash"), TOPIC)
     return found.selectExpr(
@@ -198,9 +199,9 @@ def new_subscribe(subscribe: DataFrame, neighbour: DataFrame) -> DataFrame:
 
 
 def answered(subscribed: DataFrame, table: DataFrame) -> DataFrame:
-    """Returns the rows of table subscribe after the Subscribed messages of a round.
+    """Returns the rows of table subscribe for which Subscribed messages arrive, after these messages.
 
-    ``trigger`` and ``round`` are those of the last Subscribed for the row. `table` is table subscribe before the round.
+    ``trigger`` and ``round`` belong to the last Subscribed for the row. `table` is table subscribe before the round.
     """
     came = subscribed.groupBy(_SUBSCRIPTION).agg({"sender": "count", "trigger": "max", "round": "max"})
     came = came.selectExpr(
@@ -213,9 +214,10 @@ def answered(subscribed: DataFrame, table: DataFrame) -> DataFrame:
 
 
 def answers(changed: DataFrame) -> DataFrame:
-    """Returns the Subscribed messages of brokers to the sender of a Subscribe that all other neighbours have answered.
+    """Returns the Subscribed messages that brokers send.
 
-    `changed` has the rows of `new_subscribe` and `answered`.
+    A broker answers a Subscribe when all its neighbours except the sender have answered. `changed` has the rows of
+    `new_subscribe` and `answered`.
     """
     return outbox(
         changed.where("n_waiting = 0"), PAYLOAD, trigger="trigger", rank="1", kind="'Subscribed'", src="node_id",
@@ -225,11 +227,11 @@ def answers(changed: DataFrame) -> DataFrame:
 
 
 def ways(subscribe: DataFrame, member: DataFrame) -> DataFrame:
-    """Returns the paths from brokers to edge brokers of new subscribers: TOPIC, ``source, way, n_shared, approach``.
+    """Returns the paths from brokers to edge brokers of new subscribers: `TOPIC`, ``source, way, n_shared, approach``.
 
-    ``way`` is the path from the broker. All paths of a broker and topic share their first ``n_shared`` brokers.
-    ``approach`` is the path to the nearest broker of the sub-tree before the round, or null if the broker does not know
-    the topic.
+    ``way`` is the path from the broker to the edge broker of subscriber ``source``. ``approach`` is the path from the
+    broker to the nearest broker of the topic's sub-tree before the round; null if the broker does not know the topic.
+    All these paths of a broker and topic share their first ``n_shared`` brokers.
     """
     own = subscribe.selectExpr(*TOPIC, "source", "trigger", "concat(array(node_id), reverse(way)) as way")
     first = row_number("subscriptions at a broker", ", ".join(TOPIC), "trigger")
@@ -247,7 +249,7 @@ def ways(subscribe: DataFrame, member: DataFrame) -> DataFrame:
 def new_members(way: DataFrame, member: DataFrame) -> DataFrame:
     """Returns the rows of table member that Subscribe messages change or add.
 
-    They add the subscribers to ``members``, and the brokers on the paths between edge brokers.
+    A Subscribe adds the subscriber, and the brokers on the paths between edge brokers, to ``members``.
     """
     inside = "slice(way, n_shared, size(way))"
     before = "coalesce(slice(approach, n_shared, size(approach)), cast(array() as array<bigint>))"
@@ -267,10 +269,7 @@ def new_members(way: DataFrame, member: DataFrame) -> DataFrame:
 
 
 def new_subscribers(subscribe: DataFrame, way: DataFrame) -> DataFrame:
-    """Returns the rows of table subscriber that follow from Subscribe messages.
-
-    Table subscriber may contain some of them before the round.
-    """
+    """Returns the rows of table subscriber that follow from Subscribe messages, including rows that exist already."""
     client = subscribe.where("relationship = 'client'").selectExpr(
         *TOPIC, "sender as neighbour", "'client' as relationship"
     )
@@ -291,7 +290,7 @@ _NONE = "cast(array() as array<bigint>)"
 
 
 def branch_summaries(branch: DataFrame) -> DataFrame:
-    """Returns one row per broker and topic: TOPIC, ``n_children``, ``is_root`` (rule G2) and the list ``clients``."""
+    """Returns one row per broker and topic: `TOPIC`, ``n_children``, ``is_root`` (rule G2) and the list ``clients``."""
     return branch.groupBy(TOPIC).agg(
         F.expr("count_if(relationship = 'child') as n_children"),
         F.expr("count_if(relationship = 'parent') = 0 as is_root"),
@@ -302,8 +301,8 @@ def branch_summaries(branch: DataFrame) -> DataFrame:
 def broker_locks(message: DataFrame, summary: DataFrame) -> DataFrame:
     """Returns the new locks for total-order messages that arrive from brokers.
 
-    The columns are those of table pending without ``arrival`` and ``sent``, plus ``sender, trigger, rank, round,
-    is_ready``. ``is_ready`` says that all children in the sub-tree have acknowledged the message.
+    The columns are the columns of table pending except ``arrival`` and ``sent``, and ``sender, trigger, rank, round,
+    is_ready``. ``is_ready`` states that all children in the sub-tree have acknowledged the message.
     """
     came = message.where(f"kind = 'Metadata' and guarantee = 'total' and {FROM_BROKER}").hint("shuffle_hash")
     acked = f"case relationship when 'child' then array(sender) else {_NONE} end as acked"
@@ -317,20 +316,20 @@ def broker_locks(message: DataFrame, summary: DataFrame) -> DataFrame:
     )  # fmt: skip
 
 
-def covering(told: str) -> str:
-    """Returns an SQL array without repetition: the broker, its clients, and the nodes of the SQL array `told`.
+def covering(known: str) -> str:
+    """Returns SQL for the nodes that have locked the key items of a message.
 
-    These nodes have locked the key items of a message.
+    These nodes are the broker, its clients, and the nodes of the SQL array `known`.
     """
-    return f"array_sort(array_distinct(concat(array(node_id), clients, {told})))"
+    return f"array_sort(array_distinct(concat(array(node_id), clients, {known})))"
 
 
 def acknowledged(pending: DataFrame, ack: DataFrame, summary: DataFrame) -> DataFrame:
     """Returns the rows of `pending` after the TotalAck messages of a round, with two more columns.
 
     ``was_ready`` states that all children had acknowledged the message before the round. ``ready_trigger`` is the id of
-    the TotalAck that completes the acknowledgements, or null if they are not completed in this round. `pending` has
-    only brokers and topics with due messages.
+    the TotalAck of the last child if it arrives in this round, else null. `pending` has only brokers and topics with
+    due messages.
     """
     number = row_number("acknowledgements of a message", ", ".join(ID), "trigger")
     numbered = ack.selectExpr(*ID, "sender", "covered as told", "trigger as ack_trigger", f"{number} as number")
@@ -349,13 +348,13 @@ def acknowledged(pending: DataFrame, ack: DataFrame, summary: DataFrame) -> Data
 
 
 def arrivals(taken: list[DataFrame]) -> DataFrame:
-    """Numbers the new rows of tables entry_queue and pending in the order of arrival. A number is unique at its broker.
+    """Numbers the new rows of tables entry_queue and pending in the order of arrival at each broker.
 
     Args:
-        taken: The new rows of each table: ID, ``trigger, rank, round``.
+        taken: The new rows of each table: `ID`, ``trigger, rank, round``.
 
     Returns:
-        ID, ``rank`` and ``arrival``, the number.
+        `ID`, ``rank`` and the number ``arrival``.
     """
     rows = united([one.select(*ID, "trigger", "rank", "round") for one in taken])
     number = row_number("arrivals at a broker", ", ".join(NODE), "trigger, rank")
@@ -377,9 +376,9 @@ _KIND = """case
 def sent_onward(turn: DataFrame, branch: DataFrame) -> DataFrame:
     """Returns the messages that brokers send at turns (section 3.5).
 
-    At a turn ``passed`` the message goes to all neighbours in the sub-tree except its sender. At a turn ``locked`` it
-    goes to the children except its sender, and at a turn ``sent`` it goes to the parent. At a turn ``processed``
-    clients get Metadata, and brokers get TotalProcessed.
+    At a turn ``passed`` the broker sends the message to all neighbours in the sub-tree except the sender. At a turn
+    ``locked`` it sends the message to the children except the sender, and at a turn ``sent`` to the parent. At a turn
+    ``processed`` it sends Metadata to clients, and TotalProcessed to brokers.
     """
     to = branch.join(turn.hint("shuffle_hash"), TOPIC).where(_GOES)
     return outbox(

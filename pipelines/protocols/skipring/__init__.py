@@ -102,7 +102,10 @@ def problems(settings: Any, overlay: Overlay, workload: Workload, faults: Faults
 
 
 def _subscription_problems(settings: Any, workload: Workload) -> Iterator[Problem]:  # noqa: ANN401
-    """Yields a problem for each subscription without a topic, or of the start and not issued in round 0 (K20)."""
+    """Yields a problem for each invalid subscription.
+
+    A subscription must name a topic. If it is part of the start, it must be issued in round 0 (rule K20).
+    """
     for index, row in enumerate(_subscriptions(workload)):
         if row["topic"] is None:
             message = (
@@ -117,7 +120,10 @@ def _subscription_problems(settings: Any, workload: Workload) -> Iterator[Proble
 
 
 def _publication_problems(overlay: Overlay, workload: Workload) -> Iterator[Problem]:
-    """Yields a problem for each publication by a node that is not subscribed, and so has no neighbours (rule K17)."""
+    """Yields a problem for each publication by a node that is not subscribed to the topic.
+
+    The node has no neighbours in the topic's ring to which it could send the publication (rule K17).
+    """
     standing: dict[tuple[int, str | None], list[tuple[int, int]]] = {}
     for row in _subscriptions(workload):
         end = _NEVER if row["end_round"] is None else row["end_round"]
@@ -132,7 +138,7 @@ def _publication_problems(overlay: Overlay, workload: Workload) -> Iterator[Prob
 
 
 def _key_problems(settings: Any, workload: Workload) -> Iterator[Problem]:  # noqa: ANN401
-    """Yields a problem if `key_bits` is too small: tries treat publications with equal keys as one (rule K11)."""
+    """Yields a problem if `key_bits` is too small: of two publications with equal keys, one is lost (rule K11)."""
     counts = Counter(workload.publication["topic"].to_pylist())
     if settings.start != EMPTY:
         topics = {row["topic"] for row in _subscriptions(workload)}
@@ -154,7 +160,7 @@ def _subscriptions(workload: Workload) -> Iterator[dict[str, Any]]:
 
 
 def _crash_problems(overlay: Overlay, faults: Faults) -> Iterator[Problem]:
-    """Yields a problem for each crash of a supervisor, and for each recovery: crashes of nodes are final (rule K8)."""
+    """Yields a problem for each crash of a supervisor, and for each recovery of a subscriber (rule K8)."""
     for row in faults.crash.to_pylist():
         name = overlay.names[row["node_id"]]
         if row["node_id"] < overlay.n_brokers:

@@ -35,7 +35,7 @@ def convergence(reader: Reader) -> DataFrame:
 
 
 def progress(reader: Reader) -> DataFrame:
-    """Returns the measures of topics, columns `replay.PROGRESS`: one row per topic and round that changed its state."""
+    """Returns the measures of topics (`replay.PROGRESS`): a row for each topic and round that changed its state."""
     return _played(reader, replay.progress, replay.PROGRESS)
 
 

@@ -207,7 +207,7 @@ def test_a_copy_that_goes_nowhere_is_finished_at_once(sail: Session) -> None:
 
 def test_a_message_is_under_way_while_somebody_has_to_confirm(sail: Session) -> None:
     rows = processing(sail, (1, 2, 2, True), (1, 4, 4, False), (2, 2, 2, True), (3, 2, None, False))
-    assert found(confirmations.under_way(rows), "source_seq recipient") == [(1, 2), (1, 4)]
+    assert found(confirmations.unfinished_rows(rows), "source_seq recipient") == [(1, 2), (1, 4)]
 
 
 def test_the_sender_of_a_duplicate_waits_or_is_answered_at_once(sail: Session) -> None:

@@ -60,7 +60,7 @@ CASES: dict[str, dict[bool, list[Any]]] = {
         ],
         False: [due("CONF"), due("PUB", routing=1), due("J")],
     },
-    "sends_origins": {
+    "may_send_subscriptions": {
         True: [due("UNSUB"), due("subscribe"), due("JOIN_REQUEST"), due("J", calls=1), due("", DOWN)],
         False: [due("PUB CONF J PAR_SUB")],
     },

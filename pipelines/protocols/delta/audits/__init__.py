@@ -1,7 +1,7 @@
-"""The guarantees of protocol ``delta`` beyond those of all protocols, and its bound. Audits and bound are SQL.
+"""The bound of protocol ``delta``, and the audits of its guarantees in addition to the general audits.
 
-Relation ``tree_path``, which they read, is computed in Python: the number of its hops depends on δ, and not every
-engine has recursive SQL.
+Bound and audits are SQL. They read relation ``tree_path``, which is computed in Python: the number of its hops depends
+on δ, and not every engine has recursive SQL.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
--- A RECOVERING node S answers a recovering node R only after all synchronisation points of S have answered S, except
--- those on the side of R (rule R28). A node that is DETACHED is not a synchronisation point (rule R24).
+-- A RECOVERING node S answers a recovering node R only after the synchronisation points of S have answered S, except
+-- points in the direction of R (rule R28). A DETACHED node is not a synchronisation point (rule R24).
 with life as (
   select run_id, node_id, recovery_round, end_round from node_recovery where recovery_round is not null
 ), given as (

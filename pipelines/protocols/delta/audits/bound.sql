@@ -1,7 +1,6 @@
--- Runs in which more than δ nodes were not OPERATIONAL at once, with the first round in which this was so (rule R11). A
--- node counts as recovering at most for the grace period after the last crash or recovery. View grace computes this
--- period from the settings and latencies. If a node reports OPERATIONAL within the grace period, it counts as up from
--- the round of this report. If it reports later, or never, it counts as up after the grace period, and violates
+-- Runs in which more than δ nodes were not OPERATIONAL in one round, with the first of these rounds (rule R11). A
+-- recovering node is regarded as OPERATIONAL from the round in which it reports this status, and at the latest from the
+-- end of the grace period after the last crash or recovery (view grace). A later report, or no report, violates
 -- guarantee ends_in_time.
 with recovery as (
   select n.run_id, n.node_id, n.name, n.crash_round, n.operational_round,

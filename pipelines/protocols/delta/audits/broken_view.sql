@@ -1,7 +1,7 @@
 -- Eq. (1): TOP_N contains exactly the valid links whose two ends are within δ+1 hops of N, and none of these links is
 -- marked. The equation requires that no message is in flight, so the audit checks the last state of runs that end
--- quiescent. If a joining node or its join point crashed, the join may stay unfinished; the audit does not check the
--- link of this join.
+-- quiescent. It does not check the link of a join that is unfinished because the joining node or its join point has
+-- crashed.
 with unfinished_join as (
   -- The join of a node that is not a member may have stopped when an end of the link crashed.
   select distinct l.run_id, least(l.src, l.dst) as a, greatest(l.src, l.dst) as b

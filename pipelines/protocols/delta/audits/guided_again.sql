@@ -1,5 +1,5 @@
--- A recovered node N has accepted publications as Guided messages. If g.to of an unconfirmed one lacks a subscriber
--- within δ+1 hops of N, N sends this publication again in the round of its REJOIN (rule R32). The audit considers only
+-- A recovering node N accepts publications as Guided messages. In the round of its REJOIN, N resends an unconfirmed
+-- Guided publication if its g.to lacks a subscriber within δ+1 hops of N (rule R32). The audit considers only
 -- subscriptions that were confirmed before the publication and never end. It does not consider subscribers behind a
 -- node that crashes at some time.
 with life as (

@@ -1,4 +1,4 @@
--- The members that are OPERATIONAL at the end of a quiescent run. All other nodes have no state or an incomplete one.
+-- The members that are OPERATIONAL at the end of a quiescent run. All other nodes have no state or incomplete state.
 select m.run_id, m.node_id, m.delta
 from member m
 left join in_flight_run f on f.run_id = m.run_id

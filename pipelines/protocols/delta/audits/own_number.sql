@@ -1,5 +1,5 @@
--- At the end the duplicate detector of each publisher has a row for the publisher itself (rule R18). With identifiers,
--- the row has the number of the newest publication or a higher one. Nodes that crash lose their detector.
+-- At the end the duplicate detector of each publisher has a row for the publisher itself (rule R18). With detector
+-- identifier, the row has at least the number of the newest publication. Nodes that crash lose their detector.
 with newest as (
   select p.run_id, p.source, max(p.source_seq) as source_seq, max(p.issued_round) as round,
     get_json_object(r.parameters, "$['protocol.detector']") as detector

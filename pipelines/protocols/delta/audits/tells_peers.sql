@@ -1,5 +1,5 @@
--- A recovering node sends STATUS to its synchronisation points in the round in which it sends REJOIN (rule R27). If a
--- synchronisation point has crashed and is DETACHED since, the connection to it has ended (rule R24).
+-- A recovering node sends STATUS to its synchronisation points in the round in which it sends REJOIN (rule R27). A
+-- synchronisation point that has crashed and is DETACHED gets no STATUS, because the connection has ended (rule R24).
 with life as (
   select n.run_id, n.node_id, n.recovery_round, min(s.round) as risen_round
   from node_recovery n

@@ -38,7 +38,10 @@ def handle_faults(work: Work) -> None:
 
 
 def _concerned(work: Work) -> DataFrame:
-    """Returns the nodes that phase 1 changes: nodes that recover, receive fault messages, or have open requests."""
+    """Returns the nodes that phase 1 changes.
+
+    These are nodes that recover, receive a message of the kinds `_CONCERNING`, or have not yet answered a SYN_REQUEST.
+    """
     told = work.of_disturbed(work.inbox.where(f"kind in {_CONCERNING}").selectExpr("run_id", "dst as node_id"))
     concerned = [told] if work.has(*_CONCERNING) else []
     if (recovered := work.round.faults.recovered) is not None:
@@ -111,8 +114,8 @@ def _join_again(work: Work, recovered: DataFrame) -> DataFrame:
 def _bypass(work: Work) -> None:
     """Handles failure reports (Algorithm 3).
 
-    Marks failed peers, connects to live nodes beyond them, and resends messages. Writes peer, path, routing_entry,
-    processing, synch, syn_request and the finished messages.
+    Marks failed peers, connects to live nodes beyond them, and resends messages. Messages without a live recipient are
+    finished. Writes peer, path, routing_entry, processing, synch and syn_request.
     """
     failure = work.keep("failure", _failures(work))
     if work.round.facts["join"]["detached"]:
@@ -168,7 +171,7 @@ def _retry_joins(work: Work, failure: DataFrame) -> DataFrame:
     """Sends JOIN_REQUEST again from each DETACHED node whose join point failed, unless the join point never recovers.
 
     Returns:
-        The rows of `failure` at all other nodes (rule R24).
+        The rows of `failure` at nodes that are not DETACHED (rule R24).
     """
     detached = work.now("join").where("status = 'DETACHED'")
     lost = failure.selectExpr(*NODE, "peer as join_point", "round")
@@ -223,10 +226,10 @@ def _connect(work: Work) -> None:
 
 
 def _send_again(work: Work, answer: DataFrame, path: DataFrame) -> None:
-    """Resends to the peers in `answer` the messages that waited for answers of these peers. Writes processing.
+    """Resends messages to the peers in `answer`. Writes processing.
 
-    A peer that requests a connection also gets the messages for which it becomes responsible (PrevOut, rule R26). New
-    recipients are added first, so that messages leave in the order of ProcessingList.
+    A peer that answered a request gets the messages that waited for this answer (rule R20). A recovering peer gets the
+    messages of PrevOut (rule R26). Messages also go to recipients that the received links add to the view.
     """
     if not work.has("SYN_REQUEST", "CON_REQUEST"):
         work.resent.append(copies.held_back(work.now("processing"), answer))
@@ -288,7 +291,8 @@ def _hand_over(work: Work) -> None:
 def _end_recovery(work: Work) -> None:
     """Ends the recovery of nodes that wait for no answer (Algorithm 5, lines 11 to 19): sends STATUS and REJOIN.
 
-    Writes status. The recipients of publications that these nodes accepted as Guided will be computed again.
+    Writes status. Phase 4 computes the recipients of the publications in ProcessingList of these nodes again (rule
+    R32).
     """
     status = work.now("status")
     ready = recovery.ready_nodes(status, work.now("synch")).selectExpr("*", work.present)

@@ -1,8 +1,8 @@
 """Phases 2, 4 and 5 of a round: the multicast messages (Algorithm 1).
 
 - confirm: CONF removes next hops from Out; a message is finished when Out is empty (Algorithm 1, lines 19 to 31);
-- forward: selects first copies, computes their recipients Γ and next hops Out, and delivers (Algorithm 1, lines 1 to
-  18);
+- forward: selects first copies, computes their recipients Γ and next hops Out, and delivers publications (Algorithm 1,
+  lines 1 to 18);
 - finish: sends CONF, confirms calls, unmarks links, and sets the outbox (Algorithm 1, lines 27 to 31).
 """
 
@@ -21,7 +21,7 @@ from pipelines.protocols.delta.work import Work, union
 
 
 def confirm(work: Work) -> None:
-    """Runs phase 2: applies CONF messages to ProcessingList; writes processing and the finished messages."""
+    """Runs phase 2: applies CONF messages to ProcessingList, and finishes messages without unconfirmed next hops."""
     confirmation = confirmations.received_confirmations(work.inbox)
     processing = work.now("processing")
     moved = work.keep("progress", confirmations.progress(processing, confirmation))
@@ -57,7 +57,7 @@ def forward_copies(work: Work) -> None:
 
 
 def _route(work: Work, first: DataFrame) -> list[DataFrame]:
-    """Computes the recipients of first copies, and forwards the copies. Writes routing, processing, detector.
+    """Computes the recipients of first copies, and forwards the copies. Writes routing_entry, processing and detector.
 
     Returns:
         The deliveries.
@@ -81,7 +81,7 @@ def _route(work: Work, first: DataFrame) -> list[DataFrame]:
     here = [copies.matched_deliveries(matched), *(copies.guided_deliveries(first, row) for row in guided)]
     rows = copies.processing_rows(work.round.faults.null_elsewhere(first, "matches"), recipient)
     if work.is_disturbed:
-        rows = confirmations.under_way(rows)
+        rows = confirmations.unfinished_rows(rows)
     processing = work.now("processing").unionByName(rows)
     work.change("processing", work.keep("processing", processing) if work.is_disturbed else processing)
     learnt = {"identifier": copies.detector_rows, "visited": copies.visited_rows}
@@ -90,7 +90,7 @@ def _route(work: Work, first: DataFrame) -> list[DataFrame]:
 
 
 def _by_detector(work: Work, copy: DataFrame) -> list[tuple[str, DataFrame]]:
-    """Returns pairs of a detector that some runs use, and the rows of `copy` in these runs."""
+    """Splits `copy` by the duplicate detector of its run. Returns the name of each detector with its part of `copy`."""
     if len(work.detectors) == 1:
         return [(name, copy) for name in work.detectors]
     parts = []
@@ -182,12 +182,12 @@ def _drop_duplicates(work: Work, late: DataFrame) -> None:
 
 
 def _compute_again(work: Work, message: DataFrame) -> DataFrame:
-    """Computes the recipients of publications in `message` again, from SUBS_SET. Writes processing.
+    """Computes the recipients of Guided publications again, after the recovery of their receivers (rule R32).
 
-    A RECOVERING node had accepted these publications as Guided.
+    Resends the publications to recipients that ProcessingList lacks. Writes processing.
 
     Returns:
-        The deliveries of these publications at the nodes that accepted them.
+        The deliveries of these publications at the recovered nodes.
     """
     message = work.keep("regarded", copies.sender_hops(message, work.now("path")))
     matched = work.keep("rematched", routing.publication_recipients(message, work.now("routing_entry")))
@@ -273,14 +273,14 @@ def close(work: Work) -> None:
 
 
 def _addressed(work: Work) -> DataFrame:
-    """Returns the outbox with the columns that a message gets when it leaves a node (see `steps.copies`)."""
+    """Returns the outbox with the columns that are added to a message when it is sent (see `steps.copies`)."""
     columns = list(SENT_AS)
-    if not (work.is_disturbed or work.sends_origins or "visited" in work.detectors):
+    if not (work.is_disturbed or work.may_send_subscriptions or "visited" in work.detectors):
         said = frozenset[str]().union(*(sent.fields for sent in work.outbox))
         columns = [name for name in SENT_AS if name in said or name in OUTBOX]
         work.result.sent_fields = said
     outbox = reduce(DataFrame.unionAll, (sent.with_columns(columns) for sent in work.outbox))
-    if work.sends_origins:
+    if work.may_send_subscriptions:
         outbox = copies.rewrite_origins(outbox, work.now("path"), work.setting, is_disturbed=work.is_disturbed)
     if "visited" in work.detectors:
         outbox = copies.visited_lists(outbox, work.now("path"), work.setting)

@@ -57,7 +57,7 @@ def _nobody(work: Work) -> DataFrame:
 
 
 def _send_join_requests(work: Work, calls: DataFrame) -> None:
-    """Sends JOIN_REQUEST for join calls (Algorithm 2); writes join in runs with a scheduled crash."""
+    """Sends JOIN_REQUEST for join calls (Algorithm 2). In runs with a scheduled crash, also writes join."""
     work.events.append(issued(calls.where("kind = 'join'")))
     asked = join.asked_now(calls)
     work.send(join.send_join_requests(asked, work.now("status")), "incarnation")
@@ -68,9 +68,10 @@ def _send_join_requests(work: Work, calls: DataFrame) -> None:
 
 
 def _entered(work: Work) -> DataFrame:
-    """Returns the nodes that become VALID_JOINED or OPERATIONAL, with the trigger of this event.
+    """Advances the status of joining and recovering nodes. Writes join and status.
 
-    Writes join and status.
+    Returns:
+        The nodes that become VALID_JOINED or OPERATIONAL, with the ``trigger`` of the message that caused the change.
     """
     events = [_nobody(work), *(ready.select(_EVENT) for ready in work.alone)]
     done = union(*work.finished) if work.finished else None
@@ -94,7 +95,10 @@ def _entered(work: Work) -> DataFrame:
 
 
 def _answer_requests(work: Work, now: DataFrame) -> DataFrame:
-    """Answers JOIN_REQUEST messages at the join points. Returns the new links to the joining nodes."""
+    """Answers JOIN_REQUEST messages at the join points. Returns the new links to the joining nodes.
+
+    `now` has the join points that became VALID_JOINED or OPERATIONAL in this round, and so answer waiting requests.
+    """
     setting, path, processing = work.setting, work.now("path"), work.now("processing")
     blocked = updates.blocked_nodes(work)
     opened = work.keep("opened", join.open_requests(work.inbox, work.now("join_request"), now))
@@ -115,7 +119,7 @@ def _answer_requests(work: Work, now: DataFrame) -> DataFrame:
 
 
 def _confirmed_entries(work: Work, path: DataFrame) -> DataFrame:
-    """Returns the routing entries (SUBS_SET) for PAR_SUB, after the changes by messages finished in this round."""
+    """Returns the routing entries (SUBS_SET) for PAR_SUB, with the changes by messages that this round finishes."""
     if not (work.finished and work.may_change_entries):
         return work.now("routing_entry")
     return updates.entries_after(work, union(*work.finished), path)

@@ -39,10 +39,10 @@ def blocked_nodes(work: Work) -> DataFrame:
 
 
 def change_entries(work: Work) -> tuple[DataFrame, EntryChanges | None]:
-    """Applies the finished SUB and UNSUB messages to SUBS_SET; writes routing_entry and tombstone.
+    """Applies the finished SUB and UNSUB messages to SUBS_SET. Writes routing_entry and tombstone.
 
     Returns:
-        The entries before the round, and the changes of entries; the changes are None if no entry changed.
+        The entries before the round, and their changes, or None if no entry changed.
     """
     entries = work.now("routing_entry")
     if not (work.finished and work.may_change_entries):
@@ -78,7 +78,7 @@ def change_entries(work: Work) -> tuple[DataFrame, EntryChanges | None]:
 def _store_tombstones(work: Work, finished: DataFrame) -> DataFrame:
     """Adds a row for each UNSUB in `finished` to relation tombstone, and returns the relation.
 
-    A late PAR_SUB may still contain the ended entry.
+    A tombstone prevents a late PAR_SUB from restoring the entry.
     """
     ended = work.of_disturbed(finished.where("kind = 'UNSUB'").select(*NODE, "subscription_id").distinct())
     return work.put("tombstone", work.now("tombstone").unionByName(ended).distinct())
@@ -95,9 +95,9 @@ def entries_after(work: Work, finished: DataFrame, path: DataFrame) -> DataFrame
 def apply_finished(work: Work, finished: DataFrame, path: DataFrame) -> None:
     """Applies `finished`, messages that end because of a failure, to the routing information (Algorithm 1, line 26).
 
-    A node that synchronises in this round does not receive these messages again. The routing entries that are sent to
-    this node later in the round must contain the effect of the messages. All other changes follow at the end of the
-    round (`change_entries`, `forward.close`).
+    A node that synchronises in this round does not get these messages. It gets their effect from the routing entries
+    that are sent later in the round. All other finished messages are applied at the end of the round (`change_entries`,
+    `forward.close`).
     """
     if work.round.facts["processing"]["joining"]:
         work.put("topology", routing.merge_links(work.now("topology"), routing.unmarked_links(finished)))
@@ -106,7 +106,7 @@ def apply_finished(work: Work, finished: DataFrame, path: DataFrame) -> None:
 
 
 def _store_own_subscriptions(work: Work, finished: DataFrame) -> None:
-    """Stores the nodes' own subscriptions durably once they are confirmed (rule R31); writes own_subscription."""
+    """Stores the confirmed subscriptions of the nodes themselves durably (rule R31). Writes own_subscription."""
     mine = work.of_crashing(finished).where("source = node_id").select(*NODE, "subscription_id", "kind")
     begun = mine.where("kind = 'SUB'").select(*NODE, "subscription_id")
     ended = mine.where("kind = 'UNSUB'").select(*NODE, "subscription_id")
@@ -115,10 +115,9 @@ def _store_own_subscriptions(work: Work, finished: DataFrame) -> None:
 
 
 def update_paths(work: Work, changed: DataFrame) -> DataFrame:
-    """Updates relation path at the nodes `changed`, and returns the relation. Also updates routing_entry.
+    """Updates relations path and routing_entry at the nodes in `changed`, whose links or failed peers have changed.
 
-    The links or the failed peers of these nodes have changed. If no links have changed in this phase, the paths stay
-    and get new responsible nodes.
+    If no links have changed in this phase, only column ``responsible`` is computed again. Returns relation path.
     """
     node, peer = work.keep("changed", changed.select(NODE).distinct()), work.now("peer")
     if work.is_empty(node):
@@ -133,9 +132,9 @@ def update_paths(work: Work, changed: DataFrame) -> DataFrame:
 
 
 def add_received_links(work: Work, links: DataFrame) -> None:
-    """Adds received links to the views of their receivers, if both ends are within δ+1 hops; writes topology.
+    """Adds received links to the views of their receivers, if both ends are within δ+1 hops. Writes topology.
 
-    In runs without joins every node knows all its links from the start.
+    Does nothing in runs without joins, because their views do not change.
     """
     if not work.round.facts["join"]["joiners"]:
         return
@@ -162,17 +161,17 @@ def connections_of(work: Work) -> DataFrame:
 
 
 def set_detectors(work: Work, crashed: DataFrame) -> None:
-    """Schedules failure reports at the peers of the `crashed` nodes; records the status FAILED."""
+    """Schedules failure reports at the peers of the `crashed` nodes, and records status FAILED of these nodes."""
     ended = crashed.selectExpr(*NODE, "incarnation", "round", "true as is_down")
     work.broken.append(connections.broken_connections(connections_of(work), ended))
     work.statuses.append(crashed.selectExpr(*NODE, "round", "'FAILED' as status"))
 
 
-def watch(work: Work, made: Callable[[], DataFrame]) -> None:
-    """Schedules failure reports for new connections to incarnations that have ended.
+def watch(work: Work, opened: Callable[[], DataFrame]) -> None:
+    """Schedules failure reports for new connections whose peer's incarnation has ended.
 
-    A request may arrive after its sender has crashed and recovered. `made` returns the connections that were opened in
-    this round. This function calls `made` only if a node is down or has recovered.
+    A request may arrive after its sender has crashed. `opened` returns the connections that were opened in this round.
+    It is called only if a node is down or has recovered.
     """
     over = []
     if (down := work.round.faults.down) is not None:
@@ -181,12 +180,12 @@ def watch(work: Work, made: Callable[[], DataFrame]) -> None:
         former = work.now("status").selectExpr(*NODE, "incarnation - 1 as incarnation", work.present)
         over.append(former.selectExpr("*", "false as is_down"))
     if over:
-        connection = made()
+        connection = opened()
         work.broken += [connections.broken_connections(connection, ended) for ended in over]
 
 
 def watch_join_points(work: Work, asked: DataFrame) -> None:
-    """Schedules failure reports at the nodes in `asked` whose join point is down when they send JOIN_REQUEST."""
+    """Schedules failure reports at the nodes in `asked` that send JOIN_REQUEST to a join point that is down."""
 
     def waiting() -> DataFrame:
         connected = join.waiting_connections(work.now("join"), work.round.run.link)
@@ -196,7 +195,7 @@ def watch_join_points(work: Work, asked: DataFrame) -> None:
 
 
 def connect_joiners(work: Work, accepted: DataFrame) -> None:
-    """Opens the connections of join points to the joining nodes in `accepted` (see `steps.join`); writes peer."""
+    """Opens the connections of join points to the joining nodes in `accepted` (see `steps.join`). Writes peer."""
     link = work.round.run.link.selectExpr("run_id", "src as node_id", "dst as joiner", "latency_rounds")
     taken = work.of_disturbed(accepted).join(link, [*NODE, "joiner"]).selectExpr(
         *NODE, "joiner as peer", "'OPERATIONAL' as status", "incarnation", "latency_rounds", "'JOIN_REQUEST' as kind"
@@ -224,7 +223,7 @@ def ask_again(work: Work, asked: DataFrame) -> None:
 
 
 def synchronise(work: Work, asked: DataFrame) -> None:
-    """Sends SYN_REQUEST to the peers in `asked`, at most once a round to each peer; writes synch and peer."""
+    """Sends SYN_REQUEST to the peers in `asked`, at most once in a round to each peer. Writes synch and peer."""
     for before in work.asked:
         asked = asked.join(before, [*NODE, "peer"], "left_anti")
     asked = work.keep("asked", asked.select(*NODE, "peer", "path", "round"))
@@ -236,7 +235,7 @@ def synchronise(work: Work, asked: DataFrame) -> None:
 
 
 def request(work: Work, kind: str, asked: DataFrame) -> None:
-    """Sends the request `kind`, SYN_REQUEST or CON_REQUEST, to the peers in `asked`; writes peer."""
+    """Sends a message of `kind`, SYN_REQUEST or CON_REQUEST, to the peers in `asked`. Writes peer."""
     latency = work.keep("asked_latency", connections.path_latencies(asked, work.round.run.link))
     peer = work.now("peer")
     known = peer.unionByName(connections.new_peers(asked.select(*NODE, "peer"), peer, latency))

@@ -1,9 +1,8 @@
 """Confirmations (Alg. 1, lines 19 to 31): CONF removes a next hop; a message without next hops is finished.
 
-A *finished* row is a multicast message whose processing ends at a node in this round: KEY, ``kind, trigger, round,
-sender, subscription_id, origin, join_point, origin_distance, origin_hop``. Column ``trigger`` is the id of the message
-that ended the processing. The last two columns describe the path from the node to ``origin`` if the message was
-accepted as Guided; else they are null.
+A *finished* row is a multicast message whose processing ends at a node in this round, with columns `FINISHED`. Column
+``trigger`` is the id of the message that ended the processing. ``origin_distance`` and ``origin_hop`` are the length
+and the first hop of the path from the node to ``origin``, if the message was Guided; else they are null.
 """
 
 from __future__ import annotations
@@ -49,7 +48,10 @@ def progress(processing: DataFrame, confirmation: DataFrame) -> DataFrame:
 
 
 def after_confirmations(processing: DataFrame, moved: DataFrame) -> DataFrame:
-    """Applies `moved`, the result of `progress`, to ProcessingList. Removes the finished messages (line 30)."""
+    """Returns ProcessingList with the confirmations in `moved`, and without its finished messages (line 30).
+
+    `moved` is the result of `progress`.
+    """
     now = moved.select(*KEY, "is_finished", "confirmed_by")
     kept = (
         "is_confirmed or coalesce(array_contains(confirmed_by, responsible), false) as is_confirmed"
@@ -98,20 +100,20 @@ def waiting_senders(duplicate: DataFrame, processing: DataFrame) -> DataFrame:
     return duplicate.select(*KEY, "sender").join(message, KEY, "left_semi").distinct()
 
 
-def under_way(row: DataFrame) -> DataFrame:
-    """Returns the processing rows of messages with an unconfirmed recipient."""
+def unfinished_rows(row: DataFrame) -> DataFrame:
+    """Returns the processing rows of messages with an unconfirmed next hop."""
     busy = row.where("responsible is not null and not is_confirmed").select(KEY).distinct()
     return row.join(busy.hint("shuffle_hash"), KEY, "left_semi")
 
 
 def refused_as_finished(duplicate: DataFrame) -> DataFrame:
-    """Returns the result of `recovery.refused` as finished messages, so that their routing information is applied."""
+    """Returns duplicates (`recovery.refused`) as finished messages, whose routing information is applied later."""
     body = ["cast(null as bigint) as sender" if name == "sender" else name for name in _BODY]
     return duplicate.selectExpr(*KEY, *body, *_ORIGIN, "trigger", "round").select(FINISHED)
 
 
 def answered_at_once(duplicate: DataFrame, processing: DataFrame) -> DataFrame:
-    """Returns the senders of duplicates of finished messages; they get CONF in this round (Algorithm 1, line 5)."""
+    """Returns the senders of duplicates of finished messages, which get CONF in this round (Algorithm 1, line 5)."""
     return duplicate.join(processing.select(KEY).distinct(), KEY, "left_anti").select(
         *KEY, "trigger", "round", "sender"
     )

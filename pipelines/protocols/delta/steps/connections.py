@@ -5,14 +5,14 @@ connection crashes, the node gets a DETECT after the detection delay (rules R9, 
 
 The bypass of a failed peer M at a node N (rules R19, R21 and R24):
 
-1. DETECT at N: N marks M as FAILED (``peer``), so paths through M get another responsible node (``path.responsible``,
-   ``routing_entry.responsible``). The *frontier* is the set of the first live nodes on paths through failed nodes. N
-   sends CON_REQUEST to those nodes of the frontier that it has no connection to.
-2. The next live node on the path becomes responsible for the recipients behind M (``processing.responsible``).
+1. DETECT at N: relation ``peer`` gets M with status FAILED. Paths through M get another responsible node (relations
+   ``path`` and ``routing_entry``). The *frontier* is the set of the first live nodes on paths through failed nodes. N
+   sends CON_REQUEST to each node of the frontier that it has no connection to.
+2. The next live node on the path becomes responsible for the recipients behind M (relation ``processing``).
 
 The handshake of a node N with a node X (rules R20, R22 and R25):
 
-1. N sends CON_REQUEST, or SYN_REQUEST while N recovers; ``peer`` holds X as WAITING.
+1. N sends CON_REQUEST, or SYN_REQUEST while N recovers. Relation ``peer`` gets X with status WAITING.
 2. The request at X: X adds N to ``peer`` and answers with STATUS.
 3. STATUS at N: N resends the messages that waited for X, in ProcessingList order (`copies.held_back`).
 
@@ -48,8 +48,8 @@ def connected(path: DataFrame, peer: DataFrame, link: DataFrame) -> DataFrame:
 def broken_connections(connection: DataFrame, crashed: DataFrame) -> DataFrame:
     """Returns the connections to crashed peers: ``run_id, node_id, peer, ended, latency_rounds, round``.
 
-    `crashed` holds ended incarnations: ``run_id, node_id, incarnation, round`` (this round) and ``is_down``: whether
-    the node is still down. A connection with a null incarnation leads to the newest incarnation of the peer.
+    `crashed` has ended incarnations: ``run_id, node_id, incarnation, round`` (this round), and ``is_down``, whether the
+    node is still down. A null incarnation of a connection stands for the newest incarnation of the peer.
     """
     down = crashed.selectExpr("run_id", "node_id as peer", "incarnation as ended", "round", "is_down")
     return (
@@ -81,7 +81,7 @@ def crash_reports(broken: DataFrame, status: DataFrame, setting: DataFrame) -> D
 
 
 def fresh_peers(before: DataFrame, after: DataFrame) -> DataFrame:
-    """Returns the connections that are in `after` and not in `before`, two versions of relation ``peer``."""
+    """Returns the connections that a round opens. `before` and `after` are versions of relation ``peer``."""
     made = after.where("status <> 'FAILED'")
     old = before.selectExpr(*NODE, "peer", "coalesce(incarnation, -1) as known", "true as is_old")
     known = made.selectExpr("*", "coalesce(incarnation, -1) as known").join(old, [*NODE, "peer", "known"], "left")
@@ -91,7 +91,7 @@ def fresh_peers(before: DataFrame, after: DataFrame) -> DataFrame:
 def failures(inbox: DataFrame, connection: DataFrame) -> DataFrame:
     """Returns the failures that DETECT messages report.
 
-    A report of an older incarnation than the incarnation of the connection has no effect.
+    A report is ignored if its incarnation is older than the incarnation of the connection.
 
     Returns:
         ``run_id, node_id, peer, round, incarnation``.
@@ -109,7 +109,7 @@ def failures(inbox: DataFrame, connection: DataFrame) -> DataFrame:
 
 
 def detached_peers(inbox: DataFrame) -> DataFrame:
-    """Returns the senders of STATUS DETACHED as failures, because no other node is reachable through these senders."""
+    """Returns the senders of STATUS DETACHED as failures. No other node is reachable through a DETACHED node."""
     return inbox.where("kind = 'STATUS' and status = 'DETACHED'").selectExpr(
         "run_id", "dst as node_id", "src as peer", "due_round as round", "incarnation"
     )
@@ -118,9 +118,9 @@ def detached_peers(inbox: DataFrame) -> DataFrame:
 def with_failures(peer: DataFrame, failure: DataFrame, path: DataFrame) -> DataFrame:
     """Returns relation ``peer`` with the peers in `failure` as FAILED (Algorithm 3, lines 2 to 4).
 
-    If a live node lies on the path from a node to its failed peer, the peer gets no FAILED row, and its row is deleted.
-    The peer will report its recovery only to the live node. With a FAILED row, the node would still bypass the
-    recovered peer.
+    If a live node B lies on the path from a node to its failed peer, the peer gets no FAILED row, and its row is
+    deleted. After its recovery, the peer sends SYN_REQUEST to B, but not to the node. With a FAILED row, the node would
+    still bypass the recovered peer.
     """
     failed = failure.selectExpr(
         *NODE, "peer", "'FAILED' as status", "incarnation", "cast(null as bigint) as latency_rounds"
@@ -159,8 +159,8 @@ def frontier(path: DataFrame, failure: DataFrame, peer: DataFrame) -> DataFrame:
 def stand_ins(path: DataFrame, lost: DataFrame, peer: DataFrame) -> DataFrame:
     """Returns the closest live nodes on the paths through the failed synchronisation points `lost`.
 
-    The closest live node may be nearer than the failed synchronisation point: it was down when SYN_REQUEST passed it,
-    and has recovered since.
+    The closest live node may lie before the failed synchronisation point: it was down when the synchronisation point
+    was chosen, and has recovered since.
 
     Returns:
         Columns of `frontier`.
@@ -200,9 +200,9 @@ def rerouted(orphan: DataFrame, path: DataFrame, peer: DataFrame) -> DataFrame:
 
 
 def without_answer(processing: DataFrame, row: DataFrame) -> DataFrame:
-    """Returns all rows of relation ``processing`` of the messages in `row`, which have lost a next hop (member of Out).
+    """Returns all processing rows of the messages in `row`, as input of `confirmations.finished_messages`.
 
-    The result has the columns that `confirmations.finished_messages` needs.
+    The messages in `row` have lost a next hop, and may be finished without a CONF.
     """
     message = row.groupBy(KEY).agg({"now_round": "max"}).toDF(*KEY, "conf_round")
     return processing.join(message, KEY).selectExpr("*", "cast(-1 as bigint) as conf_trigger")
@@ -245,7 +245,7 @@ def path_latencies(row: DataFrame, link: DataFrame) -> DataFrame:
 
 
 def new_peers(asked: DataFrame, peer: DataFrame, latency: DataFrame) -> DataFrame:
-    """Returns WAITING rows of relation ``peer`` for nodes in `asked` that are not yet peers of the requesting node."""
+    """Returns WAITING rows of relation ``peer`` for receivers of requests that are not yet peers of the sender."""
     return (
         asked.join(peer.select(*NODE, "peer"), [*NODE, "peer"], "left_anti")
         .join(latency, [*NODE, "peer"])
@@ -256,7 +256,10 @@ def new_peers(asked: DataFrame, peer: DataFrame, latency: DataFrame) -> DataFram
 
 
 def send_requests(asked: DataFrame, kind: str, latency: DataFrame, topology: DataFrame, status: DataFrame) -> DataFrame:
-    """Returns CON_REQUEST (Algorithm 3, line 11) or SYN_REQUEST (Algorithm 6, line 8) with TOP of the sender."""
+    """Returns messages of `kind` to the peers in `asked`, with the view (TOP) of the sender.
+
+    `kind` is CON_REQUEST (Algorithm 3, line 11) or SYN_REQUEST (Algorithm 6, line 8).
+    """
     links = topology.join(asked.select(NODE).distinct(), NODE, "left_semi").groupBy(NODE).agg(F.expr(LINKS))
     own = status.selectExpr(*NODE, "incarnation as known")
     once = asked.select(*NODE, "peer", "round").distinct()
@@ -272,9 +275,9 @@ def send_requests(asked: DataFrame, kind: str, latency: DataFrame, topology: Dat
 def answered_peers(inbox: DataFrame, peer: DataFrame) -> DataFrame:
     """Returns the newest status of each peer that sent a message about a connection.
 
-    The sender of CON_REQUEST is OPERATIONAL, the sender of SYN_REQUEST is RECOVERING. A STATUS from a suspected peer
-    does not count: the node has sent messages for nodes behind the peer over another path, and new messages over the
-    peer would overtake them. The node then waits for a SYN_REQUEST of the peer.
+    The sender of CON_REQUEST is OPERATIONAL, and the sender of SYN_REQUEST is RECOVERING. A STATUS from a suspected
+    peer is ignored until the peer sends SYN_REQUEST. The node has sent messages for nodes behind the peer over another
+    path, and new messages over the peer could overtake them.
 
     Returns:
         The columns of `PEER`, ``kind, trigger, round`` and ``is_new``: whether the receiver has sent no multicast
@@ -306,7 +309,7 @@ def answered_peers(inbox: DataFrame, peer: DataFrame) -> DataFrame:
 def with_answers(peer: DataFrame, answer: DataFrame, path: DataFrame) -> DataFrame:
     """Applies the statuses in `answer` to relation ``peer``. Deletes FAILED rows of nodes behind recovered peers.
 
-    A node behind a recovered peer may have recovered, too. It reports its own recovery only to that peer.
+    A node behind a recovered peer reports its own recovery only to this peer, so its status is unknown.
     """
     told = peer.join(answer.select(*NODE, "peer"), [*NODE, "peer"], "left_anti")
     back = answer.where("kind <> 'STATUS'").selectExpr(*NODE, "peer as nearer")
@@ -343,7 +346,7 @@ def asking_peers(inbox: DataFrame) -> DataFrame:
 def send_statuses(to: DataFrame, status: DataFrame, join: DataFrame, *, is_answer: bool) -> DataFrame:
     """Returns STATUS messages with the status and the incarnation of their sender.
 
-    Answers to requests leave before announcements of a change.
+    A node sends answers to requests (`is_answer`) before announcements of a new status.
     """
     rank = 0 if is_answer else 2
     own = status.selectExpr(*NODE, "status as own_status", "incarnation as own_incarnation")

@@ -8,13 +8,13 @@ the neighbour of the node on the path to the sender.
 A setting selects one of two duplicate detectors (section 5). Detector ``identifier`` stores the highest message number
 of each source. The number of a REJOIN is the incarnation of its source R, so REJOINs of R have a row of their own, with
 source ``-1 - R``. Detector ``visited`` stores the highest MsgId of each node that a message has visited. A copy is a
-duplicate if the MsgId of one of its visited nodes is not higher than the stored MsgId (rule R3). Only accepted copies
-of a round change the stored MsgIds. So an Arrow function tests the copies of each node one after the other
-(`udfs.delta.detectors`).
+duplicate if the MsgId of one of its visited nodes is not higher than the stored MsgId (rule R3). The test of a copy
+depends on the copies of the round that were accepted before. So an Arrow function tests the copies of a node one after
+the other (`udfs.delta.detectors`).
 
-When a message leaves, it gets m.from for its receiver, a visited list and the incarnation of its connection (sections
-4.7, 5). A message to a RECOVERING node is Guided: it carries the paths from the receiver to the recipients (section 6).
-A multicast message to a node that has not answered a request stays in ProcessingList.
+A sent message gets m.from for its receiver, a visited list and the incarnation of its connection (sections 4.7, 5). A
+message to a RECOVERING node is Guided: it contains the paths from the receiver to the recipients (section 6). A
+multicast message to a node that has not answered a request is not sent; it stays in ProcessingList.
 """
 
 from __future__ import annotations
@@ -69,8 +69,7 @@ def issued_copies(call: DataFrame) -> DataFrame:
 def sender_hops(copy: DataFrame, path: DataFrame | None) -> DataFrame:
     """Adds column ``sender_hop``, the first node on the path to the sender.
 
-    A `path` of ``None`` states that no run has a bypass. Then the sender is a neighbour, and ``sender_hop`` is the
-    sender.
+    If no run has a bypass, `path` is ``None``. Every sender is then a neighbour, and ``sender_hop`` is the sender.
     """
     if path is None:
         return copy.selectExpr("*", "sender as sender_hop")
@@ -87,8 +86,8 @@ def later_copies(copy: DataFrame, first: DataFrame) -> DataFrame:
 def processing_rows(first: DataFrame, recipient: DataFrame) -> DataFrame:
     """Returns the new rows of ProcessingList: one for each recipient of a first copy other than the node itself.
 
-    A recipient row with a true ``is_confirmed`` needs no message (Algorithm 1, lines 13 to 15). ``matches`` is null in
-    runs that never resend a publication.
+    A recipient with a true ``is_confirmed`` is not sent the message (Algorithm 1, lines 13 to 15). ``matches`` is null
+    in runs that never resend a publication.
     """
     body = first.select(*KEY, *BODY)
     return (
@@ -121,14 +120,14 @@ def guided_deliveries(first: DataFrame, recipient: DataFrame) -> DataFrame:
 
 
 def with_rows(processing: DataFrame, row: DataFrame) -> DataFrame:
-    """Returns `processing` (ProcessingList) after rows with the keys of `row` are replaced by the rows of `row`."""
+    """Returns `processing` (ProcessingList) with the rows of `row` added. They replace rows with equal keys."""
     key = [*KEY, "recipient"]
     rest = processing.join(row.select(key).hint("shuffle_hash"), key, "left_anti")
     return rest.unionByName(row.select(PROCESSING.columns))
 
 
 def held_back(processing: DataFrame, answer: DataFrame) -> DataFrame:
-    """Returns the messages that waited for the answer of a peer (rule R20), in the form that `resent_copies` needs.
+    """Returns the processing rows that waited for the answer of a peer (rule R20), as input of `resent_copies`.
 
     The sender of a SYN_REQUEST gets `recovery.earlier_messages` instead.
     """
@@ -173,7 +172,7 @@ def first_copies(copy: DataFrame, detector: DataFrame) -> DataFrame:
 
 
 def first_visits(copy: DataFrame, detector: DataFrame, keep: Keep) -> DataFrame:
-    """Returns the first copies in runs with detector ``visited``; copies that their node issued are first copies."""
+    """Returns the first copies in runs with detector ``visited``. A copy at its source is always a first copy."""
     pair = copy.selectExpr(*_COPY, "inline(visited)").where("msg_id is not null")
     passed = detector.withColumnRenamed("source", "node")
     old = keep("old_copy", pair.join(passed, [*NODE, "node"]).where("msg_id <= last_seq").select(_COPY).distinct())
@@ -185,10 +184,7 @@ def first_visits(copy: DataFrame, detector: DataFrame, keep: Keep) -> DataFrame:
 
 
 def numbered(first: DataFrame) -> DataFrame:
-    """Adds ``msg_id`` (MsgId_N) to first copies; it ascends with the round and the order of triggers (rule R4).
-
-    Algorithm 1, line 10.
-    """
+    """Adds ``msg_id`` (MsgId_N) to first copies. It ascends with the round and the trigger (Alg. 1, line 10; R4)."""
     return first.selectExpr("*", _MSG_ID)
 
 
@@ -200,7 +196,10 @@ def detector_rows(first: DataFrame) -> DataFrame:
 
 
 def visited_rows(first: DataFrame) -> DataFrame:
-    """Returns an increment of relation ``detector``: MsgIds of first copies, and the node's own MsgIds (rule R18)."""
+    """Returns an increment of relation ``detector``: the MsgIds in the visited lists of first copies.
+
+    The source of a message adds its own MsgId of the message (rule R18).
+    """
     pair = first.selectExpr(*NODE, "inline(visited)").where("msg_id is not null")
     own = first.where("sender is null").selectExpr(*NODE, "node_id as source", "msg_id as last_seq")
     return pair.selectExpr(*NODE, "node as source", "msg_id as last_seq").unionByName(own).select(DETECTOR.columns)
@@ -214,7 +213,7 @@ _BEFORE = "slice(path, array_position(path, dst), 100)"
 def rewrite_origins(outbox: DataFrame, path: DataFrame, setting: DataFrame, *, is_disturbed: bool) -> DataFrame:
     """make_copy_send^SUB: replaces an origin more than δ+1 hops from the receiver by the node δ+1 hops away (rule R1).
 
-    `is_disturbed` states that a receiver may be no neighbour, or that a message may be Guided.
+    If `is_disturbed` is false, all receivers are neighbours, and no message is Guided.
 
     Returns:
         The outbox. If `is_disturbed`, ``origin_path`` is the path from the receiver to the origin, else null.
@@ -239,10 +238,7 @@ def rewrite_origins(outbox: DataFrame, path: DataFrame, setting: DataFrame, *, i
 
 
 def visited_lists(outbox: DataFrame, path: DataFrame, setting: DataFrame) -> DataFrame:
-    """Adds a pair without MsgId to m.visited for each bypassed node (section 5).
-
-    Cuts the list to the last δ+1 pairs.
-    """
+    """Adds a pair of nulls to m.visited for each bypassed node, and keeps the last δ+1 pairs (section 5)."""
     hops = path.selectExpr("run_id", "node_id as src", "target as dst", "distance")
     kept = [name for name in SENT_AS if name != "visited"]
     nil = "named_struct('node', cast(null as bigint), 'msg_id', cast(null as bigint))"
@@ -287,7 +283,7 @@ def addressed(outbox: DataFrame, peer: DataFrame, link: DataFrame) -> DataFrame:
 
 
 def plain(columns: Sequence[str]) -> list[str]:
-    """Returns SQL for the columns of `addressed` if no message is Guided; only Guided messages have ``origin_path``."""
+    """Returns SQL that replaces `guided` if no message is Guided. Column ``origin_path`` becomes null."""
     shown = {"origin_path": "cast(null as array<bigint>) as origin_path"}
     return [shown.get(name, name) for name in columns if name != "peer_status"]
 

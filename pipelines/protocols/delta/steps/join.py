@@ -46,7 +46,7 @@ def asked_now(call: DataFrame) -> DataFrame:
 
 
 def with_asked(join: DataFrame, asked: DataFrame) -> DataFrame:
-    """Returns relation ``join`` with ``is_asked`` set for the nodes in `asked`, which have sent JOIN_REQUEST."""
+    """Returns relation ``join`` with ``is_asked`` set for the nodes in `asked`, which send JOIN_REQUEST."""
     now = asked.selectExpr(*NODE, "true as now_asked")
     return join.join(now, NODE, "left").selectExpr(
         *NODE, "join_point", "source_seq", "is_asked or coalesce(now_asked, false) as is_asked", "status"
@@ -98,7 +98,7 @@ def next_join(join: DataFrame, inbox: DataFrame, confirmed: DataFrame, waits: Da
 
 
 def entered_now(before: DataFrame, after: DataFrame) -> DataFrame:
-    """Returns the nodes that are VALID_JOINED in `after` and not in `before`, two versions of relation ``join``."""
+    """Returns the nodes that become VALID_JOINED. `before` and `after` are versions of relation ``join``."""
     was = before.where("status <> 'VALID_JOINED'").select(NODE)
     return after.where("status = 'VALID_JOINED'").select(NODE).join(was, NODE, "left_semi")
 
@@ -119,10 +119,10 @@ def detached_again(join: DataFrame, node: DataFrame) -> DataFrame:
 
 
 def gone_joiners(inbox: DataFrame, path: DataFrame, blocked: DataFrame) -> DataFrame:
-    """Returns the failures that JOIN_REQUEST messages imply: an earlier incarnation of the sender has ended.
+    """Returns the senders of JOIN_REQUEST whose earlier incarnation has ended, as failures at the join point.
 
-    These are failures of senders that are neighbours of their join point. A blocked join point cannot answer yet, and
-    suspects every sender until it answers.
+    These are the senders that are neighbours in the view of the join point, and all senders to a `blocked` join point,
+    which suspects a joining node until it answers.
 
     Returns:
         Columns of `connections.failures`.
@@ -136,7 +136,7 @@ def gone_joiners(inbox: DataFrame, path: DataFrame, blocked: DataFrame) -> DataF
 
 
 def status_changes(before: DataFrame, after: DataFrame, present: str) -> DataFrame:
-    """Returns the changes of status between two versions of relation ``join``, as rows of ``node_status``.
+    """Returns the changes of status from `before` to `after`, versions of relation ``join``, as ``node_status`` rows.
 
     `present` is the SQL expression of column ``round``, the number of this round.
     """
@@ -148,11 +148,12 @@ def status_changes(before: DataFrame, after: DataFrame, present: str) -> DataFra
 def open_requests(inbox: DataFrame, request: DataFrame, now: DataFrame) -> DataFrame:
     """Returns the join requests that arrive in this round or wait at their join point.
 
-    A new request replaces the waiting request of its sender: a joining node may ask again before it has an answer.
+    A new request replaces the waiting request of its sender: a joining node may repeat its request before the answer.
+    `now` has the join points that answer waiting requests in this round, with ``trigger, round``.
 
     Returns:
-        ``run_id, node_id`` (the join point), ``joiner, source_seq, incarnation, trigger, round``. The last two are null
-        for a request that continues to wait.
+        ``run_id, node_id`` (the join point), ``joiner, source_seq, incarnation, trigger, round``. ``trigger`` and
+        ``round`` are null for a request that continues to wait.
     """
     arrived = inbox.where("kind = 'JOIN_REQUEST'").selectExpr(
         "run_id", "dst as node_id", "src as joiner", "source_seq", "incarnation", "message_id as trigger",
@@ -199,7 +200,10 @@ def send_topology(
 
 
 def send_entries(accepted: DataFrame, routing_entry: DataFrame, path: DataFrame, setting: DataFrame) -> DataFrame:
-    """Returns PAR_SUB messages with the entries of the join point, rewritten for the joining node like a SUB (R16)."""
+    """Returns PAR_SUB messages with the entries of the join point (rule R16).
+
+    An origin more than δ hops from the join point is replaced by the node δ hops away on the path.
+    """
     to_origin = path.selectExpr(*NODE, "target as origin", "distance as to_origin", "path as origin_path")
     rewritten = "case when to_origin > delta then get(origin_path, delta) else origin end"
     entry = (
@@ -220,8 +224,7 @@ def processing_for_joiner(accepted: DataFrame, processing: DataFrame, path: Data
     """Adds each joining node to the recipients of messages in ProcessingList of its join point.
 
     These messages are all SUB and UNSUB, and each J whose scope contains the joining node. A J that the joining node
-    itself issued is excluded: if the node has crashed and joins again, its earlier J may be unconfirmed. If the join
-    point sent this J to the node, the two nodes would wait for each other.
+    issued before a crash is excluded: the two nodes would wait for each other's confirmation.
 
     Returns:
         Rows of relation ``processing`` with ``new_trigger, new_round`` of the request.

@@ -6,8 +6,8 @@ The steps for a recovering node R and a synchronisation point S:
    ``synch`` and ``peer`` hold the neighbours of R; R sends SYN_REQUEST with TOP_R to each of them.
 2. SYN_REQUEST at S: S adds the links of TOP_R to TOP_S, answers with STATUS, and resends each message of
    ProcessingList_S that has R on the path to a recipient. Relation ``syn_request`` holds R until step 3.
-3. S sends PAR_TOP and PAR_SUB at low priority (Algorithm 7, lines 13 to 20; rule R30). An S that is RECOVERING itself
-   first waits for the answers of its own synchronisation points on sides other than that of R.
+3. S sends PAR_TOP and PAR_SUB at low priority (Algorithm 7, lines 13 to 20; rule R30). If S itself is RECOVERING, it
+   first waits for the answers of its own synchronisation points, except points in the direction of R.
 4. PAR_TOP and PAR_SUB at R extend TOP_R and SUBS_SET_R; PAR_SUB completes the answer of S.
 5. After all answers R is OPERATIONAL* (``status`` REJOINING): it sends STATUS to all its peers, computes Γ of accepted
    Guided messages again, and issues REJOIN. When REJOIN is confirmed, R is OPERATIONAL.
@@ -56,15 +56,15 @@ def more_synch(synch: DataFrame, asked: DataFrame) -> DataFrame:
 
 
 def told_links(inbox: DataFrame) -> DataFrame:
-    """Returns the links that received SYN_REQUEST, CON_REQUEST and PAR_TOP messages carry, as rows of ``topology``."""
+    """Returns the links in received SYN_REQUEST, CON_REQUEST and PAR_TOP messages, as rows of ``topology``."""
     told = inbox.where("kind in ('SYN_REQUEST', 'CON_REQUEST') or (kind = 'PAR_TOP' and source_seq is null)")
     return told.selectExpr("run_id", "dst as node_id", "inline(links)").select(TOPOLOGY.columns)
 
 
 def stored_links(topology: DataFrame, failure: DataFrame, synchronising: DataFrame) -> DataFrame:
-    """Returns the links that failed nodes have stored, as rows of the synchronising nodes that suspect these nodes.
+    """Returns the stored links of failed nodes, as ``topology`` rows of the synchronising nodes that suspect them.
 
-    A node that joined at a failed node during the recovery may be known only to that failed node.
+    The view of a failed node may be the only view with a node that joined during the recovery.
     """
     missed = failure.join(synchronising, NODE, "left_semi").selectExpr(
         "run_id", "node_id as learner", "peer as node_id"
@@ -75,7 +75,7 @@ def stored_links(topology: DataFrame, failure: DataFrame, synchronising: DataFra
 def within_reach(told: DataFrame, path: DataFrame, setting: DataFrame) -> DataFrame:
     """Returns the links in `told` with both ends within δ+1 hops of the receiver (Eq. 1).
 
-    `path` holds the paths of the receivers over known and received links.
+    `path` has the paths of the receivers over known and received links.
     """
     near = path.join(setting.select("run_id", "delta"), "run_id").where("distance <= delta + 1").select(*NODE, "target")
     return told.join(near.withColumnRenamed("target", "a"), [*NODE, "a"], "left_semi").join(
@@ -95,12 +95,12 @@ def earlier_messages(processing: DataFrame, reach: DataFrame, answer: DataFrame,
     """Returns PrevOut: the unconfirmed recipients whose path from S leads through a recovering node R (rule R26).
 
     R is the sender and S the receiver of a SYN_REQUEST. R becomes responsible for these recipients. R itself is a
-    recipient of J, SUB and UNSUB in its scope, even if R had confirmed (``is_reopened``): R has lost the effect of
-    these messages, and PAR_SUB contains it only after S has finished them. The nodes behind R need not confirm again.
+    recipient of the messages in `reach`, even if R has confirmed them before its crash (``is_reopened``). R has lost
+    the effect of these messages, which PAR_SUB contains only after S has finished them.
 
     Returns:
-        Processing rows with ``now_round`` and ``asked``, the trigger of the request. If two nodes of one path ask in
-        one round, a recipient has a row for each of them (see `asked_last`).
+        Processing rows with ``now_round`` and ``asked``, the trigger of the request. If two nodes on one path send
+        SYN_REQUEST in one round, a recipient has a row for each of the two nodes (see `asked_last`).
     """
     asked = answer.where("kind = 'SYN_REQUEST'").selectExpr(*NODE, "peer", "round as now_round", "trigger as asked")
     seen = path.selectExpr(*NODE, "target as recipient", "path as seen_path")
@@ -127,7 +127,10 @@ def earlier_messages(processing: DataFrame, reach: DataFrame, answer: DataFrame,
 
 
 def asked_last(earlier: DataFrame) -> DataFrame:
-    """Returns, for each recipient, the row of `earlier` (`earlier_messages`) with the last request (``asked``)."""
+    """Returns, for each recipient, the row of `earlier` with the last request.
+
+    `earlier` is the result of `earlier_messages`.
+    """
     last = row_number("nodes that ask for a recipient", f"{', '.join(KEY)}, recipient", "asked desc")
     return earlier.selectExpr("*", f"{last} as position").where("position = 1").drop("position")
 
@@ -139,11 +142,10 @@ def more_syn_requests(request: DataFrame, answer: DataFrame) -> DataFrame:
 
 
 def asked_again(answer: DataFrame, synch: DataFrame, joining: DataFrame) -> DataFrame:
-    """Returns the peers that get SYN_REQUEST again: they crashed and recovered (rule R28).
+    """Returns the recovered peers that get SYN_REQUEST again (rule R28).
 
-    A recovering node sends it to those of these peers that had not answered. A node in `joining` sends it to all of
-    these peers: nodes behind a crashed peer may not know the joining node yet, and the crash may have lost a SUB or
-    UNSUB for it.
+    A recovering node sends SYN_REQUEST to the recovered peers that have not answered. A node in `joining` sends it to
+    all recovered peers, because the crash may have lost a SUB or UNSUB for the joining node.
     """
     asked = answer.where("kind = 'SYN_REQUEST' and is_new").select(*_PAIR, "round")
     lost = asked.join(synch.where("not is_answered").select(_PAIR), _PAIR, "left_semi")
@@ -165,9 +167,9 @@ def told_tombstones(inbox: DataFrame) -> DataFrame:
 
 
 def merged_entries(routing_entry: DataFrame, told: DataFrame, tombstone: DataFrame) -> DataFrame:
-    """Returns SUBS_SET of recovering nodes with the received entries `told` (rule R30).
+    """Returns SUBS_SET with the entries `told` that recovering nodes have received (rule R30).
 
-    Of two entries of a subscription, the entry with the more distant origin stays.
+    If a subscription has several entries, the entry with the most distant origin stays.
     """
     key = [*NODE, "subscription_id"]
     way = ["cast(null as bigint) as first_hop", "cast(null as bigint) as responsible"]
@@ -178,7 +180,7 @@ def merged_entries(routing_entry: DataFrame, told: DataFrame, tombstone: DataFra
 
 
 def answered_synch(synch: DataFrame, inbox: DataFrame) -> DataFrame:
-    """Returns relation ``synch`` with ``is_answered`` set if PAR_SUB of the point has arrived (Alg. 6, line 15)."""
+    """Returns relation ``synch`` with ``is_answered`` set if PAR_SUB of the peer has arrived (Alg. 6, line 15)."""
     came = inbox.where("kind = 'PAR_SUB' and source_seq is null").selectExpr(
         "run_id", "dst as node_id", "src as peer", "true as came"
     )
@@ -214,7 +216,7 @@ def isolated_nodes(ready: DataFrame, path: DataFrame) -> DataFrame:
 def issued_rejoins(ready: DataFrame) -> DataFrame:
     """Returns the REJOIN of each node in `ready` as a copy (Algorithm 5, line 19).
 
-    The number of a REJOIN is the negated incarnation, which differs from all numbers of calls.
+    ``source_seq`` of a REJOIN is the negated incarnation. It differs from the numbers of calls, which are positive.
     """
     return ready.selectExpr(
         *NODE, "node_id as source", "-incarnation as source_seq", "'REJOIN' as kind", "cast(0 as bigint) as trigger",
@@ -225,17 +227,17 @@ def issued_rejoins(ready: DataFrame) -> DataFrame:
 
 
 def guided_publications(processing: DataFrame, ready: DataFrame) -> DataFrame:
-    """Returns the publications that nodes in `ready` accepted as Guided (rule R32), as copies with ``now_round``."""
+    """Returns the publications in ProcessingList of the nodes in `ready`, as copies with ``now_round`` (rule R32)."""
     guide = f"cast(null as {GUIDE}) as guide"
     message = processing.where("kind = 'PUB'").join(ready.selectExpr(*NODE, "round as now_round"), NODE)
     return message.selectExpr(*KEY, *BODY, guide, "now_round").distinct().select(*COPY, "msg_id", "now_round")
 
 
 def guided_again(late: DataFrame, processing: DataFrame, status: DataFrame) -> DataFrame:
-    """Returns Guided duplicates at RECOVERING nodes. Their g.to may have recipients that ProcessingList lacks.
+    """Returns the messages in ProcessingList of RECOVERING nodes of which a Guided duplicate arrives in this round.
 
     Returns:
-        Copies from ProcessingList, with the ``guide`` of the duplicate and ``now_round``.
+        Copies with ``now_round``. Their ``guide`` is g.to of the duplicate, which may have new recipients.
     """
     recovering = status.where("status = 'RECOVERING'").select(NODE)
     guide = (
@@ -249,9 +251,9 @@ def guided_again(late: DataFrame, processing: DataFrame, status: DataFrame) -> D
 def refused(late: DataFrame, processing: DataFrame, synchronising: DataFrame) -> DataFrame:
     """Returns the duplicates of J, SUB and UNSUB that synchronising nodes do not have in ProcessingList.
 
-    The nodes still apply the routing information of these duplicates. Newer messages may overtake PAR_SUB and raise the
-    highest number in the duplicate detector. If the sender of PAR_SUB fails, the next synchronisation point sends the
-    content of PAR_SUB as messages with lower numbers. Applying known routing information again changes nothing.
+    A node applies the routing information of these duplicates, which it may lack: it was in a PAR_SUB whose sender
+    failed, and newer messages have raised the highest number in the duplicate detector. Applying known routing
+    information again changes nothing.
     """
     routing = late.where("kind in ('J', 'SUB', 'UNSUB')").join(synchronising, NODE, "left_semi")
     return routing.join(processing.select(KEY).distinct(), KEY, "left_anti")
@@ -268,8 +270,8 @@ _FROM_PEER = f"concat(slice(reverse(to_peer), 1, size(to_peer) - {_SHARED} + 1),
 def answerable(request: DataFrame, status: DataFrame, synch: DataFrame, path: DataFrame) -> DataFrame:
     """Returns the SYN_REQUESTs in `request` that their receiver can answer in this round.
 
-    A receiver that recovers itself answers only if its unanswered synchronisation points are all on the side of the
-    requesting node (rule R28). Any other receiver answers all requests.
+    A RECOVERING receiver answers only if it waits for no synchronisation point, except points in the direction of the
+    requesting node (rule R28). All other receivers answer all requests.
     """
     hop = path.selectExpr(*NODE, "target as peer", "get(path, 1) as side")
     recovering = status.where("status = 'RECOVERING'").selectExpr(*NODE, "true as is_recovering")
@@ -281,7 +283,8 @@ def answerable(request: DataFrame, status: DataFrame, synch: DataFrame, path: Da
 def _routes(ready: DataFrame, path: DataFrame, setting: DataFrame) -> DataFrame:
     """Returns the path from a recovering node R to each node X in the view of its synchronisation point S.
 
-    Columns: ``node_id`` (S), ``peer`` (R), ``target`` (X), ``route, is_behind, delta``.
+    Columns: ``node_id`` (S), ``peer`` (R), ``target`` (X), ``route`` (the path), ``is_behind`` (whether R is on the
+    path from S to X), ``delta``.
     """
     to_peer = path.selectExpr(*NODE, "target as peer", "path as to_peer")
     return (
@@ -322,9 +325,9 @@ def send_entries(
 ) -> DataFrame:  # fmt: skip
     """Returns the PAR_SUB messages that answer the requests `ready`, with entries and tombstones (rule R30).
 
-    A message has each entry whose origin is not behind the recovering node, rewritten for that node. It also has each
-    entry behind the recovering node whose origin is the subscriber itself and at most δ+1 hops away. PAR_SUB never
-    precedes PAR_TOP.
+    A message has each entry whose origin is not behind the recovering node R. An origin more than δ+1 hops from R is
+    replaced by the node δ+1 hops away. The message also has each entry behind R whose origin is the subscriber itself
+    and at most δ+1 hops from R.
     """
     route = _routes(ready, path, setting).withColumnRenamed("target", "origin")
     entry = (

@@ -4,7 +4,7 @@ Sections 4.3, 4.6 to 4.8, and 6.1 of the report.
 
 A *recipient* row has columns KEY, ``recipient, responsible, path``. ``recipient`` is a recipient (member of Γ_N^m) of
 message m at node N. ``responsible`` is the next hop on the path to the recipient (member of Out_N^m), or null if N
-suspects every node on the path. Column ``path`` is null if relation ``path`` has the path.
+suspects every node on the path. Column ``path`` is set only for Guided messages.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ Keep = Callable[[str, DataFrame], DataFrame]
 def added_entries(finished: DataFrame, path: DataFrame) -> DataFrame:
     """update_routing_information^SUB: returns the entries ⟨id, from⟩ of finished SUBs with the path to ``from``.
 
-    Column ``trigger`` is the id of the message that ended the SUB. If node ``from`` is outside of the node's view,
-    column ``responsible`` is null, and the distance comes from the SUB, which was accepted as Guided.
+    Column ``trigger`` is the id of the message that ended the SUB. If ``from`` is outside of the node's view, column
+    ``responsible`` is null, and distance and first hop come from the Guided SUB.
     """
     added = finished.where("kind = 'SUB'").select(
         *NODE, "subscription_id", "origin", "trigger", "origin_distance", "origin_hop"
@@ -83,7 +83,7 @@ def merge_links(topology: DataFrame, *links: DataFrame) -> DataFrame:
 
 
 def unknown_links(told: DataFrame, topology: DataFrame) -> DataFrame:
-    """Returns the links of `told` that are new to the receiver's view, or would remove a mark in it."""
+    """Returns the links of `told` that the receiver's view lacks, or has with a mark that `told` lacks."""
     known = topology.withColumnRenamed("is_marked", "was_marked")
     return (
         told.join(known.hint("shuffle_hash"), [*NODE, "a", "b"], "left")
@@ -93,10 +93,10 @@ def unknown_links(told: DataFrame, topology: DataFrame) -> DataFrame:
 
 
 def view_paths(topology: DataFrame, radius: int, peer: DataFrame | None, keep: Keep) -> DataFrame:
-    """Returns the path from each node to each node of its view; marked links count (rules R7 and R17).
+    """Returns the path from each node to each node of its view. Paths may contain marked links (rules R7 and R17).
 
     `radius` is the largest δ+1 of the runs. If `peer` is ``None``, no node is suspected. `keep` materialises the paths
-    of each length, from which the paths of the next length are derived.
+    of each length before the paths of the next length are computed.
 
     Returns:
         Rows of relation ``path``, including the path of length 0.
@@ -170,10 +170,7 @@ def next_responsible(path: DataFrame, changed: DataFrame, peer: DataFrame) -> Da
 
 
 def rerouted_entries(routing_entry: DataFrame, path: DataFrame, changed: DataFrame) -> DataFrame:
-    """Returns the routing entries after an update from `path` at the nodes in `changed`.
-
-    The update sets distance, first hop and responsible node.
-    """
+    """Returns the routing entries with distance, first hop and responsible node from `path` at the nodes `changed`."""
     node = changed.select(NODE).distinct().hint("shuffle_hash")
     way = path.selectExpr(
         *NODE, "target as origin", "distance as seen", "coalesce(get(path, 1), node_id) as hop", "responsible as now"

@@ -1,7 +1,7 @@
 -- Two dispatchers that gossip in the same rounds do not always choose the same pattern (rule E4, push). A change is a
--- pair of successive common gossip rounds in which dispatcher X chooses different patterns. A row is a pair X, Y that
--- has 40 or more changes, if Y chooses the same patterns as X in all of them. Only changes count between whose two
--- rounds Y gets no event, so that the cache of Y has events of both patterns. If the draws are independent, the
+-- pair of successive common gossip rounds in which dispatcher X chooses different patterns. The audit considers only
+-- changes during which dispatcher Y gets no event, so the cache of Y has events of both patterns in both rounds. A row
+-- is a pair X, Y with 40 or more changes in which Y always chooses the patterns of X. If the draws are independent, the
 -- probability of a row is at most 2^-40.
 with chosen as (
   select distinct run_id, initiator as node_id, sent_round as round, pattern_id

@@ -1,6 +1,6 @@
--- With eviction foreign_first a cache discards no own event while it contains an event that is not its own (section 5).
--- An event is a dispatcher's own if the dispatcher published or delivered it. The audit does not check dispatchers that
--- crash, because they lose their caches.
+-- With eviction foreign_first a cache discards no own event while it contains a foreign event (section 5). Own events
+-- are events that the dispatcher published or delivered; all other events are foreign. The audit does not check
+-- dispatchers that crash, because they lose their caches.
 with own as (
   select run_id, subscriber as node_id, source, source_seq from delivery
   union

@@ -1,8 +1,8 @@
 """The audits of protocol ``ginger``, in addition to the general audits.
 
 Relations `balance`, `broken_tree` and `start_parent` are computed in Python: a balance depends on all earlier
-operations of its replica, and the path of a broker to the root depends on the parents of other brokers. Each SQL file
-that starts with ``-- audit`` is an audit of single messages.
+operations of its replica, and the path of a broker to the root depends on the parents of other brokers. SQL files that
+start with ``-- audit`` are further audits.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 -- The elections of Alg. 7 at each voter, with the siblings that got its vote. An election ends with the voter's next
--- ParentRequest, or with its next view as the root. A vote with which a broker answers another vote during its search
--- for a parent does not belong to an election.
+-- ParentRequest, or with its next TreeViewUpdate as the root. If a broker that searches for a parent answers a vote with
+-- a vote, this vote does not belong to an election.
 -- :brokers failed brokers that the vote names
 -- :degree residual degree in the vote
 -- :winner receiver of the ParentRequest, or the voter itself

@@ -1,5 +1,5 @@
--- A row is a round in which a neighbour leaves a node's mesh, if it was in the mesh. The reason is that the node sends
--- or gets PRUNE, or that the neighbour leaves the topic.
+-- A row is a round in which a node sends or gets PRUNE, or in which a neighbour leaves the topic. After this round the
+-- neighbour is not in the node's mesh.
 select run_id, topic, node_id, peer, round from pruned
 union all
 select run_id, get_json_object(body, '$.topic') as topic, dst as node_id, src as peer, due_round as round

@@ -1,6 +1,6 @@
 -- audit, is_dated: a delivered message is stored and announced before, and all subscribers get it or none does
--- Section 3.8. The steering repository announces a message by R2S*-Persistent, Rectify or R2S-Retransmit. That all
--- subscribers get a message or none does is checked only on topics with an owner.
+-- Section 3.8. The steering repository announces a message by R2S*-Persistent, Rectify or R2S-Retransmit. On topics
+-- without an owner, the audit does not check that all subscribers get a message or none does.
 select run_id, round, subscriber as node_id, source, source_seq, case
     when repository is null then 'delivered without a steering repository'
     when seq is null then concat('delivered, and not stored at its steering repository ', name)

@@ -1,7 +1,7 @@
 -- audit, is_dated: a repository requests only messages that it lacks
 -- Sections 3.5 and 4.8, rules P20 and P24. A repository has a message on its disk if it has acknowledged the message or
--- listed it in Gossip-ACK. It also has a message if the message and its P2R-Order have arrived within 4 T_fail and it
--- has not crashed in between; this second part does not check topics with an owner, publishers that crash, and
+-- listed it in Gossip-ACK. It also has a message if the message and its P2R-Order have arrived within 4 T_fail without
+-- a crash of the repository in between. This second check excludes topics with an owner, publishers that crash, and
 -- repositories that join or leave.
 with said as (
   select run_id, kind, src, dst, sent_round, due_round, fate, source, source_seq, body,

@@ -1,7 +1,7 @@
 -- audit, is_dated: R2S-Rectify lists no message whose acknowledgement the repository knows
 -- Sections 4.3 and 4.6, rules P11 and P15. A steering repository knows an acknowledgement when the S2R-ACK has arrived.
--- Another repository that gets the S2R-ACK knows it when the Gossip-ACK whose entry has the acknowledged number has
--- also arrived, before or after the S2R-ACK. The audit does not check repositories that crash, join or leave before.
+-- Any other repository knows it when both the S2R-ACK and the Gossip-ACK with the entry of the acknowledged number have
+-- arrived. The audit does not check repositories that crash, join or leave before.
 with moved as (
   select run_id, node_id from control_call where kind in ('join', 'leave')
   union
