@@ -40,8 +40,8 @@ RUNS = 1_000
 _AT_ONCE = 100, 400
 """The least and the largest number of schedules in a job after the first one.
 
-In between, a job has half of the number of schedules executed before. The audits of a job take 2 to 3 CPU seconds for
-any number of its schedules; the schedules of a job do not depend on each other's features.
+In between, a job has half of the number of schedules executed before. Large jobs save audits, which take 2 to 3 CPU
+seconds per job. Small jobs let a schedule extend the schedules of earlier jobs.
 """
 _AT_FIRST = 25
 """The number of schedules in the first job. It is small, so that the hunt reports frequent findings early."""
@@ -313,7 +313,7 @@ class _Search:
     def _batch(self, schedules: Iterator[Schedule | None], size: int) -> list[tuple[Schedule, Playable]]:
         """Returns up to ``size`` schedules that the hunt has not executed, each with its run.
 
-        Omits schedules that the protocol rejects, and schedules that are not promising.
+        Omits schedules that the protocol rejects, and schedules that are not promising (`_is_promising`).
         """
         found: list[tuple[Schedule, Playable]] = []
         n_refused = 0
@@ -384,7 +384,7 @@ class _Search:
         self._counts["played"] += len(batch)
 
     def _audited(self, reader: StoreReader, session: Session) -> AuditReport:
-        """Audits a store, and reports each audit that fails for the first time."""
+        """Audits a store. Reports the first error of each audit in the hunt."""
         report = audit_store(reader, session, self._protocol)
         for finding in report.findings:
             if finding.error is not None and finding.name not in self._failed_audits:

@@ -41,9 +41,10 @@ Fails = Callable[[Sequence[frozenset[Item]]], Sequence[bool]]
 
 
 def minimise(items: Sequence[Item], fails: Fails[Item], at_once: int) -> frozenset[Item]:
-    """Returns a set of items to remove. The test fails without these items, and passes if any further item is removed.
+    """Returns a maximal set of removed items with which the test still fails.
 
-    The test must fail if no item is removed. One call of ``fails`` tests up to ``at_once`` sets of removed items.
+    If any further item is removed, the test passes. The test must fail if no item is removed. One call of ``fails``
+    tests up to ``at_once`` sets of removed items.
     """
     removed: frozenset[Item] = frozenset()
     while found := _removable(items, removed, fails, at_once):

@@ -205,7 +205,10 @@ def connections(turn: Turn) -> list[Connection]:
 
 
 def join_point_connection(turn: Turn) -> list[Connection]:
-    """Returns the connection to the join point whose answer to JOIN_REQUEST this node waits for, or an empty list."""
+    """Returns the connection to the join point while this node waits for the answer to its JOIN_REQUEST.
+
+    Otherwise the list is empty.
+    """
     join = turn.node.own_join
     if join is None or join.status != "DETACHED" or not join.is_asked:
         return []

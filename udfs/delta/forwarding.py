@@ -77,8 +77,9 @@ def _accepted(turn: Turn) -> Iterable[MulticastCopy]:
 def _apply_refused(turn: Turn, late: list[MulticastCopy], first: set[Key]) -> None:
     """Applies the routing information of J, SUB and UNSUB copies that a synchronising node rejects as duplicates.
 
-    The node may lack this routing information: it was in a PAR_SUB whose sender failed, and newer messages have raised
-    the highest number in the duplicate detector. Applying known routing information again changes nothing.
+    The node may lack this routing information: the PAR_SUB that contained it did not arrive because its sender failed,
+    and newer messages have raised the highest number in the duplicate detector. Applying known routing information
+    again changes nothing.
     """
     for copy in late:
         if copy.kind in ("J", "SUB", "UNSUB") and copy.key not in turn.node.processing_list and copy.key not in first:

@@ -157,7 +157,7 @@ class WaitingCall:
 
 @record(key="peer")
 class PeerState:
-    """The state of another node X as node N knows it. A neighbour has no row until it fails."""
+    """The state of another node X as node N knows it. N has a connection to each neighbour without a row."""
 
     peer: Annotated[int, "the other node X"]
     status: Annotated[str, "WAITING for an answer of X, OPERATIONAL, RECOVERING or FAILED; a live neighbour has no row"]
@@ -283,7 +283,7 @@ class NodeTables(NodeProgram):
         return known is not None and known.status == "FAILED"
 
     def is_open(self, peer: int) -> bool:
-        """Returns whether table ``peer`` has a connection to `peer`. A neighbour has no row until it fails."""
+        """Returns whether table ``peer`` has a connection to `peer`. Ignores neighbours without a row."""
         known = self.peer.get(peer)
         return known is not None and known.status != "FAILED"
 

@@ -88,7 +88,7 @@ class Publication:
 
 @dataclass(frozen=True, slots=True)
 class Interest:
-    """A subscription of a client, and its cut: the last message of each incarnation that the subscription excludes."""
+    """A subscription of a client, and its cut: for each incarnation, the last message before the subscription."""
 
     subscription_id: Annotated[int, "id of the subscription"]
     cut: Annotated[tuple[Upto, ...], "messages up to here are not delivered to the subscription (rule P10)"]

@@ -27,9 +27,9 @@ def on_leave(at: At, m: GossipLeave) -> None:
 
 
 def send_gossip(at: At) -> None:
-    """Sends Gossip-ACK to each member, with the entries that the member lacks (rule P17).
+    """Sends Gossip-ACK to each member, with the entries (messages and actions) that the member lacks (rule P17).
 
-    All members that lack the same entries get one common event.
+    Members that lack the same entries get one common event.
     """
     by_base: dict[int, list[int]] = {}
     for peer in at.peers:

@@ -49,7 +49,8 @@ def record_heard(at: At, repository: int) -> None:
 def merge_members(at: At, members: tuple[int, ...], leaving: tuple[int, ...], gone: tuple[int, ...]) -> None:
     """Merges the current, leaving and departed members that another repository has sent.
 
-    If `gone` contains this repository, it asks its clients to designate other repositories, and departs (rule P36).
+    If `gone` contains this repository, this repository asks its clients to designate another repository, and departs
+    (rule P36).
     """
     for one in gone:
         record_departure(at, one)
@@ -64,7 +65,7 @@ def merge_members(at: At, members: tuple[int, ...], leaving: tuple[int, ...], go
 
 
 def record_departure(at: At, repository: int) -> None:
-    """Records that `repository` has left the bundle. Deletes the records of the messages that it has stored."""
+    """Records that `repository` has left the bundle. Deletes the rows that list the stored messages of `repository`."""
     if repository == at.me:
         return
     row = at.node.member.setdefault((at.topic, repository), Member(at.topic, repository))
@@ -238,9 +239,9 @@ def on_register(at: At, m: Register | Deregister) -> None:
 
 
 def confirm_registrations(at: At) -> None:
-    """Sends R2C-Confirm for each action that all heard members have (rule P34).
+    """Sends R2C-Confirm for each action that has reached all heard members (rule P34).
 
-    Sends no R2C-Confirm for an action that a newer action has replaced.
+    Drops the pending confirmation of an action that a newer action has replaced.
     """
     for row in at.of(at.node.confirming):
         index = at.topic, row.client, row.role

@@ -40,7 +40,7 @@ def _publish(at: At, publication: Publication) -> None:
 
 
 def receivers(at: At, publication: Publication, members: tuple[int, ...]) -> tuple[int, ...]:
-    """Returns the registered clients with a matching subscription, and `members` (rule P29)."""
+    """Returns the receivers of a publication: registered clients with a matching subscription, and `members` (P29)."""
     homes = (at.node.home.get(one) for one in publication.matches)
     clients, registered = {home.client for home in homes if home is not None}, at.bundle.registered
     return tuple(sorted({*members, *(clients if registered is None else clients & {*registered})}))
@@ -84,7 +84,10 @@ def on_recovery(at: At, m: PublisherRecovered) -> None:
 
 
 def on_ack(at: At, m: PublisherAck) -> None:
-    """R2P-ACK (rule P3): marks stored messages, confirms calls up to `m.upto`, deletes messages up to `m.stable`."""
+    """R2P-ACK (rule P3): marks messages as acknowledged, and confirms calls up to `m.upto`.
+
+    Also deletes the buffered messages up to `m.stable`.
+    """
     own = at.node.publishing[at.topic]
     if not steering.accept_answer(at, _steering(at), m) or m.incarnation != own.incarnation:
         return

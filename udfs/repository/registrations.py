@@ -163,7 +163,7 @@ def are_changed(at: At) -> bool:
 
 
 def is_deregistered(at: At, action: Action) -> bool:
-    """Returns whether `action` concerns the registration of a client that is deregistered now."""
+    """Returns whether `action` is a registration or deregistration of a client that is deregistered now."""
     row = at.node.registration.get((at.topic, action.client, action.role))
     return action.interests is None and row is not None and not row.is_registered
 

@@ -236,7 +236,7 @@ class SubscriberRetransmit(Carrying):
 
 @message("R2S-Sync")
 class Sync(Designated):
-    """The advance of a sync, the number up to which a subscriber has acknowledged all its messages (section 3.9)."""
+    """The subscriber's new sync: the number up to which it has acknowledged all its messages (section 3.9)."""
 
     sync: Annotated[int, "the subscriber has acknowledged all its messages up to this number"]
     members: Annotated[tuple[int, ...], "members of the bundle"]

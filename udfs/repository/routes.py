@@ -61,7 +61,7 @@ def start(state: State, ctx: Context) -> None:
 
 
 def recover(state: State, ctx: Context) -> None:
-    """Starts the announcements of this broker's recovery to all other routers: nodes with several links (rule P31)."""
+    """Announces this broker's recovery to all other routers, the nodes with several links (rule P31)."""
     n_links = Counter(link.src for link in state.link.values())
     state.announced = {node: Announced(node, ctx.round) for node, n in n_links.items() if n > 1 and node != ctx.node}
     announce(state, ctx)

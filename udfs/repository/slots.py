@@ -167,7 +167,7 @@ def _fill(at: At, key: Key, publication: Publication) -> None:
 
 
 def identify(at: At, key: Key, source_seq: int) -> None:
-    """Records that the call of the publisher with number `source_seq` has published message `key`."""
+    """Records that call number `source_seq` of the publisher has published message `key`."""
     index = at.topic, key.publisher, source_seq
     at.node.identity[index] = Identity(*index, key.incarnation, key.n)
 

@@ -84,7 +84,7 @@ def persist(at: At, slot: Slot) -> None:
 def apply_action(at: At, action: Action) -> bool:
     """Applies `action` unless a newer action is known.
 
-    Recomputes ``last_seq`` and the sync of the subscribers concerned. Returns whether `action` was applied.
+    Recomputes ``last_seq`` and the sync of the affected subscribers. Returns whether `action` was applied.
     """
     is_return = registrations.is_deregistered(at, action)
     if not registrations.apply(at, action):
@@ -243,9 +243,9 @@ def _finish_write(at: At, key: Key, publication: Publication) -> None:
 
 
 def settle(at: At, key: Key | None = None) -> None:
-    """Moves the frontier over stored messages. Notifies their subscribers, and sends R2P-ACK to their publishers.
+    """Moves the frontier over stored messages, and notifies the subscribers and publishers of these messages.
 
-    The publisher of message `key` gets an acknowledgement even if the frontier does not pass the message.
+    The publisher of message `key` gets R2P-ACK even if the frontier does not pass the message.
     """
     passed = slots.advance(at)
     for slot in passed:

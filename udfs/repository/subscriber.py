@@ -140,7 +140,10 @@ def deliver_stored(at: At) -> None:
 
 
 def _pass(at: At, row: Reading, one: Expected) -> bool:
-    """Delivers the message with number `one`, unless it was delivered earlier. Returns False if it is not buffered."""
+    """Delivers the message with number `one`, unless it was delivered earlier.
+
+    Returns False if the message is neither delivered nor buffered.
+    """
     if one.source == MARKER:
         return True
     index = at.topic, one.source, one.incarnation

@@ -1,7 +1,6 @@
 """Protocol ``delta`` in dataflow form: one round of δ-fault-tolerant publish/subscribe (report, sections 4 to 6).
 
-A round runs five phases. Each phase handles all nodes. The rows that a round writes equal the rows that the node
-program writes:
+A round runs five phases, each for all nodes, and writes the rows that the node program writes. The phases are:
 
 1. faults: nodes recover, handle failure reports, open connections, and exchange routing information;
 2. confirm: CONF removes next hops from Out; a message is finished when Out is empty (Alg. 1, lines 19 to 31);

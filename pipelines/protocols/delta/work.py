@@ -87,7 +87,7 @@ class Work:
     changed: set[str] = field(default_factory=set)
 
     def now(self, name: str) -> DataFrame:
-        """Returns the current rows of relation `name`, after `narrow` only the rows of `nodes`."""
+        """Returns the current rows of relation `name`. If `narrow` restricts it, returns only the rows of `nodes`."""
         if self.nodes is None or name not in _BY_NODE:
             return self.whole(name)
         if name not in self.parts:

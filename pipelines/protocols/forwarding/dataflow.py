@@ -104,7 +104,7 @@ class ForwardingProtocol(DataflowForm):
     states = (StateRelation(ROUTING_ENTRY),)
 
     def round(self, round_: Round) -> RoundResult:
-        """Computes one round. A PUB is forwarded by the entries after the SUB and UNSUB with lower triggers."""
+        """Computes one round. A PUB uses the routing entries after all SUB and UNSUB with lower triggers."""
         due, result = round_.due, RoundResult()
         message = round_.keep("message", handled_rows(due.inbox, due.calls))
         entry, changes, out = round_.state["routing_entry"], None, []

@@ -123,9 +123,10 @@ _LEFT, _DONE = "what in ('passed', 'locked')", "what = 'processed'"
 
 
 def next_queue(queue: DataFrame, message: DataFrame, arrival: DataFrame, decision: DataFrame) -> DataFrame:
-    """Returns table entry_queue after a round: adds messages of clients, and removes messages with a turn.
+    """Returns table entry_queue after a round.
 
-    `arrival` is the result of `steps.arrivals`, and `decision` is the result of `steps.decided`.
+    Adds the messages of clients, and removes messages with a decision ``passed`` or ``locked``. `arrival` is the result
+    of `steps.arrivals`, and `decision` is the result of `steps.decided`.
     """
     first = arrival.where("rank = 0").select(*ID, "arrival").hint("shuffle_hash")
     new = brought(message).join(first, ID).selectExpr("*", "sender as client").select(queue.columns)

@@ -173,7 +173,7 @@ _SUBSCRIPTION = [*NODE, "subscription_id"]
 def flooded(subscribe: DataFrame, neighbour: DataFrame, setting: DataFrame) -> DataFrame:
     """Returns the Subscribe messages that brokers forward, to all neighbouring brokers except the sender.
 
-    `setting` has ``max_hops`` of each run, the largest number of steps in a path.
+    `setting` has ``max_hops`` of each run, the maximum number of hops in a path.
     """
     brokers = neighbour.where(FROM_BROKER).selectExpr(*NODE, "neighbour", "relationship as towards")
     onward = brokers.join(subscribe.hint("shuffle_hash"), NODE).where("neighbour <> sender")

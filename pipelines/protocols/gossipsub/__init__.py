@@ -88,7 +88,7 @@ _SHOWN = 5
 
 
 def problems(settings: Any, overlay: Overlay, workload: Workload, faults: Faults) -> Iterator[Problem]:  # noqa: ANN401
-    """Yields the reasons for which `Protocol.check` rejects a scenario.
+    """Yields the reasons why the protocol rejects a scenario.
 
     Each subscription and publication must name a topic, and no node may join. Without relays, any two subscribers of a
     topic must be connected by a path of subscribers.

@@ -100,7 +100,7 @@ _AT_CLIENTS = ("steer", "register", "deregister")
 
 
 def problems(settings: Any, overlay: Overlay, workload: Workload, faults: Faults) -> Iterator[Problem]:  # noqa: ANN401
-    """Yields the problems that `Protocol.check` reports.
+    """Yields the reasons why the protocol rejects a scenario.
 
     Subscriptions, publications and calls must belong to clients or repositories of the overlay. Each topic needs a
     repository from the start. No node may join the overlay.

@@ -85,9 +85,10 @@ _WORKLOAD = {"subscriptions": "subscription", "publications": "publication"}
 
 
 def problems(settings: Any, overlay: Overlay, workload: Workload, faults: Faults) -> Iterator[Problem]:  # noqa: ANN401
-    """Yields the problems that `Protocol.check` reports.
+    """Yields the reasons why the protocol rejects a scenario.
 
-    Only subscribers may make calls and crash. Subscriptions and publications must name a topic. Keys need enough bits.
+    Only subscribers may issue calls and crash. Subscriptions and publications must name a topic. Setting ``key_bits``
+    must be large enough for the publications.
     """
     subscribers = some(overlay.names[overlay.n_brokers :])
     for part, table in _WORKLOAD.items():

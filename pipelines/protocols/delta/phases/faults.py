@@ -97,7 +97,7 @@ def _restart(work: Work, recovered: DataFrame) -> None:
 
 
 def _join_again(work: Work, recovered: DataFrame) -> DataFrame:
-    """Restarts the unfinished joins of the nodes `recovered`. Returns the nodes without an unfinished join.
+    """Restarts the unfinished joins of the nodes `recovered`. Returns the nodes of `recovered` without one.
 
     Writes join, topology and status.
     """

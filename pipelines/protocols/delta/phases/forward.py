@@ -31,7 +31,7 @@ def confirm(work: Work) -> None:
 
 
 def forward_copies(work: Work) -> None:
-    """Runs phase 4: forwards and delivers first copies, and answers duplicates; writes processing and detector."""
+    """Runs phase 4: forwards and delivers first copies, and answers duplicates. Writes processing and detector."""
     path = work.now("path")
     copy = union(*work.copies)
     if work.is_recovering:
@@ -200,7 +200,7 @@ def _compute_again(work: Work, message: DataFrame) -> DataFrame:
 
 
 def _add_recipients(work: Work, message: DataFrame, recipient: DataFrame) -> None:
-    """Adds the new rows of `recipient` to messages of ProcessingList, and resends the messages to these recipients.
+    """Adds the recipients that ProcessingList lacks, and resends the messages in `message` to these recipients.
 
     Writes processing.
     """
@@ -236,7 +236,7 @@ def deliver(work: Work, delivery: DataFrame) -> None:
 
 
 def _answer_senders(work: Work, finished: DataFrame) -> None:
-    """Sends CONF to every sender of a finished message (Algorithm 1, lines 27 to 30); writes waiting."""
+    """Sends CONF to every sender of a finished message (Algorithm 1, lines 27 to 30). Writes waiting."""
     sender = finished.select(*KEY, "trigger", "round", "sender")
     if work.round.faults.may_duplicate:
         waiting = work.now("waiting")

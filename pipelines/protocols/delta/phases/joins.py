@@ -28,7 +28,7 @@ def handle_joins(work: Work) -> DataFrame | None:
         now = work.keep("now", _entered(work))
         if work.has("PAR_TOP"):
             changed.append(join.received_links(work.inbox))
-            work.copies.append(join.issued_joins(work.inbox).select(copies.COPY))  # PAR_SUB comes on the same link
+            work.copies.append(join.issued_joins(work.inbox).select(copies.COPY))  # PAR_SUB follows on the same link
             work.added.append(join.received_entries(work.inbox))
         calls = _ready_calls(work)
         if work.has("JOIN_REQUEST") or (

@@ -42,7 +42,7 @@ def change_entries(work: Work) -> tuple[DataFrame, EntryChanges | None]:
     """Applies the finished SUB and UNSUB messages to SUBS_SET. Writes routing_entry and tombstone.
 
     Returns:
-        The entries before the round, and their changes, or None if no entry changed.
+        The entries before the round, and the changes (None if no entry changed).
     """
     entries = work.now("routing_entry")
     if not (work.finished and work.may_change_entries):
@@ -106,7 +106,10 @@ def apply_finished(work: Work, finished: DataFrame, path: DataFrame) -> None:
 
 
 def _store_own_subscriptions(work: Work, finished: DataFrame) -> None:
-    """Stores the confirmed subscriptions of the nodes themselves durably (rule R31). Writes own_subscription."""
+    """Adds confirmed subscriptions to the durable relation own_subscription, and deletes ended ones (rule R31).
+
+    A node stores only the subscriptions that it issued itself.
+    """
     mine = work.of_crashing(finished).where("source = node_id").select(*NODE, "subscription_id", "kind")
     begun = mine.where("kind = 'SUB'").select(*NODE, "subscription_id")
     ended = mine.where("kind = 'UNSUB'").select(*NODE, "subscription_id")

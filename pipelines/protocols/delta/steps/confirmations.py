@@ -22,7 +22,7 @@ FINISHED = [
 
 
 def received_confirmations(inbox: DataFrame) -> DataFrame:
-    """Returns the CONF messages of an inbox: KEY, ``responsible`` (the sender), ``trigger, round``."""
+    """Returns the CONF messages of an inbox: `KEY`, ``responsible`` (the sender), ``trigger, round``."""
     return inbox.where("kind = 'CONF'").selectExpr(
         "run_id", "dst as node_id", "source", "source_seq", "src as responsible", "message_id as trigger",
         "due_round as round",
@@ -125,7 +125,7 @@ def answered_waiting(finished: DataFrame, waiting: DataFrame) -> DataFrame:
 
 
 def send_confirmations(to: DataFrame) -> DataFrame:
-    """Returns CONF messages for the rows ``KEY, trigger, round, sender`` of `to`; rows without a sender are dropped."""
+    """Returns a CONF message for each row of `to` with a sender. Columns of `to`: `KEY`, ``trigger, round, sender``."""
     return to.where("sender is not null").selectExpr(
         "run_id", "trigger", "cast(3 as bigint) as rank", "'CONF' as kind", "node_id as src", "sender as dst",
         "round as sent_round", "source", "source_seq",

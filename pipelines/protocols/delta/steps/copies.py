@@ -47,7 +47,7 @@ NOT_GUIDED = [
     "cast(null as array<struct<node: bigint, msg_id: bigint>>) as visited",
     f"cast(null as {GUIDE}) as guide",
 ]
-"""SQL for the columns of an issued copy that only received copies fill: they are null."""
+"""SQL for the columns that are null in issued copies."""
 _CALLS = {"publish": "PUB", "subscribe": "SUB", "unsubscribe": "UNSUB"}
 _AGAIN = f"round - {1 << 40} as trigger"
 """SQL for the trigger of a resent message. These triggers ascend with MsgId_N, and sort behind STATUS, before PAR_TOP.
@@ -283,7 +283,7 @@ def addressed(outbox: DataFrame, peer: DataFrame, link: DataFrame) -> DataFrame:
 
 
 def plain(columns: Sequence[str]) -> list[str]:
-    """Returns SQL that replaces `guided` if no message is Guided. Column ``origin_path`` becomes null."""
+    """Returns the SQL select list that is used instead of `guided` if no message is Guided."""
     shown = {"origin_path": "cast(null as array<bigint>) as origin_path"}
     return [shown.get(name, name) for name in columns if name != "peer_status"]
 

@@ -136,7 +136,7 @@ def gone_joiners(inbox: DataFrame, path: DataFrame, blocked: DataFrame) -> DataF
 
 
 def status_changes(before: DataFrame, after: DataFrame, present: str) -> DataFrame:
-    """Returns the changes of status from `before` to `after`, versions of relation ``join``, as ``node_status`` rows.
+    """Returns ``node_status`` rows for the status changes from `before` to `after`, versions of relation ``join``.
 
     `present` is the SQL expression of column ``round``, the number of this round.
     """
@@ -260,10 +260,11 @@ def copies_for_joiner(added: DataFrame) -> DataFrame:
 
 
 def behind_answers(sent: DataFrame, accepted: DataFrame) -> DataFrame:
-    """Moves copies for a joining node behind the answer of its join point (rule R16).
+    """Returns `sent` with copies for a joining node ordered after the answer of its join point (rule R16).
 
     A join point adds the link before it forwards the copies of the round. So it may forward to the joining node a copy
-    that arrived before the JOIN_REQUEST. This copy also leaves after the older messages of ProcessingList.
+    that arrived before the JOIN_REQUEST. It sends this copy after PAR_TOP, PAR_SUB and the messages from
+    ProcessingList.
     """
     asked = accepted.selectExpr("run_id", "node_id as src", "joiner as dst", "trigger as asked").hint("shuffle_hash")
     moved = {
@@ -321,7 +322,7 @@ def held_calls(call: DataFrame, blocked: DataFrame) -> DataFrame:
 
 
 def ready_calls(opened: DataFrame, blocked: DataFrame) -> DataFrame:
-    """Returns the calls in `opened` that nodes issue in this round: those at nodes that are not blocked."""
+    """Returns the calls in `opened` that nodes issue in this round: the calls of nodes that are not blocked."""
     return opened.join(blocked, NODE, "left_anti")
 
 

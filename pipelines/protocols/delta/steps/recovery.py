@@ -56,7 +56,7 @@ def more_synch(synch: DataFrame, asked: DataFrame) -> DataFrame:
 
 
 def told_links(inbox: DataFrame) -> DataFrame:
-    """Returns the links in received SYN_REQUEST, CON_REQUEST and PAR_TOP messages, as rows of ``topology``."""
+    """Returns the links in SYN_REQUEST, CON_REQUEST and the PAR_TOP of synchronisation points: ``topology`` rows."""
     told = inbox.where("kind in ('SYN_REQUEST', 'CON_REQUEST') or (kind = 'PAR_TOP' and source_seq is null)")
     return told.selectExpr("run_id", "dst as node_id", "inline(links)").select(TOPOLOGY.columns)
 
@@ -64,7 +64,7 @@ def told_links(inbox: DataFrame) -> DataFrame:
 def stored_links(topology: DataFrame, failure: DataFrame, synchronising: DataFrame) -> DataFrame:
     """Returns the stored links of failed nodes, as ``topology`` rows of the synchronising nodes that suspect them.
 
-    The view of a failed node may be the only view with a node that joined during the recovery.
+    A node that joined during the recovery may be only in the view of a failed node.
     """
     missed = failure.join(synchronising, NODE, "left_semi").selectExpr(
         "run_id", "node_id as learner", "peer as node_id"
@@ -251,9 +251,9 @@ def guided_again(late: DataFrame, processing: DataFrame, status: DataFrame) -> D
 def refused(late: DataFrame, processing: DataFrame, synchronising: DataFrame) -> DataFrame:
     """Returns the duplicates of J, SUB and UNSUB that synchronising nodes do not have in ProcessingList.
 
-    A node applies the routing information of these duplicates, which it may lack: it was in a PAR_SUB whose sender
-    failed, and newer messages have raised the highest number in the duplicate detector. Applying known routing
-    information again changes nothing.
+    A node applies the routing information of these duplicates, which it may lack: the PAR_SUB that contained it did not
+    arrive because its sender failed, and newer messages have raised the highest number in the duplicate detector.
+    Applying known routing information again changes nothing.
     """
     routing = late.where("kind in ('J', 'SUB', 'UNSUB')").join(synchronising, NODE, "left_semi")
     return routing.join(processing.select(KEY).distinct(), KEY, "left_anti")

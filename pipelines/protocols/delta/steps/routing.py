@@ -2,7 +2,7 @@
 
 Sections 4.3, 4.6 to 4.8, and 6.1 of the report.
 
-A *recipient* row has columns KEY, ``recipient, responsible, path``. ``recipient`` is a recipient (member of Γ_N^m) of
+A *recipient* row has columns `KEY`, ``recipient, responsible, path``. ``recipient`` is a recipient (in Γ_N^m) of
 message m at node N. ``responsible`` is the next hop on the path to the recipient (member of Out_N^m), or null if N
 suspects every node on the path. Column ``path`` is set only for Guided messages.
 """
@@ -83,7 +83,7 @@ def merge_links(topology: DataFrame, *links: DataFrame) -> DataFrame:
 
 
 def unknown_links(told: DataFrame, topology: DataFrame) -> DataFrame:
-    """Returns the links of `told` that the receiver's view lacks, or has with a mark that `told` lacks."""
+    """Returns the links in `told` that are not in the receiver's view, or are marked there and unmarked in `told`."""
     known = topology.withColumnRenamed("is_marked", "was_marked")
     return (
         told.join(known.hint("shuffle_hash"), [*NODE, "a", "b"], "left")
@@ -170,7 +170,10 @@ def next_responsible(path: DataFrame, changed: DataFrame, peer: DataFrame) -> Da
 
 
 def rerouted_entries(routing_entry: DataFrame, path: DataFrame, changed: DataFrame) -> DataFrame:
-    """Returns the routing entries with distance, first hop and responsible node from `path` at the nodes `changed`."""
+    """Returns the routing entries after an update of distance, first hop and responsible node at the nodes `changed`.
+
+    The values come from `path`.
+    """
     node = changed.select(NODE).distinct().hint("shuffle_hash")
     way = path.selectExpr(
         *NODE, "target as origin", "distance as seen", "coalesce(get(path, 1), node_id) as hop", "responsible as now"
