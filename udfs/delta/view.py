@@ -205,8 +205,8 @@ def store_own_subscriptions(turn: Turn, finished: Iterable[Finished]) -> None:
 def apply_finished(turn: Turn, finished: Sequence[Finished]) -> None:
     """Applies `finished`, messages that end because of a failure, to the routing information (Algorithm 1, line 26).
 
-    A node that synchronises in this round does not get these messages. It gets their effect from the routing entries
-    that this node sends later in the round.
+    These messages are not sent to a node that synchronises in this round. The node gets their effect from the routing
+    entries that this node sends later in the round.
     """
     unmark(turn, finished)
     store_tombstones(turn, finished)

@@ -220,10 +220,10 @@ def on_confirm(at: At, m: RegistrationConfirm) -> None:
 
 
 def on_register(at: At, m: Register | Deregister) -> None:
-    """Register, Deregister (section 3.3): stores the action of the topic's owner.
+    """Register, Deregister (section 3.3): stores the registration or deregistration of a client.
 
-    The owner gets R2C-Confirm when all heard members have the action (rule P34). A sender that is not the owner gets
-    Refuse.
+    The owner of the topic gets R2C-Confirm when all heard members (`is_heard`) have stored it (rule P34). A sender that
+    is not the owner gets Refuse.
     """
     if not at.is_operational:
         return
@@ -239,9 +239,9 @@ def on_register(at: At, m: Register | Deregister) -> None:
 
 
 def confirm_registrations(at: At) -> None:
-    """Sends R2C-Confirm for each action that has reached all heard members (rule P34).
+    """Sends R2C-Confirm for each registration or deregistration that all heard members have stored (rule P34).
 
-    Drops the pending confirmation of an action that a newer action has replaced.
+    If a newer action has replaced it, drops the pending confirmation.
     """
     for row in at.of(at.node.confirming):
         index = at.topic, row.client, row.role

@@ -199,7 +199,7 @@ class Work:
 
     @property
     def is_disturbed(self) -> bool:
-        """Whether a node of any run is down, or rows of an earlier failure exist."""
+        """Whether a crash may affect this round: a node is down or has recovered, or relation peer has rows."""
         crashes = self.round.faults
         happening = crashes.down is not None or crashes.recovered is not None or self.has("DETECT")
         return happening or self.round.facts["peer"]["peers"] > 0 or self.round.facts["status"]["returned"] > 0

@@ -95,9 +95,9 @@ def entries_after(work: Work, finished: DataFrame, path: DataFrame) -> DataFrame
 def apply_finished(work: Work, finished: DataFrame, path: DataFrame) -> None:
     """Applies `finished`, messages that end because of a failure, to the routing information (Algorithm 1, line 26).
 
-    A node that synchronises in this round does not get these messages. It gets their effect from the routing entries
-    that are sent later in the round. All other finished messages are applied at the end of the round (`change_entries`,
-    `forward.close`).
+    These messages are not sent to a node that synchronises in this round. The node gets their effect from the routing
+    entries that are sent later in the round. All other finished messages are applied at the end of the round
+    (`change_entries`, `forward.close`).
     """
     if work.round.facts["processing"]["joining"]:
         work.put("topology", routing.merge_links(work.now("topology"), routing.unmarked_links(finished)))
