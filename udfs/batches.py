@@ -1,4 +1,4 @@
-"""Conversion of rows to Arrow record batches and back, and the columns of runs that exceed a protocol's bound."""
+"""Builds Arrow record batches from Python rows. `BEYOND` names the columns of tables of runs beyond the bound."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def schema_of(columns: Sequence[tuple[str, str]]) -> pa.Schema:
 
 
 def as_batch(rows: Sequence[tuple[Any, ...]], schema: pa.Schema) -> pa.RecordBatch:
-    """Returns a record batch with the rows `rows`, which may be empty."""
+    """Returns `rows` as a record batch. The batch is empty if `rows` is empty."""
     columns: list[Any] = list(zip(*rows, strict=True)) or [()] * len(schema)
     return pa.RecordBatch.from_arrays(
         [pa.array(list(column), field.type) for column, field in zip(columns, schema, strict=True)], schema=schema
@@ -31,12 +31,12 @@ def rows_of_runs(
     batches: Iterable[pa.RecordBatch], columns: Sequence[tuple[str, str]],
     rows: Callable[[Mapping[str, Any]], Iterable[tuple[Any, ...]]],
 ) -> Iterator[pa.RecordBatch]:  # fmt: skip
-    """Yields the results of a function of one run as record batches.
+    """Applies `rows` to each run. Yields the results as one record batch for each batch of runs.
 
     Args:
         batches: One row per run, with column ``run_id``.
         columns: Names and SQL types of the result's columns, ``run_id`` first.
-        rows: Returns the result rows of a row of `batches`, without ``run_id``.
+        rows: A function that returns the result rows of one run, without ``run_id``.
     """
     schema = schema_of(columns)
     for batch in batches:

@@ -10,10 +10,11 @@ Terms of the paper:
 - identifier: the source of an event, and a tag for each pattern that the event matches; a tag consists of the pattern
   and the source's counter for the pattern, so a gap in the counters reveals a lost event;
 - digest: the events that a gossip message lists: cached events (push), or lost events (pull);
-- gossip round: one start of digests by a dispatcher; gossip interval T: the number of rounds between two starts;
+- gossip round: the periodic event at which a dispatcher sends its digests; gossip interval T: the number of rounds
+  between two gossip rounds;
 - subscriber-based pull: a digest goes towards subscribers of a pattern; publisher-based pull: a digest goes back to the
   source of the lost events;
 - Cache: the events that a dispatcher stores to answer gossip; LostBuffer: the lost events that a dispatcher requests;
-- Routes: the path of the newest event from each source; publisher-based pull follows this path back to the source;
+- Routes: for each source, the path over which its newest event arrived; publisher-based pull follows this path back;
 - unicast: direct messages between two dispatchers (REQUEST, REPLY), which the tree does not carry.
 """

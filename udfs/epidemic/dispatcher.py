@@ -108,7 +108,7 @@ def identifier(source: int, tags: Iterable[Tag]) -> str:
 
 @record(key="subscription_id")
 class Pattern:
-    """A subscription that the scenario issues at a dispatcher, and the pattern of the subscription."""
+    """A subscription that the scenario issues at a dispatcher, with its pattern."""
 
     subscription_id: Annotated[int, "the subscription"]
     pattern_id: Annotated[int, "pattern of the subscription: the lowest subscription id with an equal predicate"]
@@ -130,7 +130,7 @@ class TableEntry:
 
 @record(key="source_seq,pattern_id")
 class EventTag:
-    """A pattern that an event of this dispatcher matches, and the event's number among the events of the pattern."""
+    """A pattern that an event of this dispatcher matches, with the dispatcher's counter for the pattern."""
 
     source_seq: Annotated[int, "number of the event among the dispatcher's calls"]
     pattern_id: Annotated[int, "the pattern"]
@@ -212,7 +212,7 @@ class GossipTimer:
 
     @property
     def end_round(self) -> int:
-        """The round from which the dispatcher has no digest to send; 0 if it never had a digest."""
+        """The round from which no digest is sent unless another event is cached or lost; 0 if no end round is set."""
         return max(self.push_end_round or 0, self.lost_end_round or 0)
 
 
@@ -243,12 +243,12 @@ class DispatcherRound:
     Attributes:
         node: The tables of the dispatcher.
         ctx: The context for the actions of the dispatcher.
-        due: The due events.
+        due: The messages, calls, timers and faults of the round.
         inbox: The due messages that the unicast did not lose.
         n_cached: The number of events that the dispatcher has cached in the round.
         has_counted: Whether the dispatcher has compared the counters of a new event with the expected counters.
         has_detected: Whether the dispatcher has detected a loss in the round.
-        answered: The REPLY messages of the round, by requester, source of the event, and number of the event.
+        answered: The REPLY messages of the round, as (requester, source of the event, number of the event).
     """
 
     node: Dispatcher
@@ -300,7 +300,7 @@ class DispatcherRound:
         return found
 
     def is_subscribed(self, pattern_id: int | None) -> bool:
-        """Returns whether the subscription table has an entry of the dispatcher's clients for `pattern_id`."""
+        """Returns whether a client of the dispatcher subscribes to `pattern_id`, as the subscription table says."""
         return (pattern_id, self.id) in self.node.routing_entry
 
     def cached_by_counter(self) -> dict[DigestEntry, CachedEvent]:

@@ -3,14 +3,13 @@
 A dispatcher delivers, caches and counts the first copy of an event. It forwards the first copy that arrives over the
 tree, even if a REPLY with the event arrived earlier.
 
-The subscription table decides which SUBs a dispatcher has sent. A SUB for pattern p is in force at neighbour m exactly
-if the table has an entry for p with another next hop than m. So the messages of a round follow from the table before
-and after the round. Neighbour m gets SUB when the first of these entries appears, and UNSUB when the last one
-disappears.
+The subscription table determines the SUB and UNSUB messages of a dispatcher. Neighbour m must know pattern p exactly if
+the table has an entry for p whose next hop is not m. So m gets SUB when the table gets its first entry of this type,
+and UNSUB when the table loses its last one.
 
-When a link is replaced, a dispatcher at one of its ends drops the entries whose next hop is at the other end, as after
-UNSUB. The dispatchers at the ends of the new link send each other SUB for all patterns of their tables. The neighbours
-of a recovered dispatcher also send it SUB for all patterns, because it has lost its table (rule E14).
+When a link is replaced, the dispatcher at each end of the old link deletes the entries whose next hop is the other end,
+as if it had received UNSUB. The dispatchers at the ends of the new link send each other SUB for all patterns of their
+tables. A recovered dispatcher has lost its table, so its neighbours send it SUB for all their patterns (rule E14).
 """
 
 from __future__ import annotations
@@ -50,9 +49,9 @@ def take_events(turn: DispatcherRound) -> None:
 
 
 def _handle_event(turn: DispatcherRound, event: EventCopy, trigger: int, sender: int | None) -> bool:
-    """Delivers, caches, counts and forwards an event, each at most once. Returns False if `event` is a duplicate.
+    """Delivers and caches a new event, and detects losses. Forwards the first copy that arrived over the tree.
 
-    A `sender` of None means that the dispatcher published the event.
+    Returns False if `event` is a duplicate. A `sender` of None means that this dispatcher published the event.
     """
     key = event.source, event.source_seq
     known = turn.node.received.get(key)
@@ -90,7 +89,7 @@ def _forward(turn: DispatcherRound, event: TreeEvent, trigger: int, sender: int 
 def _published(turn: DispatcherRound, call: PublishCall) -> TreeEvent:
     """Returns the event that `call` publishes.
 
-    The event has a tag for each pattern of the subscription table that it matches (rule E10).
+    The event has a tag for each pattern that it matches and that the subscription table contains (rule E10).
     """
     matches = sorted({turn.ctx.run.patterns[subscription] for subscription in call.matches})
     tags = _tags(turn, matches)

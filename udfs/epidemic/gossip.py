@@ -51,9 +51,9 @@ def gossip(turn: DispatcherRound) -> None:
 
 
 def _skip_missed(timer: GossipTimer, now: int) -> None:
-    """Moves `next_round` of `timer` beyond the gossip rounds that a pause of the dispatcher has skipped.
+    """Moves `next_round` of `timer` past the gossip rounds that the dispatcher missed during a pause.
 
-    Gossip rounds after `GossipTimer.end_round` are not counted, because the dispatcher has no digest then.
+    The timer stops at `GossipTimer.end_round`, so the dispatcher misses no gossip round from then on.
     """
     last = min(now, timer.end_round)
     if timer.next_round < last:
@@ -118,9 +118,9 @@ def handle_request(turn: DispatcherRound, message: EventRequest, trigger: int, r
 
 
 def start_pull(turn: DispatcherRound) -> None:
-    """Figure 3, startGossipRound: sends a digest of lost events of a random pattern, or of a random source (rule E5).
+    """Figure 3, startGossipRound: sends a digest of the lost events of a random pattern, of a random source, or both.
 
-    Setting ``recovery`` selects the digest of a pattern, the digest of a source, or both.
+    Setting ``recovery`` selects the digests (rule E5).
     """
     lost = [
         DigestEntry(one.source, one.pattern_id, one.number)
@@ -162,7 +162,7 @@ _STYLES = {"push": 1, "subscriber": 2}
 def send_towards(turn: DispatcherRound, message: Gossip, trigger: int, rank: int, sender: int | None = None) -> None:
     """Sends `message` to up to ``fanout`` random next hops of its pattern, never back to `sender` (rule E6).
 
-    `trigger` and `rank` order the sent messages as in `DispatcherRound.send`.
+    Arguments `trigger` and `rank` are those of `DispatcherRound.send`.
     """
     hops = [hop for hop in turn.next_hops(message.pattern_id) if hop not in (turn.id, sender)]
     keys = turn.now, message.initiator, _STYLES[message.style]
@@ -178,8 +178,8 @@ def send_back(
 ) -> None:  # fmt: skip
     """Sends a publisher-based gossip message to the first dispatcher of `path`, which ends at the publisher.
 
-    If the link to the first dispatcher has ended, setting ``broken_route`` decides: the message is dropped or sent by
-    unicast (rule E12). `trigger` and `rank` order the message as in `DispatcherRound.send`.
+    If the link to the first dispatcher has ended, setting ``broken_route`` decides whether the message is dropped or
+    sent by unicast (rule E12). Arguments `trigger` and `rank` are those of `DispatcherRound.send`.
     """
     is_linked = path[0] in turn.ctx.neighbours
     if is_linked or turn.setting("broken_route") == "unicast":
@@ -189,10 +189,10 @@ def send_back(
 
 
 def pass_on(turn: DispatcherRound, message: Gossip, trigger: int, sender: int) -> None:
-    """Forwards a push or subscriber-based message, at some dispatchers only with probability ``p_forward`` (rule E2).
+    """Forwards a push or subscriber-based pull message with probability ``p_forward`` (rule E2).
 
-    A dispatcher whose clients do not subscribe to the pattern always forwards a subscriber-based message. If setting
-    ``push_draw`` is ``subscribers``, this dispatcher also always forwards a push message.
+    A dispatcher without clients that subscribe to the pattern always forwards a pull message. If setting ``push_draw``
+    is ``subscribers``, it always forwards a push message, too.
     """
     is_free = message.style == "subscriber" or turn.setting("push_draw") == "subscribers"
     keys = turn.now, message.initiator, _STYLES[message.style]

@@ -21,10 +21,10 @@ from udfs.epidemic.dispatcher import (
 
 
 def store(turn: DispatcherRound, event: EventCopy, *, is_own: bool) -> None:
-    """Adds a new event to the cache, unless the run has no recovery or setting ``caching`` excludes the event.
+    """Adds a new event to the cache, unless setting ``recovery`` is ``none`` or setting ``caching`` excludes the event.
 
     Args:
-        turn: The dispatcher in this round, with its results.
+        turn: The dispatcher in this round.
         event: The event to cache.
         is_own: Whether the dispatcher published the event, or one of its clients subscribes to the event.
     """
@@ -39,7 +39,7 @@ def store(turn: DispatcherRound, event: EventCopy, *, is_own: bool) -> None:
 
 
 def discard(turn: DispatcherRound) -> None:
-    """Discards events while the cache holds more than ``buffer`` events. Setting ``eviction`` selects them (4)."""
+    """Deletes cached events until at most ``buffer`` remain. Setting ``eviction`` selects the events (section 4)."""
     cache = turn.node.cache
     n_over = len(cache) - int(turn.setting("buffer"))
     if turn.n_cached and n_over > 0:
@@ -72,13 +72,13 @@ def reply(turn: DispatcherRound, event: CachedEvent, requester: int, trigger: in
 def count(turn: DispatcherRound, event: EventCopy, local: Container[int]) -> None:
     """Compares the counters of a new event with the expected counters, and updates LostBuffer (rules E3, E8 and E9).
 
-    Removes the event from LostBuffer, and adds the lost events: their counters lie between the expected counter and the
-    counter of the new event.
+    Removes the new event from LostBuffer. Adds the events with a counter from the expected counter up to the counter of
+    the new event, which is excluded.
 
     Args:
-        turn: The dispatcher in this round, with its results.
+        turn: The dispatcher in this round.
         event: The new event.
-        local: The patterns of the dispatcher's clients that match `event`. Gaps of other patterns are no losses.
+        local: The patterns of the dispatcher's clients that match `event`. Gaps in other counters are ignored.
     """
     if turn.recovery not in PULL:
         return
@@ -105,7 +105,7 @@ def _expect(turn: DispatcherRound, source: int, pattern: int, number: int) -> No
 def bound(turn: DispatcherRound) -> None:
     """Deletes expired entries of LostBuffer. Then deletes the oldest entries until ``lost_buffer`` remain (rule E13).
 
-    Called after the dispatcher has handled the events of a round. Also sets `DispatcherRound.has_detected`.
+    The caller has handled the events of the round. Also sets `DispatcherRound.has_detected`.
     """
     lost = turn.node.lost
     if not (turn.has_counted and lost):

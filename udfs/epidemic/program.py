@@ -7,7 +7,7 @@ phase                                        reads                              
 ===========================================  =====================================  ================================
 unicast (`program`): REQUEST, REPLY          a random draw for each message         fate ``lost_link``
 subscription tables (`forwarding`)           pattern, client, routing_entry         client, routing_entry; expected,
-                                                                                    lost of ended patterns
+                                                                                    lost of unsubscribed patterns
 events (`forwarding`): EVENT, REPLY, publish routing_entry, received, counter       received, tag, counter, delivery
 memory (`memory`): new events                dispatcher, cache, client, expected,   cache, expected, lost, route
                                              lost, route

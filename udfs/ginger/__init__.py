@@ -1,8 +1,8 @@
 """Protocol ``ginger`` as a node program, `program.Ginger`, after the thesis "Ginger" by Matos.
 
 A node is a `broker.Broker` or a `client.Client`. Each consists of parts: classes that implement sections of the thesis.
-Module `node` declares the tables of a node, and module `messages` declares the messages. A part directly calls the
-parts that its module imports. It calls all other parts through `node.Role`.
+Module `node` declares the tables of a node, and module `messages` declares the messages. A part calls other parts
+directly if its module imports them, and through the interface `node.Role` otherwise.
 
 Terms of the thesis and of the rules in the README:
 
@@ -11,7 +11,7 @@ Terms of the thesis and of the rules in the README:
   are these brokers and the subscribers;
 - topic's root: the broker of the topic's sub-tree whose parent is outside the sub-tree;
 - key item: a part of a topic, for example a bank account; a total-order message locks its key items at all members;
-- entry queue: the messages of clients that wait at their edge broker, for example for locked key items;
+- entry queue: messages from clients that their edge broker delays, for example because of locked key items;
 - passed, processed: an eventual or causal message passes a node without a lock; a total-order message is processed when
   all members have locked its key items;
 - covered: the members that have locked the key items of a message, as far as a node knows;
@@ -22,6 +22,7 @@ Terms of the thesis and of the rules in the README:
 - under repair: the state of a node from a failure of its parent until the missed messages have arrived;
 - exchange: two nodes that connect during a repair (partners) send each other the messages that the receiver lacks;
 - body: the guarantee, key items and round of a message; a node may know only the id of a message;
-- Exception: the request to a publisher for a message that has left all buffers; the answer is Repeat;
+- runs (`buffer.Runs`): a set of message ids, stored as intervals of consecutive numbers for each publisher;
+- Exception: the request to a publisher for a message whose body has left the buffers; the answer is Repeat;
 - blow: failures that follow each other within the time of a repair.
 """

@@ -22,7 +22,7 @@ BALANCES = (
 
 
 class Accounts:
-    """The accounts of one replica; an account without operations holds `start` cents."""
+    """The accounts of one replica. The balance of an account without operations is `start` cents."""
 
     def __init__(self, start: int) -> None:
         self.start = start
@@ -54,7 +54,7 @@ class Accounts:
 
 
 def replay(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Returns the balances that the deliveries of each replica lead to.
+    """Computes the balances of each replica from its deliveries.
 
     Args:
         batches: One row per replica: ``run_id, node_id, topic, start_balance``, and ``operations``, structs ``position,

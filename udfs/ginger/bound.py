@@ -1,10 +1,10 @@
 """The bound of protocol ``ginger``: the failures that it tolerates (sections 4.2.2 and 4.2.3).
 
-The bound follows from the faults, the start tree and the views; it uses no state of nodes. Failures less than
-`ScenarioRun.mend_rounds` apart are one *blow*, because the tree may be under repair between them. The first blow hits
-the start tree. The module computes the views of the surviving nodes as if all failed brokers of the blow were down at
-the same time. The tree before a later blow depends on messages, so the module uses two facts only. A node whose parent
-fails sees the parent's parent. If the failed parent was the root, the node sees its siblings.
+The bound follows from the faults, the start tree and the views, not from the state of nodes. Failures less than
+`ScenarioRun.mend_rounds` apart form one *blow*, because the tree may be under repair between them. Before the first
+blow the tree is the start tree. For this blow the module computes which brokers the surviving nodes see if all failed
+brokers are down at once. Before a later blow the tree depends on messages, which the module does not know. For these
+blows it relies on two facts: a node whose parent fails sees its grandparent, and a child of the root sees its siblings.
 """
 
 from __future__ import annotations
@@ -86,9 +86,9 @@ class _Tree:
         return {other for other, above in self.parent.items() if above == node and other in self.brokers}
 
     def seen(self, node: int, max_hops: int) -> set[int]:
-        """Returns the brokers in the view of `node` within `max_hops` links.
+        """Returns the brokers in the view of `node`, which are at most `max_hops` links away.
 
-        These are the ancestors above the parent of `node`, and the siblings of `node` and of its ancestors.
+        The view contains the ancestors except the parent, and the siblings of the node and of its ancestors.
         """
         path = self.up(node)
         found = set(path[2 : max_hops + 1])
@@ -179,9 +179,9 @@ def _outages(given: ScenarioRun) -> Iterator[tuple[int, int, int]]:
 
 
 def _cut_off(given: ScenarioRun, tree: _Tree, failed: set[int]) -> Iterator[str]:
-    """Yields a reason for each client that sees no live broker, and for parts of the tree that are separate.
+    """Yields a reason for each client that sees no live broker, and a reason if the failures partition the tree.
 
-    Two parts are separate if no broker of one part sees a broker of the other part.
+    The tree is partitioned if no broker of one part sees a broker of another part.
     """
     for client in sorted(tree.clients):
         if tree.parent[client] in failed and not tree.seen(client, given.max_hops) - failed:
@@ -200,9 +200,9 @@ def _cut_off(given: ScenarioRun, tree: _Tree, failed: set[int]) -> Iterator[str]
 
 
 def _without_locks(given: ScenarioRun, tree: _Tree, failed: set[int], gone: set[int], n_failures: int) -> Iterator[str]:
-    """Yields a reason for each topic whose sub-tree has lost all its brokers, and so the locks of its key items.
+    """Yields a reason for each topic whose sub-tree has lost all its brokers, and so all locks on key items.
 
-    `failed` has the brokers of the `n_failures` failures of the blow, and `gone` has the brokers of earlier blows.
+    The brokers `failed` fail in this blow, in `n_failures` failures. The brokers `gone` have failed in earlier blows.
     """
     topics: dict[str, set[int]] = {}
     for client, topic, _ in given.subscriptions:
@@ -274,7 +274,7 @@ def _settings(run: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _root(setting: Mapping[str, Any], names: Mapping[int, str]) -> int:
-    """Returns the id of the broker at the root of the start tree. `names` has the names of the brokers."""
+    """Returns the id of the broker that setting ``root`` names, or the lowest broker id if ``root`` is null."""
     return min(broker for broker, name in names.items() if setting["root"] in (None, name))
 
 

@@ -29,7 +29,7 @@ from udfs.nodes.program import NodeDown
 
 
 class Subscribing:
-    """The subscriptions that one broker has received."""
+    """The handlers of subscriptions at one broker."""
 
     def __init__(self, node: Node, topics: Topics) -> None:
         self._node = node
@@ -63,11 +63,10 @@ class Subscribing:
             self._node.send(row.next_hop, ms.Subscribed(row.source, row.source_seq, row.subscription_id))
 
     def _join(self, m: ms.Subscribe, sender: int) -> None:
-        """Adds the new subscriber to the topic's members, and brokers that connect the subscriber to the sub-tree.
+        """Adds the new subscriber, and the brokers that connect it to the sub-tree, to the topic's members.
 
-        `Member.approach` is the path from this broker to the nearest broker of the sub-tree. This path and the path
-        from this broker to the subscriber's edge broker start with the same brokers. The last shared broker, and the
-        brokers that follow it on either path, are in the sub-tree.
+        Two paths start at this broker: `Member.approach`, the path to the nearest broker of the sub-tree, and the path
+        to the subscriber's edge broker. Their last common broker, and all later brokers of both paths, are members.
         """
         node, topic = self._node, self._topics.of(m.topic)
         way = [node.id, *reversed(m.way)]
@@ -99,7 +98,7 @@ class Exchange:
         self._joining = joining
 
     def on_parent_buffer(self, m: ms.ParentBuffer, sender: int) -> None:
-        """Alg. 11: sends the new parent the messages that it lacks, and the ids of messages that this broker has."""
+        """Alg. 11: sends the new parent the messages that it lacks, and the ids of this broker's messages."""
         if sender != self._node.parent:
             return
         theirs = self._lost.drop_collected(m.told)
@@ -300,14 +299,14 @@ class Broker(Role):
         return ParentRequest(topics, repair.break_degree, repair.is_joining, incarnation=incarnation)
 
     def attached(self) -> None:
-        """Adds the new parent to the sub-trees that contained the failed parent."""
+        """Adds the new parent to those sub-trees of topics that contained the failed parent."""
         for name in self.node.repair.upward:
             self.topics.of(name).add(self.node.parent or 0, "broker")
 
     def on_newcomer(self, broker: int) -> None:
         """Records newcomer `broker` as failed (rule G22).
 
-        If this broker is a newcomer, too, it records instead that `broker` has declined.
+        If this broker is a newcomer, too, records instead that `broker` has declined the ParentRequest.
         """
         if self.node.is_newcomer:
             self.search.declined(broker)
@@ -324,24 +323,24 @@ class Broker(Role):
         self.joining.settle()
 
     def collect(self, topic: str, runs: Runs) -> None:
-        """Drops the messages `runs` of `topic`, and sends Collect to the nodes below."""
+        """Drops the messages of `topic` with ids in `runs`, and sends Collect to children and clients."""
         self.garbage.collect(topic, runs)
 
     def needs(self, partner: int, event: Event) -> bool:
         """Returns whether a neighbour other than `partner` must receive the message of `event` from this broker.
 
-        A new neighbour whose exchange is not complete requests the message itself.
+        A new neighbour whose exchange is not complete does not count, because it requests the message itself.
         """
         state, topic = self.node.state, self.topics.of(event.message.topic)
         return bool((topic.brokers | topic.clients) - (state.awaited.keys() - state.parked.keys()) - {partner})
 
     def own_copy(self, message: Message) -> Message:
-        """Returns the message with its body from table ``pending``. Returns `message` itself if the table lacks it."""
+        """Returns the copy of `message` in table ``pending``, which has a body. Without a copy, returns `message`."""
         pending = self.topics.of(message.topic).pending.get(message.id)
         return message if pending is None else pending.message
 
     def resume(self, parked: Parked) -> None:
-        """Handles the answer in `parked` again: a LostMessageRequest, TopicJoined or LostMessages."""
+        """Handles the stored answer `parked` again: a LostMessageRequest, TopicJoined or LostMessages."""
         if parked.kind == "LostMessageRequest":
             self.exchange.on_lost_message_request(ms.LostMessageRequest(parked.told), parked.partner)
         elif parked.kind == "TopicJoined":
@@ -350,7 +349,7 @@ class Broker(Role):
             self.exchange.on_lost_messages(ms.LostMessages(parked.told), parked.partner)
 
     def ask_publisher(self, message: Message, lacking: int, sender: int | None) -> None:
-        """Sends an Exception to the publisher if the publisher is this broker's client. Else floods the Exception."""
+        """Sends an Exception to the publisher if it is a client of this broker. Otherwise floods the Exception."""
         exception = ms.Lacking(*message, lacking)
         if message.source in self.node.clients:
             self.node.send(message.source, exception)

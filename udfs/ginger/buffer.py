@@ -1,7 +1,8 @@
-"""metadataBuffer (section 4.3.2): the newest events of a topic with their messages, and the ids of discarded events.
+"""metadataBuffer (section 4.3.2): the newest events of a topic, and the message ids of discarded events.
 
 An event is the passage of a message through a node (``passed``), or its processing in total order (``processed``). When
-two nodes connect, each sends the other a `MissingSets`: the ids of its events, and the messages that the other lacks.
+two nodes connect, each sends the other one a `MissingSets`: the ids of the messages that the sender has received, and
+the messages that the receiver lacks.
 """
 
 from __future__ import annotations
@@ -66,7 +67,7 @@ def next_admitted(queue: Sequence[Message], locked: Collection[str]) -> int | No
 
 
 Runs = dict[int, list[list[int]]]
-"""Message ids by source, as runs of consecutive numbers: the first and last number of each run, ascending."""
+"""A set of message ids: for each source, intervals of consecutive numbers as [first, last], ascending."""
 
 
 class Event(NamedTuple):
@@ -81,7 +82,7 @@ class Event(NamedTuple):
 
 
 class Departed(NamedTuple):
-    """An event that has left a buffer, with the id of its message and the hops that the message has travelled."""
+    """An event that has left a buffer. Only the id of its message and the number of travelled links remain."""
 
     event: str
     source: int
@@ -90,7 +91,7 @@ class Departed(NamedTuple):
 
 
 def in_runs(runs: Mapping[int, list[list[int]]], of: Id) -> bool:
-    """Returns whether `runs` contains the id `of`."""
+    """Returns whether message id `of` lies in one of the intervals `runs`."""
     own = runs.get(of[0])
     if not own:
         return False
@@ -99,7 +100,7 @@ def in_runs(runs: Mapping[int, list[list[int]]], of: Id) -> bool:
 
 
 def joined(runs: Runs, others: Iterable[tuple[int, list[list[int]]]]) -> Runs:
-    """Returns the union of `runs` and `others`. A run of `others` may overlap a run of `runs`."""
+    """Returns the union of `runs` and `others`, whose intervals may overlap."""
     found: Runs = {source: [list(run) for run in own] for source, own in runs.items()}
     for source, own in others:
         merged: list[list[int]] = []
@@ -113,14 +114,14 @@ def joined(runs: Runs, others: Iterable[tuple[int, list[list[int]]]]) -> Runs:
 
 
 def runs_of(ids: Collection[Id]) -> Runs:
-    """Returns `ids` as runs of consecutive numbers."""
+    """Returns message ids as intervals of consecutive numbers."""
     return joined({}, ((source, [[seq, seq]]) for source, seq in sorted(ids)))
 
 
 class Known(set[Id]):
-    """A set of message ids. Membership tests also find the ids of messages that `buffer` has garbage-collected.
+    """A set of message ids, which also contains the ids of messages that its buffer has garbage-collected.
 
-    Iteration and length omit the ids of garbage-collected messages.
+    Iteration and length omit the garbage-collected messages.
     """
 
     def __init__(self, buffer: Buffer) -> None:
@@ -128,7 +129,7 @@ class Known(set[Id]):
         self._buffer = buffer
 
     def __contains__(self, of: object) -> bool:
-        """Returns whether the id `of` is an element of the set, or the id of a garbage-collected message."""
+        """Returns whether id `of` is in the set, or the buffer has garbage-collected the message with this id."""
         return super().__contains__(of) or in_runs(self._buffer.collected, of)  # type: ignore[arg-type]
 
 
@@ -140,8 +141,8 @@ class Buffer:
         topic: The topic of all events in the buffer.
         left: The events that have left the buffer. Only the ids of their messages are known.
         whole: The events in the buffer, by position.
-        collected: The ids of messages that all members have received. The buffer has dropped their events.
-        mark: The largest position up to which the buffer holds no event.
+        collected: The ids of garbage-collected messages: all members have received them, and their events are dropped.
+        mark: The position up to which all events have left the buffer or were dropped.
         seen: The ids of messages that passed the node.
         processed: The ids of messages that the node processed in total order.
     """
@@ -163,7 +164,7 @@ class Buffer:
 
     @property
     def events(self) -> list[Event]:
-        """All events, in the order in which they happened: those in `left`, then those in `whole`.
+        """The events in `left` and in `whole`, in the order in which they happened.
 
         The messages of events in `left` have no body.
         """
@@ -198,7 +199,7 @@ class Buffer:
         return gone
 
     def collect(self, runs: Runs) -> list[int]:
-        """Drops the events of the messages `runs`, and keeps the ids of the messages (garbage collection, section 6.1).
+        """Drops the events of the messages with ids in `runs`, and adds these ids to `collected` (section 6.1).
 
         Returns the positions of the dropped events.
         """
@@ -216,18 +217,17 @@ class Buffer:
 
 @dataclass
 class MissingSets:
-    """The content of messages ParentBuffer (without `events`), LostMessageRequest, LostMessages and TopicJoined.
+    """The content of ParentBuffer, LostMessageRequest, LostMessages and TopicJoined.
 
     Attributes:
         events: Events that the receiver lacks, in the order of the sender's buffers. An event that has left its buffer
-            has a message without body.
+            has a message without body. A ParentBuffer contains no events.
         passed: The ids of messages that passed the sender, by topic.
         processed: The ids of messages that the sender processed in total order, by topic.
         failed: Brokers that have failed at least once, as far as the sender knows.
-        back: Brokers in `failed` that have recovered.
+        back: Brokers in `failed` that are up again, as far as the sender knows.
         collected: The ids of messages that all members have received, by topic.
-        members: The nodes that lock the key items of a topic, by topic. Only a ParentBuffer for a joining broker has
-            them.
+        members: The members of each topic. Only a ParentBuffer for a joining broker contains them.
     """
 
     events: list[Event] = field(default_factory=list)

@@ -19,7 +19,7 @@ from udfs.ginger.topics import PUBLISHED, Buffers
 
 
 class Client(Role):
-    """A client. If the run repairs the tree, the client keeps buffers of its deliveries and its publications."""
+    """A client. If a broker crashes or joins in the run, clients keep buffers of their deliveries and publications."""
 
     def __init__(self, node: Node) -> None:
         self.node = node
@@ -89,10 +89,7 @@ class Client(Role):
         self._buffers.add(message.topic, Event("processed" if message.is_total else "passed", message, 0))
 
     def _on_exception(self, m: ms.Lacking, _: int) -> None:
-        """Records the Exception, and sends the publication again, because brokers have discarded it.
-
-        Section 4.3.2.3.
-        """
+        """Records the Exception, and sends the requested publication again (section 4.3.2.3)."""
         told = Exceptional(m.topic, m.source, m.source_seq, m.lacking)
         self._state.exception[m.source, m.source_seq, m.lacking] = told
         if self.node.parent is not None:
@@ -101,7 +98,7 @@ class Client(Role):
     # ---- another edge broker (section 4.2.3.1)
 
     def neighbour_down(self, neighbour: int) -> None:
-        """Alg. 3: if the edge broker failed, disconnects, drops held messages, and searches for a new edge broker."""
+        """Alg. 3: if the edge broker failed, empties the hold queue, and searches for a new edge broker."""
         if neighbour != self.node.parent:
             return
         self.node.disconnect(neighbour)
@@ -119,7 +116,7 @@ class Client(Role):
     def _on_tree_view_update(self, m: ms.TreeViewUpdate, sender: int) -> None:
         """Updates the view, and stores the brokers of the previous view (rule G21).
 
-        The client needs the previous view if the new edge broker fails before that broker has sent a view.
+        The client needs the previous view if its new edge broker fails before this broker has sent a view.
         """
         if sender == self.node.parent:
             seen = {broker: self.node.rounds_to(broker) for broker in self._state.tree_view}
@@ -127,7 +124,7 @@ class Client(Role):
         self._search.on_tree_view_update(m, sender)
 
     def candidates(self) -> list[int]:
-        """Returns the live brokers of the view (rule G11), or, if none is live, the brokers of earlier views (G21)."""
+        """Returns the live brokers of the view (rule G11). If there are none, uses earlier views (rule G21)."""
         if found := self.node.candidates():
             return found
         earlier = self.node.repair.seen
@@ -139,7 +136,7 @@ class Client(Role):
         self._search.seek()
 
     def request(self) -> ParentRequest:
-        """Returns a ParentRequest that lists the client's topics, and separately those to which it subscribes."""
+        """Returns a ParentRequest with two lists: all topics of the client, and the topics that it subscribes to."""
         topics = self._state.client_topic
         subscribed = tuple(topic for topic in topics if self._subscribes(topic))
         return ParentRequest(tuple(topics), self.node.repair.break_degree, is_client=True, subscribed=subscribed)
@@ -152,7 +149,7 @@ class Client(Role):
         """Does nothing: the client's topics do not depend on its edge broker."""
 
     def on_newcomer(self, broker: int) -> None:
-        """Records that newcomer `broker` has declined, so that the next pass over the view asks `broker` again."""
+        """Records that newcomer `broker` has declined the ParentRequest. The next pass over the view asks it again."""
         self._search.declined(broker)
 
     def view_changed(self) -> None:
@@ -177,9 +174,9 @@ class Client(Role):
         self.node.send(sender, ms.LostMessageRequest(own))
 
     def _on_lost_messages(self, m: ms.LostMessages, sender: int) -> None:
-        """Delivers the missed messages, and the messages that the client held during its repair.
+        """Delivers the missed messages, and then the messages in the hold queue.
 
-        Then resends those of its own publications that the client has not delivered (rule G14).
+        Then sends the client's own publications again, except those that it has delivered (rule G14).
         """
         told = self._lost.filled(sender, "LostMessages", m.told) if sender == self.node.parent else None
         if told is None:
@@ -201,7 +198,7 @@ class Client(Role):
         return self._subscribes(event.message.topic)
 
     def resume(self, parked: Parked) -> None:
-        """Handles the LostMessages in `parked` again."""
+        """Handles the stored answer `parked`, a LostMessages, again."""
         self._on_lost_messages(ms.LostMessages(parked.told), parked.partner)
 
     def ask_publisher(self, message: Message, lacking: int, sender: int | None) -> None:
@@ -215,7 +212,7 @@ class Client(Role):
             self.collect(m.topic, m.runs)
 
     def collect(self, topic: str, runs: Runs) -> None:
-        """Drops the messages `runs` of `topic` from the buffers of deliveries and publications."""
+        """Drops the messages of `topic` with ids in `runs` from the buffers of deliveries and publications."""
         self._reports.collect(topic, runs)
         for of, (position, message) in list(self._published.items()):
             if message.topic == topic and in_runs(runs, of):
@@ -223,7 +220,7 @@ class Client(Role):
                 del self._state.metadata_buffer[position]
 
     def end_round(self) -> None:
-        """Sends Received to the edge broker for each topic with ``collect_every`` new deliveries or more."""
+        """Sends the edge broker a Received for each topic with at least ``collect_every`` new deliveries."""
         for topic in self._reports.topics:
             if self._subscribes(topic):
                 self._reports.tell_parent(topic, set(self._buffers.of(topic).seen), [self.node.id])

@@ -1,9 +1,9 @@
 """Garbage collection of buffers, which the thesis names as future work (section 6.1).
 
-No node requests a message that every member of its topic has received. Clients report their deliveries to their
-brokers. A broker sends its parent message Received: the messages that the broker and all nodes below it have received,
-and the ids of these nodes. When the reports cover all members, the topic's root sends message Collect down the
-sub-tree. Each receiver drops the messages that Collect names.
+A message that every member of its topic has received can be dropped, because no node will request it. Clients report
+their deliveries to their edge brokers. A broker reports to its parent in message Received: the messages that the broker
+and all nodes below it have received, and the ids of these nodes. When the reports cover all members, the topic's root
+sends message Collect down the sub-tree. Each receiver drops the messages that Collect lists.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Reports:
 
     @property
     def topics(self) -> list[str]:
-        """The topics to report on at the end of a round. The list is empty if the run has no garbage collection."""
+        """The topics to report on at the end of a round. Without garbage collection the list is empty."""
         if not self._node.is_mended or not self._node.setting("collect_every"):
             return []
         return [buffer.topic for buffer in self._buffers.all()]
@@ -47,7 +47,7 @@ class Reports:
             node.send(node.parent, ms.Received(topic, tuple(sorted(covered)), runs_of(ids)))
 
     def collect(self, topic: str, runs: Runs) -> None:
-        """Drops the messages `runs` of `topic` from the buffer, and subtracts them from the last report's count."""
+        """Drops the messages of `topic` with ids in `runs`, and subtracts them from the count of the last report."""
         buffer = self._buffers.of(topic)
         before = len(buffer.seen)
         self._buffers.collect(topic, runs)
@@ -75,12 +75,12 @@ class GarbageCollection:
         self._state.receipt[m.topic, sender] = Receipt(m.topic, sender, m.covered, m.runs)
 
     def on_collect(self, m: ms.Collect, sender: int) -> None:
-        """Drops the messages that Collect from the parent names, and sends Collect to the nodes below."""
+        """Drops the messages that a Collect from the parent lists, and forwards Collect to children and clients."""
         if sender == self._node.parent:
             self.collect(m.topic, m.runs)
 
     def end_round(self) -> None:
-        """Sends the parent a report on each topic. If this broker is the topic's root, collects messages instead."""
+        """Reports received messages to the parent. If this broker is a topic's root, collects its messages instead."""
         for topic in self._reports.topics:
             self._report(topic)
 
@@ -101,9 +101,9 @@ class GarbageCollection:
             self.collect(name, runs_of(ids))
 
     def collect(self, name: str, runs: Runs) -> None:
-        """Drops the messages `runs` of topic `name`, and sends Collect to the nodes below.
+        """Drops the messages of topic `name` with ids in `runs`, and sends Collect to children and clients.
 
-        If some of these messages are still pending, processes them.
+        Messages that are still pending are processed.
         """
         topic = self._topics.of(name)
         new = [of for of in topic.seen if in_runs(runs, of)]
@@ -118,7 +118,7 @@ class GarbageCollection:
     def forget(self, partner: int) -> None:
         """Deletes the reports from the failed `partner`, and the counts of this broker's own last reports.
 
-        A new parent thus gets complete reports.
+        If the partner was the parent, the next parent thus gets complete reports.
         """
         for key in [key for key in self._state.receipt if key[1] == partner]:
             del self._state.receipt[key]

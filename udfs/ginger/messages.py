@@ -73,7 +73,7 @@ class About:
 
 @message("Metadata")
 class Metadata(About):
-    """A published message; in total order also the request to lock its key items (section 3.5)."""
+    """A published message. If it is in total order, it is also a request to lock its key items (section 3.5)."""
 
     hops: Annotated[int, "number of links that the message travelled over"]
     covered: Annotated[tuple[int, ...], "total order, on the way up: nodes that have locked the key items"] = ()
@@ -160,7 +160,7 @@ class RootElection:
 
 @message("Exception")
 class Lacking(About):
-    """Message Exception to a publisher: a node lacks a message that has left its partner's buffer. Section 4.3.2.3."""
+    """The request to a publisher for a message whose body has left the buffers: Exception (section 4.3.2.3)."""
 
     lacking: Annotated[int, "node that lacks the message"]
 
@@ -174,7 +174,7 @@ class Repeat(About):
 
 @message("JoinTopic")
 class JoinTopic:
-    """The request of a neighbour for a connection to the sub-tree of a topic (section 4.2.3)."""
+    """The request of a neighbour to join the sub-tree of a topic (section 4.2.3)."""
 
     topic: Annotated[str, "the topic"]
 
@@ -189,7 +189,7 @@ class TopicJoined:
 
 @message("Received")
 class Received:
-    """The messages that the sender and all nodes below it have received (section 6.1)."""
+    """The report of the messages that the sender and all nodes below it have received (section 6.1)."""
 
     topic: Annotated[str, "topic of the messages"]
     covered: Annotated[tuple[int, ...], "the sender, and the nodes below it"]
@@ -198,7 +198,7 @@ class Received:
 
 @message("Collect")
 class Collect:
-    """The messages that all members have received. The receiver drops them from its buffers (section 6.1)."""
+    """The request to drop messages from buffers, because all members have received them (section 6.1)."""
 
     topic: Annotated[str, "topic of the messages"]
     runs: Annotated[Runs, "first and last numbers of runs of messages, by source"]

@@ -1,10 +1,11 @@
-"""Missing messages: the differences between the ids of two nodes that connect (section 4.3.2, rule G9).
+"""Missing messages of two nodes that connect, called partners (section 4.3.2, rule G9).
 
-An answer of a partner is its LostMessageRequest, LostMessages or TopicJoined. It may lack the body of a message that
-has left the partner's buffer. The thesis only sketches this case (section 4.3.2.3). Here the node that lacks the
-message stores the answer in table ``parked``, and floods an Exception, which reaches the publisher. The publisher
-repeats the message with Repeat. After the last Repeat the node handles the stored answer as if the partner's buffer had
-contained all messages. Later messages wait for the stored answer, because they would overtake a total-order message.
+Partners compare the ids of the messages that they have received. A partner sends missing messages in its answer: a
+LostMessageRequest, LostMessages or TopicJoined. If a message has left the partner's buffer, the answer lacks its body.
+The thesis only sketches this case (section 4.3.2.3). Here the receiver stores the answer in table ``parked``, and
+floods an Exception, which reaches the publisher. The publisher sends the message again in a Repeat. When no body is
+missing any more, the receiver handles the stored answer as if the partner's buffer had contained all messages. Messages
+that arrive earlier wait, because they would overtake a total-order message of the stored answer.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ OPEN, GIVEN_UP = "open", "given_up"
 
 
 class LostMessageSearch:
-    """The search of one node for missing messages, and the stored answers that wait for these messages."""
+    """The search of one node for the bodies of missing messages, and the stored answers that lack these bodies."""
 
     def __init__(self, role: Role, buffers: Buffers) -> None:
         self._role = role
@@ -35,11 +36,11 @@ class LostMessageSearch:
         self._node = role.node
         self._state = role.node.state
 
-    def drop_collected(self, told: MissingSets) -> MissingSets:
-        """Drops the messages that `told`, a partner's answer, reports as garbage-collected. Returns `told`."""
-        for topic, runs in sorted(told.collected.items()):
+    def drop_collected(self, answer: MissingSets) -> MissingSets:
+        """Drops the messages that a partner reports as garbage-collected in its `answer`. Returns `answer`."""
+        for topic, runs in sorted(answer.collected.items()):
             self._role.collect(topic, runs)
-        return told
+        return answer
 
     def filled(self, partner: int, kind: str, raw: MissingSets, topic: str | None = None) -> MissingSets | None:
         """Returns the content `raw` of a partner's answer, with the bodies of all messages that the node needs.
@@ -71,10 +72,7 @@ class LostMessageSearch:
         return None
 
     def with_body(self, event: Event) -> Event:
-        """Returns `event` with the body of its message, if a Repeat or another table has the body.
-
-        Else returns `event`.
-        """
+        """Returns `event` with the body of its message, if a Repeat or a table contains it; else `event` itself."""
         if event.message.has_body:
             return event
         gap = self._state.gap.get(event.message.id)
@@ -100,9 +98,9 @@ class LostMessageSearch:
         node.ctx.set_timer(TIMER, rounds=node.patience(node.id))
 
     def on_timer(self) -> None:
-        """Sends the Exceptions again. After `MAX_ASKED` times, gives up the missing messages instead.
+        """Sends the Exceptions again.
 
-        Then handles the stored answers without these messages.
+        After `MAX_ASKED` times, gives up the missing messages, and handles the stored answers without them.
         """
         if not self._state.parked:
             return
@@ -116,7 +114,7 @@ class LostMessageSearch:
         self._resume_all()
 
     def on_repeat(self, m: ms.Repeat) -> None:
-        """Stores the message that a Repeat contains. If no other message is missing, handles the stored answers."""
+        """Stores the message of a Repeat. If no other message is missing, handles the stored answers."""
         gap = self._state.gap.get(m.message.id)
         if gap is not None and gap.status == OPEN:
             self._state.gap[gap.id] = Gap(*m.message, OPEN)
@@ -128,7 +126,7 @@ class LostMessageSearch:
             self._role.resume(parked)
 
     def forget(self, partner: int) -> None:
-        """Drops the stored answer that the failed `partner` has sent."""
+        """Drops the stored answer of the failed `partner`."""
         if partner in self._state.parked:
             self._done(partner)
 
@@ -156,9 +154,9 @@ class MissingMessages:
             known.collected[name] = buffer.collected
 
     def missing_of(self, theirs: MissingSets) -> MissingSets:
-        """Returns the events that a partner with ids `theirs` lacks, and the ids of messages that this broker has.
+        """Returns the events that a partner lacks, and the ids of this broker's messages, for the topics of `theirs`.
 
-        The result is restricted to the topics of `theirs`.
+        Argument `theirs` contains the ids of the partner's messages.
         """
         failed = set(self._node.state.failed)
         answer = MissingSets(failed=failed, back=failed - self._node.repair.dead)
@@ -184,7 +182,7 @@ class MissingMessages:
             self._hold.on_failed(sender, broker, is_down=broker not in missing.back)
 
     def on_repeat(self, m: ms.Repeat, sender: int) -> None:
-        """Stores the message of a Repeat if this broker lacks it. Else forwards the Repeat towards node `m.lacking`."""
+        """Stores the message of a Repeat if this broker requested it. Else forwards it towards node `m.lacking`."""
         if m.lacking == self._node.id:
             self._lost.on_repeat(m)
         elif m.lacking in self._node.clients:

@@ -1,6 +1,7 @@
-"""A node: its tables, its neighbours and view of the tree, and the interface between its parts (`Role`).
+"""The state of a node (`State`, `Node`), and the interface through which the parts of a node call it (`Role`).
 
-If no broker of a run crashes or joins, the run never repairs its tree: all buffers and tables of repairs stay empty.
+If no broker of a run crashes or joins, the tree needs no repair. Then the buffers and the tables about repairs stay
+empty.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from udfs.nodes.program import NodeProgram, appended, keyed, one, ordered
 
 
 class State(NodeProgram):
-    """The tables of a node; only table ``contact`` survives a crash."""
+    """The tables of a node. Only table ``contact`` survives a crash."""
 
     neighbour = keyed(rows.Neighbour)
     tree_view = keyed(rows.TreeView)
@@ -56,13 +57,13 @@ _SIBLING = (1, 1)
 
 
 class Node:
-    """The tables, neighbours and latencies of a node, which its parts share.
+    """The tables, neighbours and latencies of a node. All parts of the node use one `Node`.
 
     Attributes:
         state: The tables of the node.
-        repair: The row of table ``repair``.
+        repair: The only row of table ``repair``.
         latency: The known latencies to other nodes, in rounds.
-        parent: The parent, or the edge broker of a client; None if the node has no parent.
+        parent: The parent of a broker, or the edge broker of a client. None if the node is not connected.
         children: The brokers that are children of the node.
         clients: The clients that are attached to the node.
     """
@@ -89,7 +90,7 @@ class Node:
 
         Args:
             ctx: The context of the event.
-            sender: The sender of the message; None if the event is no message.
+            sender: The sender if the event is a message, else None.
         """
         self.ctx = ctx
         if self._position < ctx.round * POSITIONS:
@@ -109,27 +110,27 @@ class Node:
         return self.ctx.run.incarnation(self.ctx.node, self.ctx.round)
 
     def setting(self, name: str) -> int:
-        """Returns the value of a numeric setting of the protocol."""
+        """Returns the value of setting `name` of the protocol, which must be a number."""
         return int(self.ctx.settings[name])
 
     @property
     def is_mended(self) -> bool:
-        """Whether the run repairs its tree, so that nodes keep buffers."""
+        """Whether a broker crashes or joins in the run. Only then is the tree repaired, and nodes keep buffers."""
         return self.repair.is_mended
 
     @property
     def is_level(self) -> bool:
-        """Whether the node is the root, or has a parent from which it has received all missing messages."""
+        """False while the node searches for a parent or awaits missing messages from its parent."""
         return self.repair.is_level
 
     @property
     def is_waiting(self) -> bool:
-        """Whether the node is under repair, so that it holds application messages (Alg. 9)."""
+        """Whether the node is under repair. It then puts application messages into its hold queue (Alg. 9)."""
         return not self.repair.is_level or bool(self.state.awaited or self.state.hold)
 
     @property
     def is_newcomer(self) -> bool:
-        """Whether the node joins or recovers and has had no parent since, so that it knows no topics."""
+        """Whether the node joins or recovers and has had no parent since. A newcomer knows no topics."""
         return self.repair.is_joining and self.repair.lost_parent is None
 
     @property
@@ -139,17 +140,17 @@ class Node:
 
     @property
     def residual_degree(self) -> int:
-        """The number of connections that a broker can accept before it has ``total_degree`` connections."""
+        """The number of connections that a broker can still accept: ``total_degree`` less its connections."""
         used = len(self.children) + len(self.clients) + (self.parent is not None)
         return self.setting("total_degree") - used
 
     def next_position(self) -> int:
-        """Returns a position above all positions that the node has assigned earlier in the run."""
+        """Returns a new position, which is above all earlier positions of the node."""
         self._position += 1
         return self._position
 
     def send(self, dst: int, message: Any) -> None:  # noqa: ANN401 - any of the program's messages
-        """Sends `message` to node `dst` with the known latency to `dst`, or else with the latency of the link."""
+        """Sends `message` to node `dst`. If the latency to `dst` is unknown, the latency of the link applies."""
         self.ctx.send(dst, message, after=self.latency.get(dst))
 
     def flood(self, message: Any, sender: int | None) -> None:  # noqa: ANN401 - any of the program's messages
@@ -162,7 +163,10 @@ class Node:
         return self.latency.get(other, 1)
 
     def patience(self, partner: int) -> int:
-        """Returns the number of rounds within which a live `partner` answers, even during an election (rule G14)."""
+        """Returns the time limit for an answer of `partner`, in rounds (rule G14).
+
+        A live partner answers within this time even if it is in an election.
+        """
         return 2 * self.rounds_to(partner) + 3 * self.setting("timer_rounds")
 
     # ---- neighbours
@@ -196,9 +200,9 @@ class Node:
     # ---- the view of the tree
 
     def path_from(self, broker: int) -> tuple[int, int] | None:
-        """Returns the number of links upwards and the number of links downwards on the path from `broker` to the node.
+        """Returns the path from `broker` to the node as (number of links upwards, number of links downwards).
 
-        The path leads upwards first. Returns None if `broker` is not in the view.
+        The links upwards are at the beginning of the path. Returns None if `broker` is not in the view.
         """
         seen = self.state.tree_view.get(broker)
         return None if seen is None else (seen.n_up, seen.n_down)
@@ -211,8 +215,8 @@ class Node:
         """Replaces the view of the node.
 
         Args:
-            view: The brokers of the new view, as (id, number of links upwards, number of links downwards). The path
-                from the broker to the node begins with the links upwards.
+            view: The brokers of the new view with their paths to the node, as (id, number of links upwards, number of
+                links downwards). See `path_from`.
         """
         rows = [TreeView(other, relationship(up, down), up, down, self.rounds_to(other)) for other, up, down in view]
         self.state.tree_view = {row.peer: row for row in rows}
@@ -224,10 +228,11 @@ class Node:
         self.state.tree_view[broker] = TreeView(broker, relationship(*_SIBLING), *_SIBLING, rounds)
 
     def candidates(self) -> list[int]:
-        """Returns the live brokers of the view, ordered by hops, then ancestors before siblings, then by id (rule G11).
+        """Returns the live brokers of the view in order of preference (rule G11).
 
-        For a newcomer the list includes failed brokers: the view has only the contacts of the newcomer, and these may
-        have recovered.
+        Nearer brokers precede farther ones. At equal distance, ancestors precede siblings, and then lower ids precede
+        higher ids. The view of a newcomer consists of its contacts, and the list then includes failed brokers, because
+        they may have recovered.
         """
         dead = set() if self.is_newcomer else self.repair.dead
         found = [(row.n_up + row.n_down, (row.n_up, row.n_down) == _SIBLING, broker)
@@ -260,7 +265,7 @@ class Role(ABC):
 
     @abstractmethod
     def attached(self) -> None:
-        """Handles the acceptance by a new parent, before the ParentBuffer of that parent arrives."""
+        """Updates the node after a new parent has accepted it, before the ParentBuffer of the parent arrives."""
 
     @abstractmethod
     def lost(self, broker: int) -> None:
@@ -268,7 +273,7 @@ class Role(ABC):
 
     @abstractmethod
     def on_newcomer(self, broker: int) -> None:
-        """Handles the answer of newcomer `broker`, which has no position in the tree and accepts no child (G22)."""
+        """Handles the answer ``back`` to a ParentRequest: `broker` is a newcomer and accepts no child (rule G22)."""
 
     @abstractmethod
     def view_changed(self) -> None:
@@ -278,20 +283,14 @@ class Role(ABC):
 
     @abstractmethod
     def collect(self, topic: str, runs: Runs) -> None:
-        """Drops the messages `runs` of `topic`, which all members have received."""
+        """Drops the messages of `topic` with ids in `runs`, which all members have received."""
 
     @abstractmethod
     def needs(self, partner: int, event: Event) -> bool:
-        """Returns whether the node needs the body of the message of `event`.
-
-        Node `partner` has sent the message without body.
-        """
+        """Returns whether the node needs the body of the message of `event`, which `partner` sent without the body."""
 
     def own_copy(self, message: Message) -> Message:
-        """Returns `message` with its body if a table other than the buffers has the body, as table ``pending`` may.
-
-        Else returns `message` itself.
-        """
+        """Returns `message` with its body if the node stores the body outside its buffers, else `message` itself."""
         return message
 
     @abstractmethod
@@ -300,7 +299,7 @@ class Role(ABC):
 
     @abstractmethod
     def ask_publisher(self, message: Message, lacking: int, sender: int | None) -> None:
-        """Sends an Exception towards the publisher of `message`, which node `lacking` lacks (section 4.3.2.3).
+        """Sends an Exception towards the publisher of `message` (section 4.3.2.3).
 
         Args:
             message: The missing message, possibly without body.

@@ -1,10 +1,10 @@
 """The order of messages at a broker: entry queues, locks on key items, and the hold queue (chapter 3, section 4.3.1).
 
-A broker forwards an eventual or causal message. It first locks the key items of a total-order message. A lock delays
-only messages of clients, which wait in the entry queue. A message from another broker that shares a locked key item
-precedes the total-order message on the link of the two brokers, so the receiver forwards the message. TotalAck is
-therefore a flush marker. A broker under repair holds application messages, and handles them in order after its
-exchange.
+Before a broker forwards a total-order message, it locks the key items of the message. A locked key item delays only
+messages from clients, which wait in the entry queue. A message from another broker is forwarded even if one of its key
+items is locked: the sender forwarded it before it locked the key item. So TotalAck follows all earlier messages on its
+link, like a flush marker. A broker under repair puts application messages into its hold queue, and handles them in
+order after its exchange.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Ordering:
         self._buffers = buffers
 
     def on_metadata(self, m: ms.Metadata, sender: int) -> None:
-        """Adds the message of a client to the entry queue. Passes the message of a broker to `take`."""
+        """Adds a message from a client to the entry queue. Handles a message from a broker by `take`."""
         topic, message = self._topics.of(m.topic), m.message
         if sender in self._node.clients:
             known = message.id in topic.seen or any(waiting.id == message.id for waiting in topic.queue)
@@ -70,7 +70,7 @@ class Ordering:
                 self.take(topic, entered.client, entered.message, entered.hops, ())
 
     def take(self, topic: Topic, sender: int, message: Message, hops: int, covered: Iterable[int]) -> None:
-        """Forwards an eventual or causal message; locks the key items of a total-order message.
+        """Forwards an eventual or causal message, or locks the key items of a total-order message.
 
         Args:
             topic: The topic of the message.
@@ -115,12 +115,12 @@ class Ordering:
         self.try_all(topic)
 
     def try_all(self, topic: Topic) -> None:
-        """Reports to the parent, in the order of arrival, each pending message that all children have acknowledged.
+        """Reports the pending messages that all children have acknowledged to the parent, in the order of arrival.
 
         The root of the topic's sub-tree processes these messages instead. A broker under repair does nothing.
-        Processing a message may call this method again, so the loop checks that a message is still pending.
         """
         if not self._node.is_waiting:
+            # Processing a message may call this method again, which may process later messages.
             for pending in list(topic.pending.values()):
                 if pending.id in topic.pending:
                     self._try(topic, pending)
@@ -188,7 +188,7 @@ def held(m: Any, sender: int) -> Hold:  # noqa: ANN401 - any of `APPLICATION`
 
 
 class HoldQueue:
-    """The hold queue of one broker (Alg. 9), and the failures of brokers that this broker knows."""
+    """The hold queue of one broker (Alg. 9), and the broker failures that this broker knows."""
 
     def __init__(self, node: Node, ordering: Ordering) -> None:
         self._node = node
@@ -222,18 +222,21 @@ class HoldQueue:
             self.on_failed(sender, m.failed, is_down=m.is_down)
 
     def lost(self, broker: int) -> None:
-        """Records that `broker` has failed. Handles a Failed message about `broker` after all held messages."""
+        """Records that `broker` has failed, and handles a Failed message about it.
+
+        While this broker is under repair, the Failed message waits at the end of the hold queue.
+        """
         self._node.repair.dead.add(broker)
         self._take(ms.Failed(broker, is_down=True), self._node.id)
 
     def on_failed(self, sender: int | None, broker: int, *, is_down: bool) -> None:
-        """Handles the first Failed about `broker`: records the failure, and floods Failed.
+        """Handles the first Failed message about `broker`: records the failure, and floods Failed.
 
-        Then reports or processes the pending messages that waited only for this broker.
+        Then reports or processes the pending messages that waited only for a lock at `broker`.
 
         Args:
             sender: The node that sent the message.
-            broker: The failed broker. Total-order messages stop waiting for its locks.
+            broker: The failed broker.
             is_down: Whether `broker` is still down, as far as `sender` knows.
         """
         if broker in self._state.failed:
@@ -246,7 +249,7 @@ class HoldQueue:
         self._ordering.try_topics()
 
     def release(self) -> None:
-        """Handles the held messages in order. Stops when the broker waits for messages of a child again (Alg. 9)."""
+        """Handles the held messages in order, until none remains or the broker is under repair again (Alg. 9)."""
         hold = self._state.hold
         while hold and self._node.is_level and not self._state.awaited:
             row = hold.pop(0)
@@ -254,7 +257,7 @@ class HoldQueue:
         self._ordering.try_topics()
 
     def drop(self, partner: int) -> None:
-        """Drops held messages of the failed `partner`, because this broker lacks its earlier messages (rule G23)."""
+        """Drops the held messages of the failed `partner`, because their predecessors are missing (rule G23)."""
         self._state.hold = [row for row in self._state.hold if row.sender != partner or row.kind == "Failed"]
 
 

@@ -2,8 +2,8 @@
 
 A node whose parent failed is called an orphan. An orphan sends ParentRequest to the brokers of its view, one after the
 other. If an orphan sees only siblings, it and its siblings elect one of them as root. A vote names the failed brokers
-that the voter knows. Only votes that name the same failed brokers count together. A broker that learns of further
-failures votes again. So another election replaces a winner that fails before it has accepted its siblings. A broker
+that the voter knows, and an election counts only votes that name the same brokers. A broker that learns of another
+failure votes again. So if a winner fails before it has accepted its siblings, another election replaces it. A broker
 that sees no live broker becomes a root.
 """
 
@@ -33,9 +33,9 @@ class ParentSearch:
     def seek(self) -> None:
         """Alg. 4: sends a ParentRequest to the next candidate that has not declined.
 
-        After all candidates have declined, the node asks each of them again with breakDegree set. After all have
-        declined again, the node pauses, and starts the next pass. Without live candidates, or after `MAX_PASSES`
-        passes, the node gets status ISOLATED.
+        After all candidates have declined, the node asks each of them again with breakDegree set. If all decline again,
+        the node pauses, and then starts the next pass. If no candidate is live, or after `MAX_PASSES` passes, the node
+        gets status ISOLATED.
         """
         own, live = self._own, self._role.candidates()
         untried = [broker for broker in live if broker not in own.declined]
@@ -51,7 +51,7 @@ class ParentSearch:
             self._await(None, self._node.setting("timer_rounds"))
 
     def ask(self, broker: int) -> None:
-        """Sends a ParentRequest to `broker`, and starts the timer of its answer."""
+        """Sends a ParentRequest to `broker`, and starts the timer that limits the wait for the answer."""
         self._own.asked, self._own.is_promised = broker, False
         self._node.send(broker, self._role.request())
         self._await(broker, self._node.patience(broker))
@@ -63,8 +63,8 @@ class ParentSearch:
     def on_response(self, m: ms.ParentResponse, src: int) -> None:
         """Handles the answer of `src`: connects to `src` if it accepts, and asks the next broker if it declines.
 
-        If `src` first joins sub-trees, the node waits for a second answer. An answer to an earlier incarnation of the
-        node has no effect (rule G28).
+        Answer ``joining`` means that `src` joins sub-trees first, so the node waits for a second answer. An answer to
+        an earlier incarnation of the node has no effect (rule G28).
         """
         own = self._own
         if src != own.asked or m.incarnation != self._node.incarnation:
@@ -86,7 +86,7 @@ class ParentSearch:
         self._role.seek()
 
     def declined(self, broker: int) -> None:
-        """Records that `broker` has declined."""
+        """Records that `broker` has declined the ParentRequest."""
         self._own.declined.append(broker)
 
     def on_timer(self) -> None:
@@ -138,7 +138,7 @@ class Election:
     """The elections in which one broker votes (Alg. 7)."""
 
     def __init__(self, role: Role, search: ParentSearch, ended: Callable[[Sequence[Deferred]], None]) -> None:
-        """Stores the parts of the broker that an election uses.
+        """Reads the state of the election from the tables.
 
         Args:
             role: The broker that votes in the elections.
@@ -152,9 +152,9 @@ class Election:
         self._ended = ended
 
     def seek(self) -> None:
-        """Starts an election if the broker sees no live broker above itself. Else sends a ParentRequest (G16 and G17).
+        """Starts an election if the view has no live broker except siblings. Else sends a ParentRequest (G16 and G17).
 
-        A broker that has siblings takes part in one election per set of failed brokers. A newcomer starts no election,
+        A broker with siblings starts only one election for each set of failed brokers. A newcomer starts no election,
         because its view is too small to show that no other broker is live.
         """
         node = self._node
@@ -188,16 +188,16 @@ class Election:
         return [broker for broker in found if self._node.is_sibling(broker) and broker not in self._own.below]
 
     def _gone(self) -> list[int]:
-        """Returns the failed brokers that this broker's vote names.
+        """Returns the failed brokers to name in a vote (rule G18).
 
-        They are the lost parent, failed brokers of the view, and the brokers that received votes name.
+        These are the lost parent, the failed brokers of the view, and the brokers that received votes name.
         """
         repair = self._node.repair
         lost = set() if repair.lost_parent is None else {repair.lost_parent}
         return sorted(repair.dead & self._node.state.tree_view.keys() | {*self._own.heard} | lost)
 
     def orphaned(self, parent: int) -> None:
-        """Records the failure of `parent`. Deletes votes that do not name `parent`, and the last election's result."""
+        """Records the failure of `parent`. Deletes votes that do not name it, and the result of the last election."""
         own = self._own
         own.votes = {sibling: vote for sibling, vote in own.votes.items() if parent in vote.gone}
         own.heard = sorted({broker for vote in own.votes.values() for broker in vote.gone})
@@ -205,9 +205,9 @@ class Election:
         self._node.repair.lost_parent = parent
 
     def on_root_election(self, m: ms.RootElection, sender: int) -> None:
-        """Alg. 7: stores the vote of sibling `sender`, even before this broker's own NeighborDown (rule G13).
+        """Alg. 7: stores the vote of sibling `sender`, even before the failure detector reports the parent (rule G13).
 
-        The root, or a broker with a live parent, answers with the brokers above it, and without a vote (rule G19).
+        The root, or a broker with a live parent, does not vote. It answers with the brokers above it (rule G19).
         """
         node, brokers = self._node, list(m.brokers)
         if node.is_newcomer:
@@ -225,10 +225,10 @@ class Election:
                 self._vote_counts(sender, brokers)
 
     def _on_refused_vote(self, sender: int, above: Sequence[int]) -> None:
-        """Handles the answer of `sender`, which has a parent and so gives no vote (rule G19).
+        """Handles the answer of `sender`, which does not vote, with the brokers `above` it (rule G19).
 
-        Ends the election with a ParentRequest to `sender`. Exception: if this broker or a sibling of it is in `above`,
-        the brokers above `sender`, the election continues without `sender`.
+        If this broker or one of its siblings is in `above`, the election continues without `sender`. Otherwise the
+        election ends with a ParentRequest to `sender`.
         """
         if {self._node.id, *self.siblings()}.isdisjoint(above):
             self._end(sender)
@@ -238,7 +238,7 @@ class Election:
             self._decide()
 
     def _votes_with(self, sender: int, gone: Sequence[int]) -> bool:
-        """Returns whether this broker votes with its sibling `sender`: the parent of this broker has failed, too."""
+        """Returns whether this broker votes in an election with `sender`: it is an orphan, and `sender` its sibling."""
         return self._is_orphan(gone) and self._node.is_sibling(sender)
 
     def _is_orphan(self, gone: Sequence[int]) -> bool:
@@ -247,9 +247,10 @@ class Election:
         return not node.repair.is_root and (node.parent is None or node.parent in gone)
 
     def _notice(self, sender: int, gone: Sequence[int]) -> None:
-        """If this broker is an orphan that sees no live broker above itself, adds `sender` to its view (rule G27).
+        """Adds voter `sender` to the view of this broker if it is an orphan that sees only siblings (rule G27).
 
-        The vote of `sender` names the failed brokers `gone`. During an election `sender` gets the vote of this broker.
+        The brokers `gone`, which the vote names, count as failed. If an election is under way, `sender` also gets the
+        vote of this broker.
         """
         node = self._node
         above = {broker for broker in self._role.candidates() if not node.is_sibling(broker)}
@@ -261,9 +262,9 @@ class Election:
             self._vote(sender)
 
     def _vote_counts(self, sender: int, gone: Sequence[int]) -> None:
-        """Records the failures `gone` that a vote of `sender` names.
+        """Handles a vote of `sender`: records the failures of the brokers `gone`, which the vote names.
 
-        Then this broker decides its present election, asks the next broker, or sends its own vote again.
+        Then decides the present election, continues the search for a parent, or sends this broker's vote again.
         """
         own, repair, known = self._own, self._node.repair, self._gone()
         own.heard = sorted({*own.heard, *gone})
@@ -283,7 +284,7 @@ class Election:
     def _decide(self) -> None:
         """Alg. 7: when all votes have arrived, elects the broker with the highest residual degree (rule G13).
 
-        Of several brokers with this degree, the one with the lowest id is elected.
+        Among brokers with this degree, the lowest id wins.
         """
         own = self._own
         if own.gone != self._gone():

@@ -43,7 +43,7 @@ def _lay_topics(world: World) -> None:
 
 
 class Ginger(State):
-    """A broker or a client; it handles the calls of a round after the messages (rule G7)."""
+    """A broker or a client. In a round it handles joins, then timers, then messages, then all other calls (rule G7)."""
 
     name = "ginger"
     messages = MESSAGES
@@ -56,7 +56,7 @@ class Ginger(State):
 
     @classmethod
     def start(cls, world: World) -> None:
-        """Sets the tables of all nodes before the first round: the tree, the views, contacts, and clients' topics."""
+        """Sets the initial tables of all nodes: neighbours, views, contacts, and the topics of clients."""
         brokers = {node for node, info in world.nodes.items() if info.role == "broker"}
         joining = {
             node: call.join_point for node, calls in world.calls.items() for call in calls if isinstance(call, JoinCall)
@@ -83,9 +83,9 @@ class Ginger(State):
         super().close()
 
     def role(self, ctx: Context, sender: int | None = None) -> Broker | Client:
-        """Returns the node's broker or client, prepared for an event of `ctx`.
+        """Returns the broker or client of this node, prepared for an event.
 
-        If the event is a message, `sender` is its sender.
+        Argument `sender` is the sender if the event is a message, else None.
         """
         if self._role is None:
             node = Node(self)
@@ -110,7 +110,7 @@ class Ginger(State):
         self._broker(ctx).join("RECOVERING", None)
 
     def on_round_end(self, ctx: Context) -> None:
-        """Ends a round in which the node has handled an event."""
+        """Calls `end_round` of the broker or client."""
         self.role(ctx).end_round()
 
     def call_join(self, call: JoinCall, ctx: Context) -> None:

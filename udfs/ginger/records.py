@@ -95,7 +95,7 @@ class Subscriber:
 
 @record(key="topic")
 class Member:
-    """The members of a topic as a broker knows them: the nodes that lock the key items of the topic's messages."""
+    """A topic with the members that a broker knows: the nodes that lock the key items of the topic's messages."""
 
     topic: Annotated[str, "the topic"]
     members: Annotated[set[int], "brokers of the sub-tree, and clients that subscribe"] = field(default_factory=set)
@@ -136,7 +136,7 @@ class BufferedEvent(Publication):
 
 @record(key="topic")
 class Discarded:
-    """The discarded events of a topic at a node: they have left the node's buffer."""
+    """A topic with its discarded events at a node, which have left the node's buffer."""
 
     topic: Annotated[str, "the topic"]
     position: Annotated[int, "largest position up to which the buffer holds no event"]

@@ -125,7 +125,7 @@ class ClientSubscription:
 
 @record(key="partner")
 class Parked:
-    """A partner's answer that waits until publishers repeat messages that have left the partner's buffer."""
+    """A partner's answer that lacks the bodies of messages, and waits until their publishers repeat them."""
 
     partner: Annotated[int, "node that sent the answer"]
     kind: Annotated[str, "kind of the answer"]
@@ -181,7 +181,7 @@ class Postponed:
 
 @record(key="topic, sender")
 class Receipt:
-    """The messages that a child or client and all nodes below it have received (section 6.1)."""
+    """The last report of a child or client: the messages that it and all nodes below it have received (section 6.1)."""
 
     topic: Annotated[str, "the topic"]
     sender: Annotated[int, "the child or client"]

@@ -1,10 +1,11 @@
-"""The search of a broker for the sub-tree of a topic, which the broker joins to accept a child (section 4.2.3).
+"""The search of a broker for the sub-tree of a topic (section 4.2.3).
 
-The child is in the sub-tree already. The searching broker sends JoinTopic to all its neighbours, and neighbours outside
-the sub-tree forward JoinTopic. A broker inside the sub-tree adds the neighbour that sent JoinTopic, and answers
-TopicJoined with its state of the topic. So all brokers on the path to the searching broker join the sub-tree. If no
-broker is inside, the searching broker becomes a sub-tree of its own. Brokers store their searches and repeat them over
-every new connection, so that separate parts of a sub-tree find each other after a reconnection.
+A broker must be in the sub-tree before it can accept a child that is in the sub-tree. The searching broker sends
+JoinTopic to all its neighbours, and neighbours outside the sub-tree forward JoinTopic. A broker in the sub-tree adds
+the neighbour that sent JoinTopic to the sub-tree, and answers TopicJoined with its state of the topic. So all brokers
+on the path to the searching broker join the sub-tree. If no broker is in the sub-tree, the searching broker starts a
+new sub-tree. Brokers store their searches, and repeat them over every new connection. So if a repair reconnects two
+parts of the tree, their sub-trees of a topic are connected, too.
 """
 
 from __future__ import annotations
@@ -21,15 +22,15 @@ from udfs.ginger.topics import Topic, Topics
 
 
 class TopicJoining:
-    """The searches of one broker for sub-trees, for itself and for its neighbours."""
+    """The searches for sub-trees at one broker. The broker searches for itself or on behalf of a neighbour."""
 
     def __init__(
         self, node: Node, topics: Topics, ordering: Ordering, hold: HoldQueue, lost: LostMessageSearch,
         missing: MissingMessages, admit: Callable[[], None],
     ) -> None:  # fmt: skip
-        """Stores the parts of the broker that a search uses.
+        """Creates the searches of a broker from its parts.
 
-        A search calls `admit` at its end, because the broker may then accept waiting children.
+        Each search calls `admit` when it ends, because the broker may then accept waiting children.
         """
         self._node = node
         self._state = node.state
@@ -47,7 +48,7 @@ class TopicJoining:
         return bool(topic.brokers or topic.clients or is_initial or (join and join.is_joined))
 
     def join(self, topics: Iterable[str]) -> None:
-        """Starts a search for the sub-tree of each of `topics`, so that this broker joins the sub-tree."""
+        """Starts a search for the sub-tree of each topic. This broker joins the sub-tree when the search ends."""
         for name in topics:
             self._search(name, None, is_own=True)
 
@@ -71,7 +72,7 @@ class TopicJoining:
         self._conclude(join)
 
     def _conclude(self, join: TopicJoin) -> None:
-        """Ends the search `join` if the broker is in the sub-tree, or if all neighbours have answered.
+        """Ends search `join` if this broker is in the sub-tree, or if all neighbours have answered.
 
         Then answers the neighbours that have sent JoinTopic for the topic.
         """
@@ -128,7 +129,7 @@ class TopicJoining:
     def _link(self, name: str, sender: int, told: MissingSets) -> bool:
         """Adds `sender` to the sub-tree of topic `name`, and exchanges missing messages with `sender`.
 
-        Returns False if the answer of `sender` is stored, because bodies of its messages are missing.
+        Returns False if the bodies of messages are missing. The answer `told` is then stored in table ``parked``.
         """
         topic = self._topics.of(name)
         self._connect(topic, sender)

@@ -16,7 +16,7 @@ PUBLISHED = "published"
 
 
 class Buffers:
-    """The buffers of a node by topic; they stay empty in runs that do not repair the tree."""
+    """The buffers of a node by topic. They stay empty unless a broker crashes or joins in the run."""
 
     def __init__(self, node: Node) -> None:
         """Reads tables ``discarded`` and ``metadata_buffer``."""
@@ -30,7 +30,7 @@ class Buffers:
                 self.of(event.topic).add(position, Event(event.event, event.message, event.hops or 0))
 
     def of(self, topic: str) -> Buffer:
-        """Returns the buffer of `topic`. Adds an empty buffer if the topic has none."""
+        """Returns the buffer of `topic`, and creates an empty buffer if necessary."""
         found = self._of.get(topic)
         if found is None:
             found = self._of[topic] = Buffer(topic)
@@ -50,7 +50,7 @@ class Buffers:
         self._drop(buffer, buffer.shrink(self._node.setting("buffer_size")))
 
     def collect(self, topic: str, runs: Runs) -> None:
-        """Drops the messages `runs`, which all members have received, from the buffer of `topic` (section 6.1)."""
+        """Drops the messages of `topic` with ids in `runs`, which all members have received (section 6.1)."""
         buffer = self.of(topic)
         self._drop(buffer, buffer.collect(runs))
         self._keep(buffer)
@@ -73,7 +73,7 @@ class Topic:
         brokers: The broker's neighbours in the sub-tree of the topic, without clients.
         clients: The broker's clients that subscribe to the topic.
         queue: The clients' messages that wait to enter the tree, in the order of arrival.
-        pending: The total-order messages that are locked and not processed, in the order of arrival.
+        pending: The total-order messages whose key items are locked, in the order of arrival.
     """
 
     def __init__(self, state: State, name: str, buffer: Buffer) -> None:
@@ -147,7 +147,7 @@ class Topic:
             del self._state.pending[self.name, of.source, of.source_seq]
 
     def mark_unsent(self) -> None:
-        """Marks all pending messages as not reported, because the broker's parent changes."""
+        """Marks all pending messages as not reported to the parent, because the parent changes."""
         for pending in self.pending.values():
             pending.sent = None
 
@@ -169,13 +169,13 @@ class Topics:
             self.of(pending.topic).pending[pending.id] = pending
 
     def of(self, name: str) -> Topic:
-        """Returns topic `name`. Adds an empty topic if the broker does not know the name."""
+        """Returns topic `name`, and creates an empty topic if necessary."""
         found = self._of.get(name)
         if found is None:
             found = self._of[name] = Topic(self._state, name, self._buffers.of(name))
         return found
 
     def __iter__(self) -> Iterator[Topic]:
-        """Yields the topics that have members, a neighbour in the sub-tree, or events. They are ordered by name."""
+        """Yields all topics with members, neighbours or events, ordered by name."""
         names = {*self._of, *(buffer.topic for buffer in self._buffers.all()), *self._state.member}
         return iter([self.of(name) for name in sorted(names)])

@@ -1,4 +1,4 @@
-"""The rooted tree of brokers and clients, the views of nodes, and a check of final trees (sections 3.1, 4.2.2)."""
+"""The rooted tree of brokers and clients, the views of nodes, and a check of the last tree of a run (3.1, 4.2.2)."""
 
 from __future__ import annotations
 
@@ -53,14 +53,14 @@ class Tree:
                     self._order.append(other)
 
     def neighbours(self) -> Iterator[Around]:
-        """Yields two `Around` pairs for each link: each end of the link with the other end as its neighbour."""
+        """Yields each node with each of its neighbours, so two pairs for each link."""
         for node, above in self.parent.items():
             up, down = ("edge", "client") if node in self._clients else ("parent", "child")
             yield Around(node, above, up, 0, 1, self._latency[above, node])
             yield Around(above, node, down, 1, 0, self._latency[node, above])
 
     def views(self, max_hops: int) -> Iterator[Around]:
-        """Yields each broker in the view of each node, within `max_hops` links (section 4.2.2)."""
+        """Yields each node with each broker in its view, which extends over `max_hops` links (section 4.2.2)."""
         view: dict[int, dict[int, tuple[int, int, int]]] = {self._order[0]: {}}
         for node in self._order[1:]:
             above = self.parent[node]
@@ -81,8 +81,8 @@ def belongs(up: int, down: int, max_hops: int) -> bool:
     """Returns whether a broker is in the view of a node, according to the path from the broker to the node (rule G12).
 
     Args:
-        up: The number of links upwards, with which the path begins.
-        down: The number of links downwards, with which the path ends.
+        up: The number of links upwards, at the beginning of the path.
+        down: The number of links downwards, at the end of the path.
         max_hops: The largest number of links on a path.
     """
     return up + down <= max_hops and (up == 0 or (up, down) == (1, 1) or up == 1 < down)
@@ -92,8 +92,8 @@ def relationship(up: int, down: int) -> str:
     """Returns the relationship of a broker to a node whose view contains the broker: ``sibling`` or ``ancestor``.
 
     Args:
-        up: The number of links upwards, with which the path from the broker to the node begins.
-        down: The number of links downwards, with which the path ends.
+        up: The number of links upwards, at the beginning of the path from the broker to the node.
+        down: The number of links downwards, at the end of the path.
     """
     return "sibling" if (up, down) == (1, 1) else "ancestor"
 

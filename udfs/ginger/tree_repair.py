@@ -37,8 +37,8 @@ class TreeRepair:
         """Alg. 5: accepts `sender` as child or client, or declines `request`.
 
         A broker outside the sub-trees of requested topics first joins these sub-trees, and then accepts. During an
-        election, the request of a sibling waits for the result. If this broker has accepted an earlier incarnation of
-        `sender`, it treats that incarnation as failed (rule G28).
+        election, the request of a sibling waits until the election ends. If this broker has accepted an earlier
+        incarnation of `sender`, it treats the earlier incarnation as failed (rule G28).
         """
         node, election = self._node, self._state.election
         accepted = self._state.awaited.get(sender)
@@ -71,9 +71,9 @@ class TreeRepair:
         self._node.send(sender, ms.ParentResponse(answer, request.incarnation))
 
     def _may_accept(self, sender: int, request: ParentRequest) -> bool:
-        """Returns whether `sender` can become a child: this broker is no orphan and not below `sender` (rule G10).
+        """Returns whether this broker may accept `sender`: it is no orphan and no descendant of `sender` (rule G10).
 
-        A joining `sender` has no descendants, even if the view shows `sender` as an ancestor.
+        A `sender` that joins or recovers has no descendants. If the view shows it as an ancestor, the view is outdated.
         """
         node = self._node
         is_seen_above = node.path_from(sender) is not None and not node.is_sibling(sender)
@@ -113,8 +113,8 @@ class TreeRepair:
     def view_changed(self) -> None:
         """Alg. 2: sends the broker's view to its children and clients.
 
-        An orphan sends no view, because receivers would take it for a root. The view of a newly elected root contains
-        its electors as children before they connect (rule G20).
+        An orphan sends no view, because receivers would take it for a root. The view of a newly elected root lists its
+        electors as children even before they connect (rule G20).
         """
         node = self._node
         if node.parent is None and not node.repair.is_root:
@@ -140,5 +140,5 @@ class TreeRepair:
         self._state.awaited.pop(child, None)
 
     def on_timer(self, child: int) -> bool:
-        """Alg. 8: returns whether `child` has failed, because it has sent no LostMessageRequest in time."""
+        """Alg. 8: returns whether `child` counts as failed because it has not sent LostMessageRequest in time."""
         return child in self._state.awaited and child not in self._state.parked

@@ -1,10 +1,9 @@
-"""Decisions about messages at one broker and topic, for the dataflow form (rules G1 and G2).
+"""Decisions about the messages of a topic at a broker, for the dataflow form (rules G1 and G2).
 
-A decision, called turn, lets a message leave the entry queue, sends it to the parent, or processes it. A decision
-depends on earlier messages that share a key item with the message. Each of these depends on earlier messages that share
-its other key items, in chains of any length. A turn can also cause another turn: a processed message unlocks key items,
-and a message that enters the tree locks key items. An SQL window sees only the rows of one key item, so this module
-decides message by message.
+A decision is called a turn: a message leaves the entry queue, is sent to the parent, or is processed. A turn depends on
+the earlier messages that share a key item with its message. These depend on still earlier messages with other key
+items, so a chain of dependencies has any length. A turn can also cause other turns, because it locks or unlocks key
+items. An SQL window sees only the rows of one key item, so this module decides message by message.
 """
 
 from __future__ import annotations
@@ -49,7 +48,7 @@ class _BrokerTopic:
         self.turns: list[dict[str, Any]] = []
 
     def handle(self, due: Mapping[str, Any]) -> None:
-        """Applies `due`, a due message as in `turns`, and appends the turns that the message causes."""
+        """Handles due message `due`, and appends the turns that it causes. Function `turns` describes `due`."""
         self._trigger, self._rank = due["trigger"], 0
         of = Id(due["source"], due["source_seq"])
         if due["what"] == CAME:
@@ -116,7 +115,7 @@ def _message(topic: str, row: Mapping[str, Any]) -> Message:
 
 
 def turns(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Decides the turns of a round at each broker and topic.
+    """Computes the turns of a round at each broker and topic.
 
     A due message has column ``what``: ``came`` if a client sent it, ``locked`` if a broker sent it in total order,
     ``ready`` if all children have acknowledged it, ``processed`` if TotalProcessed has arrived for it.
