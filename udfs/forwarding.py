@@ -1,4 +1,4 @@
-"""The node program of protocol ``forwarding``: reverse-path subscription forwarding (report, sections 2 and 3).
+"""The node program of protocol ``forwarding``: reverse-path subscription forwarding (TR CSRG-570, sections 2 and 3).
 
 A broker floods its subscriptions. Each broker stores for each subscription the neighbour that sent it. A publication
 follows these neighbours back to the subscribers. No message is confirmed or repeated.
@@ -24,14 +24,14 @@ class RoutingEntry:
 
 @message("SUB")
 class RoutedSub(RoutedCopy):
-    """A subscription, which brokers forward to all brokers."""
+    """A subscription on its way to all brokers."""
 
     subscription_id: Annotated[int, "id of the subscription"]
 
 
 @message("UNSUB")
 class RoutedUnsub(RoutedSub):
-    """The end of a subscription, which brokers forward to all brokers."""
+    """The end of a subscription on its way to all brokers."""
 
 
 class Forwarding(NodeProgram):
@@ -63,9 +63,9 @@ class Forwarding(NodeProgram):
         ctx.send_all(m.onward(), besides=src)
 
     def on_pub(self, m: PublicationCopy, src: int, ctx: Context) -> None:
-        """PUB: sends the publication to the next hops of all subscriptions that it matches.
+        """PUB: sends the publication to the next hops of all matching subscriptions.
 
-        Delivers it if this broker is a subscriber.
+        If a matching subscription belongs to this broker, delivers the publication.
         """
         entries = (self.routing_entry.get(one) for one in m.matches)
         next_hops = {entry.next_hop for entry in entries if entry is not None}

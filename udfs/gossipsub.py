@@ -5,8 +5,8 @@ that *grafts* a neighbour adds it to the mesh and sends it GRAFT; a node that *p
 mesh and sends it PRUNE. After a PRUNE the neighbour has a *backoff*: rounds in which it is not grafted. The *fanout*
 replaces the mesh at a publisher that has not joined the topic. The *peers* of a topic are the neighbours that have
 announced the topic. At each *heartbeat* a node repairs its meshes and sends the ids of recent publications (IHAVE) to
-peers outside the mesh. These peers request the publications that they lack (IWANT). A *relay* joins all topics without
-a subscription.
+peers outside the mesh. These peers request the publications that they lack (IWANT). A *relay* is a node that joins all
+topics, even if it has no subscription.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class Hello:
 
 @message()
 class OfTopic:
-    """A message about a topic."""
+    """The base class of messages about a topic."""
 
     topic: Annotated[str, "name of the topic"]
 
@@ -99,7 +99,7 @@ class Prune(OfTopic):
 
 @message("IHAVE")
 class IHave(OfTopic):
-    """Gossip: the ids of publications in the sender's cache."""
+    """The ids of recent publications in the sender's cache (gossip)."""
 
     ids: Annotated[tuple[MessageId, ...], "ids of the publications"]
 
@@ -113,7 +113,7 @@ class IWant:
 
 @message("PUB", hidden="issued_round,matches")
 class TopicCopy:
-    """A publication that a node pushes to its mesh, its fanout or all peers."""
+    """A copy of a publication that a node pushes to its mesh, its fanout or all peers."""
 
     source: Annotated[int, "id of the publisher"]
     source_seq: Annotated[int, "number of the publication among its publisher's calls"]
@@ -125,7 +125,7 @@ class TopicCopy:
 
 @message("REPLY", hidden="issued_round,matches")
 class Reply(TopicCopy):
-    """A publication that answers an IWANT."""
+    """A copy of a publication that answers an IWANT."""
 
 
 @record(key="source,source_seq")
@@ -141,7 +141,7 @@ class Cached:
 def is_outbound(node: int, peer: int) -> bool:
     """Returns whether `node` opened the connection to `peer`.
 
-    If the sum of the two ids is even, the node with the lower id opened the connection; otherwise the other node did.
+    The node with the lower id opened the connection if the sum of the two ids is even, and the other node otherwise.
     """
     return (node < peer) == ((node + peer) % 2 == 0)
 
@@ -158,7 +158,7 @@ class GossipSub(SubscribingNode):
 
     @classmethod
     def start(cls, world: World) -> None:
-        """Connects all neighbours. Relays have joined all topics, and the neighbours of relays know this (rule S2)."""
+        """Connects all neighbours. Each relay joins all topics, and is a peer of its neighbours for them (rule S2)."""
         topics = sorted({call.topic for of_node in world.calls.values() for call in of_node if call.topic is not None})
         relays = {at for at, node in world.nodes.items() if world.settings["relay"] and node.role == "broker"}
         for at in world.nodes:
@@ -192,7 +192,7 @@ class GossipSub(SubscribingNode):
             _send(Announce(topic.topic, is_joined=False), ctx.neighbours, ctx)
 
     def join(self, topic: GossipTopic, ctx: Context) -> None:
-        """Joins a topic: grafts D neighbours without a backoff, first those in the fanout (rules S3 and S11)."""
+        """Joins a topic: grafts D peers that have no backoff. Peers in the fanout come first (rules S3 and S11)."""
         topic.is_joined = True
         candidates, d = self._candidates(topic, ctx), ctx.settings["d"]
         self._graft(topic, _drawn("join", topic, candidates & topic.fanout, d, ctx), ctx)
@@ -230,7 +230,7 @@ class GossipSub(SubscribingNode):
             topic.forget(peer)
 
     def call_publish(self, call: PublishCall, ctx: Context) -> None:
-        """Sends the publication to all peers of the topic, to the mesh, or to the fanout, as rules S6 to S8 say."""
+        """Sends the publication to all peers of the topic, to the mesh, or to the fanout (rules S6 to S8)."""
         topic = self.topic_of(str(call.topic))
         m = TopicCopy(ctx.node, call.source_seq, 0, topic.topic, call.round, call.matches)
         self._take(m, topic, ctx)
@@ -259,7 +259,7 @@ class GossipSub(SubscribingNode):
             ctx.deliver(m.source, m.source_seq, m.issued_round, m.hops)
 
     def on_ihave(self, m: IHave, src: int, ctx: Context) -> None:
-        """IHAVE: requests those publications of a joined topic that the node has not seen (rule S15)."""
+        """IHAVE: requests the listed publications that the node lacks, if it has joined the topic (rule S15)."""
         lacking = tuple(one for one in m.ids if not self._has_seen(one, ctx))
         if lacking and self.topic_of(m.topic).is_joined:
             ctx.send(src, IWant(lacking))
@@ -297,14 +297,14 @@ class GossipSub(SubscribingNode):
             ctx.send(peer, Prune(topic.topic, rounds))
 
     def _candidates(self, topic: GossipTopic, ctx: Context) -> set[int]:
-        """Returns the peers that the node may graft: their backoff ended at least one heartbeat ago."""
+        """Returns the peers outside the mesh that the node may graft in this round (see `_graft_round`)."""
         return {peer for peer in topic.peers - topic.mesh if _graft_round(topic, peer, ctx) <= ctx.round}
 
     def on_timer(self, name: str, key: int, ctx: Context) -> None:
-        """Heartbeat timer: does nothing, because `on_round_end` runs the heartbeat after all events of the round."""
+        """Does nothing: `on_round_end` runs the heartbeat, after all events of the round."""
 
     def _heartbeat(self, ctx: Context) -> None:
-        """Runs a heartbeat: repairs meshes and fanouts, gossips, and shifts the cache (rules S12 to S14, S17)."""
+        """Repairs meshes and fanouts, sends gossip, and drops old publications from the cache (S12 to S14, S17)."""
         for topic in self.topic.values():
             if topic.is_joined:
                 self._repair_mesh(topic, ctx)
@@ -321,7 +321,7 @@ class GossipSub(SubscribingNode):
         self.seen = {key: at for key, at in self.seen.items() if self._has_seen(key, ctx)}
 
     def _repair_mesh(self, topic: GossipTopic, ctx: Context) -> None:
-        """Grafts or prunes neighbours until the mesh has D neighbours, D_out of them outbound (rule S12)."""
+        """Grafts or prunes neighbours until the mesh has about D, and at least D_out outbound ones (rule S12)."""
         d, d_lo, d_hi, d_out = (ctx.settings[name] for name in ("d", "d_lo", "d_hi", "d_out"))
         if len(topic.mesh) < d_lo:
             self._graft(topic, _drawn("graft", topic, self._candidates(topic, ctx), d - len(topic.mesh), ctx), ctx)
@@ -335,21 +335,20 @@ class GossipSub(SubscribingNode):
             outbound = [peer for peer in self._candidates(topic, ctx) if is_outbound(ctx.node, peer)]
             self._graft(topic, _drawn("outbound", topic, outbound, n_lacking, ctx), ctx)
 
-    def _gossip(self, topic: GossipTopic, told: set[int], ctx: Context) -> None:
-        """Sends IHAVE to randomly chosen peers that are not in `told` (rule S14).
+    def _gossip(self, topic: GossipTopic, pushed: set[int], ctx: Context) -> None:
+        """Sends IHAVE to randomly chosen peers, but not to the nodes in `pushed`, which get publications (rule S14).
 
-        The number of receivers is the larger of D_lazy and the share ``gossip_factor`` of the peers that are not in
-        `told`.
+        The number of receivers is D_lazy, or ``gossip_factor`` times the number of possible receivers if that is more.
         """
         newest = (one for one in self.cached.values() if one.age < ctx.settings["history_gossip"])
         ids = tuple(MessageId(one.source, one.source_seq) for one in newest if one.publication.topic == topic.topic)
         if ids:
-            others = topic.peers - told
+            others = topic.peers - pushed
             n_told = max(ctx.settings["d_lazy"], int(ctx.settings["gossip_factor"] * len(others)))
             _send(IHave(topic.topic, ids), sorted(_drawn("gossip", topic, others, n_told, ctx)), ctx)
 
     def on_round_end(self, ctx: Context) -> None:
-        """Runs the heartbeat if it is due. Sets the timer to the next heartbeat that changes something (rule S18)."""
+        """Runs the heartbeat if it is due. Sets the timer to the next heartbeat that has an effect (rule S18)."""
         phase, interval = xxhash64(ctx.settings["seed"], ctx.node), ctx.settings["heartbeat_rounds"]
         if (phase - ctx.round) % interval == 0:
             self._heartbeat(ctx)
@@ -372,7 +371,10 @@ class GossipSub(SubscribingNode):
 
 
 def _effective_rounds(topic: GossipTopic, ctx: Context) -> Iterator[int]:
-    """Yields the rounds from which a heartbeat changes the mesh or the fanout; 0 stands for the next heartbeat."""
+    """Yields the first round in which a heartbeat has an effect, for each possible change of the mesh or fanout.
+
+    A round of 0 stands for the next heartbeat.
+    """
     d, d_lo, d_hi, d_out = (ctx.settings[name] for name in ("d", "d_lo", "d_hi", "d_out"))
     if topic.is_joined:
         lacks_outbound = sum(is_outbound(ctx.node, peer) for peer in topic.mesh) < d_out
@@ -387,12 +389,12 @@ def _effective_rounds(topic: GossipTopic, ctx: Context) -> Iterator[int]:
 
 
 def _graft_round(topic: GossipTopic, peer: int, ctx: Context) -> int:
-    """Returns the first round in which `peer` may be grafted."""
+    """Returns the first round in which `peer` may be grafted: one heartbeat interval after its backoff, or -1."""
     return topic.backoff[peer] + int(ctx.settings["heartbeat_rounds"]) if peer in topic.backoff else -1
 
 
 def _drawn(purpose: str, topic: GossipTopic, among: Iterable[int], count: int, ctx: Context) -> list[int]:
-    """Returns up to `count` peers of `among` in a random order, which differs for each `purpose`."""
+    """Returns up to `count` peers of `among`, drawn at random. Draws for different purposes are independent."""
     return sorted(among, key=lambda peer: (ctx.draw(f"{purpose} {topic.topic}", peer), peer))[: max(0, count)]
 
 

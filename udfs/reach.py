@@ -57,8 +57,8 @@ def flooding_beyond(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatc
 
     Args:
         batches: One row per run: ``run_id``, ``nodes`` (ids), ``links`` and ``pairs`` (structs ``src, dst``),
-            ``crashes`` (structs ``round, node_id, is_final``), ``max_hops`` and ``has_duplicates``. A pair is a
-            publisher and a subscriber.
+            ``crashes`` (structs ``round, node_id, is_final``), setting ``max_hops``, and ``has_duplicates`` (whether a
+            link fault duplicates messages). A pair is a publisher and a subscriber. A final crash has no recovery.
     """
     return _beyond(batches, _flooding)
 
@@ -70,8 +70,8 @@ def gossipsub_beyond(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBat
 
     Args:
         batches: One row per run: ``run_id``, ``nodes``, ``links`` and ``crashes`` as for `flooding_beyond`,
-            ``slow_round`` (first pause or delay), ``left_round`` (first unsubscription), ``latency_rounds`` (largest
-            latency of a link), and the settings of the protocol.
+            ``slow_round`` (round of the first pause or delay), ``left_round`` (round of the first unsubscription),
+            ``latency_rounds`` (largest latency of a link), and the settings of the protocol.
     """
     return _beyond(batches, _gossipsub)
 
@@ -80,8 +80,8 @@ def repository_beyond(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBa
     """Yields the runs in which permanent crashes disconnect clients or repositories, as rows of `BEYOND`.
 
     Args:
-        batches: One row per run: ``run_id``, ``ends`` (node ids), ``links`` (structs ``src, dst``), ``gone`` (structs
-            ``round, node_id``).
+        batches: One row per run: ``run_id``, ``ends`` (ids of clients and repositories), ``links`` (structs ``src,
+            dst``), and ``gone``, the crashes without recovery (structs ``round, node_id``).
     """
     return _beyond(batches, _repository)
 
@@ -105,9 +105,7 @@ def _repository(run: Mapping[str, Any]) -> tuple[int, str] | None:
 def cut_round(
     ends: Collection[int], around: Mapping[int, Collection[int]], gone: Sequence[tuple[int, int]]
 ) -> int | None:  # fmt: skip
-    """Returns the first round after which two of the surviving `ends` have no path to each other.
-
-    Returns None if all surviving ends stay connected.
+    """Returns the round of the first crash that disconnects two surviving `ends`, or None if all stay connected.
 
     Args:
         ends: Ids of clients and repositories.

@@ -11,7 +11,8 @@ Terms:
 - durable, volatile: state that survives a crash of its node, and state that a crash deletes;
 - incarnation: the period of a node from a start or recovery to the next crash; also the number of this period, from 0;
 - watch: the observation of another node by the failure detector, which reports a crash to handler ``on_down``;
-- fate: how a message ends, as in column ``fate`` of table ``message``: ``delivered``, or the reason of its loss;
+- fate: the outcome of a message (column ``fate`` of table ``message``): ``delivered``, or the reason of its loss;
 - block: consecutive rounds of whole runs, which one job plays;
-- dataflow form: the joins with which an engine computes a round of all runs; it produces the same rows as the program.
+- dataflow form: a second implementation of a protocol, by joins with which an engine computes a round of all runs; it
+  produces the same rows as the node program.
 """

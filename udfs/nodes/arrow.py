@@ -81,7 +81,7 @@ TableRows = Sequence[Sequence[Any]]
 
 
 class Tables(NamedTuple):
-    """The table rows of several nodes: one `TableRows` per node in each attribute.
+    """The table rows of several nodes. Each attribute contains one `TableRows` for each node.
 
     Attributes:
         volatile: The rows of the tables that a crash empties (`ProgramColumns.volatile`).
@@ -112,7 +112,7 @@ class ProgramColumns:
 
     @property
     def kept(self) -> Mapping[str, pa.DataType]:
-        """The columns of durable state; empty if the program declares no durable state."""
+        """The columns of durable state. Empty if the program declares no durable state."""
         return KEPT if self.durable else {}
 
     def nodes(self, batch: pa.RecordBatch) -> list[RunningNode]:
@@ -139,9 +139,9 @@ class ProgramColumns:
         ))  # fmt: skip
 
     def _values(self, declared: Mapping[str, Declared], texts: list[str | None] | None) -> dict[str, Any]:
-        """Returns the attributes of a node by name, from the JSON documents `texts` of the declarations `declared`.
+        """Parses `texts`, which has one JSON document for each declaration in `declared`. Returns values by name.
 
-        An attribute without a document keeps its initial value and is missing in the result.
+        A declaration without a document is missing in the result, so its attribute keeps the initial value.
         """
         if texts is None:
             return {}
@@ -238,9 +238,9 @@ def cut_lists(column: pa.Array, rows: list[Any]) -> list[list[Any]]:
 
 
 def as_lists(of_nodes: Iterable[Sequence[Any]], kind: pa.DataType) -> pa.Array:
-    """Returns a column of type `kind`, whose item n is the list n of `of_nodes`.
+    """Returns lists of tuples as a column of type `kind`, a list of structs.
 
-    Each list contains tuples, whose values are in the order of the struct fields of `kind`.
+    The values of each tuple are in the order of the struct fields.
     """
     lists = list(of_nodes)
     flat = [row for rows in lists for row in rows]
@@ -275,7 +275,7 @@ def _array(values: Sequence[Any] | pa.Array, field: pa.Field) -> pa.Array:
 
 
 def record_columns(one: Declared, records: Sequence[Any]) -> dict[str, list[Any]]:
-    """Returns the columns of `records`, rows of declaration `one`: a list of values for each field."""
+    """Returns the values of each field of `records`, which belong to declaration `one`, by field name."""
     return {
         name: [getattr(row, name) if encode is None else encode(getattr(row, name)) for row in records]
         for name, encode in encoders(one.record)
@@ -307,9 +307,9 @@ def rows_text(record: type, rows: Iterable[Any]) -> str:
 
 
 def text_rows(records: Sequence[type], texts: Sequence[str | None]) -> list[list[Any] | None]:
-    """Returns the records of each table from `texts`, JSON documents that `rows_text` wrote.
+    """Parses one JSON document of `rows_text` for each table. Returns the records of each table.
 
-    A ``None`` in `texts`, which stands for an empty table, becomes ``None`` in the result.
+    A document of ``None`` stands for an empty table. Its result is ``None``, too.
     """
     tables = _of_text(f"[{','.join([text or 'null' for text in texts])}]")
     return [None if rows is None else [*map(_made(cls), rows)] for cls, rows in zip(records, tables, strict=True)]
@@ -351,7 +351,7 @@ class Messages:
     def message(
         self, kind: str, source: int | None, source_seq: int | None, body: str | None, hidden: str | None
     ) -> Any:  # noqa: ANN401 - any message class
-        """Returns the message of kind `kind` from the values of its columns `CARRIED`."""
+        """Returns the message of kind `kind`. The other parameters are its columns `CARRIED`."""
         given = {} if body is None else _of_text(body)
         if hidden is not None:
             given |= _of_text(hidden)
@@ -360,14 +360,14 @@ class Messages:
 
 
 def _head(has_source: bool, has_seq: bool) -> _Head:
-    """Returns a function that reads (source, source_seq) of a message, with None for a field that its class lacks."""
+    """Returns a function that reads (source, source_seq) of a message, or ``None`` for a field that it lacks."""
     if has_source and has_seq:
         return attrgetter(*HEAD)
     return lambda one: (one.source if has_source else None, one.source_seq if has_seq else None)
 
 
 def _nothing(_: object) -> None:
-    """Returns None, the value of a column for messages whose class has no fields in the column."""
+    """Returns None: the value of ``body`` or ``hidden`` if the message class has no fields for this column."""
 
 
 @cache
@@ -377,7 +377,7 @@ def encoders(cls: type) -> list[tuple[str, _Convert]]:
 
 
 def _unfit(rows: Iterable[Any], error: TypeError) -> ProgramError:
-    """Returns the error for a value of the wrong type in one of `rows`. The message names the field."""
+    """Returns the error for the value in `rows` that caused `error`. The error message names the field."""
     for row in rows:
         cls: Any = type(row)
         for name, kind in spec_of(cls).types.items():

@@ -88,7 +88,7 @@ def block_types(rows: ProgramColumns) -> dict[str, Mapping[str, pa.DataType]]:
 
 
 def shown_type(one: Declared) -> dict[str, pa.DataType]:
-    """Returns the Arrow type of each column, except ``run_id``, of the store's table for declaration `one`."""
+    """Returns the Arrow type of each column of the table of declaration `one`, except ``run_id``."""
     return {field.name: field.type for field in table_schema(one) if field.name != "run_id"}
 
 
@@ -123,10 +123,14 @@ class BlockRun(NamedTuple):
 def first_block_of(program: type[NodeProgram]) -> Play:
     """Returns the Arrow function that starts runs and plays their first block.
 
-    An input row is one run: ``run_id``, ``settings`` (JSON), ``last`` (the last round of the block), ``may_duplicate``,
-    the lists `GIVEN`, ``calls`` of the block (node_id and `arrow.CALL`), and ``attributes`` (`matching.ATTRIBUTE`) of
-    the publications. Three more columns describe the initial state (`world.World`): ``overlay`` (`OVERLAY`),
-    ``all_calls`` (fields of ``calls``) and ``has_crashes``. A result row has the columns of `block_schema`.
+    An input row is one run, and has the columns:
+
+    - ``run_id``, ``settings`` (JSON), ``last`` (the last round of the block), and ``may_duplicate``;
+    - the list columns `GIVEN`;
+    - ``calls`` of the block (node_id and `arrow.CALL`), and ``attributes`` of publications (`matching.ATTRIBUTE`);
+    - ``overlay`` (`OVERLAY`), ``all_calls`` (fields of ``calls``) and ``has_crashes``, for `world.World`.
+
+    A result row has the columns of `block_schema`.
     """
     return _play_of(program, _begun)
 
@@ -134,10 +138,15 @@ def first_block_of(program: type[NodeProgram]) -> Play:
 def block_of(program: type[NodeProgram]) -> Play:
     """Returns the Arrow function that plays a later block.
 
-    An input row is one run: ``run_id``, ``settings``, ``last``, ``may_duplicate``, `GIVEN`, ``calls`` and
-    ``attributes`` as in `first_block_of`; ``after``, the last round of the previous block; ``nodes`` (`node_type`),
-    including nodes that are down and have durable state; ``in_flight`` (`FLIGHT`); and ``counted``. Messages that are
-    due up to round ``after`` are ignored. A result row has the columns of `block_schema`.
+    An input row is one run, and has the columns:
+
+    - the columns of `first_block_of`, except the columns for `world.World`;
+    - ``after``: the last round of the previous block;
+    - ``nodes`` (`node_type`): the nodes, including crashed nodes with durable state;
+    - ``in_flight`` (`FLIGHT`): messages; those that are due up to round ``after`` are ignored;
+    - ``counted`` (`COUNTED`).
+
+    A result row has the columns of `block_schema`.
     """
     return _play_of(program, _resumed)
 
@@ -154,9 +163,9 @@ def _play_of(program: type[NodeProgram], runs: Callable[[ProgramColumns, pa.Reco
 
 
 def _next_batch(rows: ProgramColumns, upcoming: Iterator[BlockRun]) -> pa.RecordBatch | None:
-    """Plays runs of `upcoming` until they have handled more than `_BATCH_ROWS` messages, and returns their result rows.
+    """Plays runs until they have handled more than `_BATCH_ROWS` messages in total. Returns their result rows.
 
-    Returns None if no run remains.
+    Returns None if `upcoming` has no more runs.
     """
     with rare_collections():  # `_play_runs` drops the played runs before the GC thresholds are lowered
         return _play_runs(rows, upcoming)
@@ -211,7 +220,7 @@ def _lasts(batch: pa.RecordBatch) -> list[int]:
 def _given(
     batch: pa.RecordBatch, counted: Sequence[Sequence[int]]
 ) -> Iterator[tuple[RunInput, RunLinkFaults | None]]:  # fmt: skip
-    """Yields the input and the link faults of each run in `batch`. `counted` has the `NthFault` counts of each run."""
+    """Yields the input and the link faults of each run in `batch`. `counted` has column ``counted`` of each run."""
     heads = (batch.column(name).to_pylist() for name in ("run_id", "settings", "may_duplicate"))
     lists = {name: list_rows(batch.column(name)) for name in (*GIVEN, "calls", "attributes")}
     for place, (run, settings, may_duplicate) in enumerate(zip(*heads, strict=True)):
@@ -291,7 +300,7 @@ def _flight_lists(rows: ProgramColumns, of_runs: Sequence[Sequence[Flight]], *, 
 
 
 def _node_lists(rows: ProgramColumns, networks: Sequence[Network]) -> dict[str, pa.Array]:
-    """Returns the list columns of nodes and of their tables, one list for each of `networks`.
+    """Returns column ``nodes`` and a column for each table of the nodes. Each column has one list for each network.
 
     A node that is down has durable rows only.
     """
@@ -329,7 +338,7 @@ def _shown_lists(
         declared: The declarations of the tables.
         n_runs: The number of runs.
         owners: The (run index, node id) of each node of all runs.
-        of_nodes: The `TableRows` of each node of `owners`. For volatile tables, those of a node that is down are empty.
+        of_nodes: The table rows of each node in `owners`. A node that is down has no rows in volatile tables.
     """
     found = {}
     for place, (name, one) in enumerate(declared.items()):

@@ -14,8 +14,8 @@ class Call:
     Attributes:
         source_seq: The number of the call among the calls of its node, from 1.
         round: The round in which the call is due.
-        topic: The topic of the call; for a subscription, the topic that the predicate requires. None if there is no
-            topic.
+        topic: The topic of the call, or None if it has no topic. The topic of a subscription is the topic that its
+            predicate requires.
     """
 
     kind: ClassVar[str]
@@ -80,7 +80,7 @@ class PeerCall(Call):
 
 @dataclass(frozen=True, kw_only=True)
 class RemoveCall(PeerCall):
-    """The node removes the dead node `peer` from the overlay, as if `peer` had left."""
+    """The node removes the crashed node `peer` from the overlay, as if `peer` had left."""
 
     kind = "remove"
 

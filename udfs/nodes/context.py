@@ -1,4 +1,4 @@
-"""The actions of a node in a round. Handlers act, and read data of the run, only through a `Context`."""
+"""The interface between handlers and the run: handlers act and read data of the run only through a `Context`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _TWO_53 = float(1 << 53)
 
 
 class SentMessage(NamedTuple):
-    """A message that a node sends to `dst`. A `latency` of None stands for the latency of the link."""
+    """A message that a node sends to `dst`. A `latency_rounds` of None stands for the latency of the link."""
 
     dst: int
     message: Any
@@ -44,7 +44,7 @@ class Watch(NamedTuple):
 
 @dataclass
 class Internal:
-    """The runtime's state of a node, as opposed to the state of the program.
+    """The state of a node that the runtime keeps, not the program.
 
     Attributes:
         started_round: The round in which the node restarted after its last crash, or -1 if it has not crashed.
@@ -63,14 +63,14 @@ class Internal:
 
 
 class Context:
-    """One node in one round: the interface between the handlers of the node and the run.
+    """The interface between the handlers of one node and the run, in one round.
 
     Attributes:
         node: The id of the node.
         round: The number of the round.
         settings: The settings of the protocol.
         message_id: The id of the message that the node is handling, or None if the node handles no message.
-        sent_round: The round in which that message was sent, or None if the node handles no message.
+        sent_round: The round in which the handled message was sent, or None if the node handles no message.
         run: The links, crashes and subscribers of the run.
     """
 
@@ -162,7 +162,7 @@ class Context:
         self._internal.timers.pop((name, key), None)
 
     def watch(self, peer: int, latency_rounds: int = 0) -> None:
-        """Starts a watch on `peer`: handler `on_down` gets a report when `peer` crashes or if it is down already.
+        """Starts a watch on `peer`: handler `on_down` gets a report if `peer` is down or when it crashes.
 
         The report arrives after the detection delay plus `latency_rounds`, the latency of the connection.
         """
@@ -206,14 +206,14 @@ class Context:
             raise LookupError(f"path {tuple(path)} leads over {error}, and there is no such link") from error
 
     def issue(self, source_seq: int) -> None:
-        """Issues the call with number `source_seq`, which is due in this round or was held in an earlier round.
+        """Issues the call with number `source_seq`. The call is due in this round, or held since an earlier round.
 
         Only programs with `NodeProgram.holds_calls` issue calls themselves.
         """
         self.issued.append(source_seq)
 
     def confirm(self, source_seq: int) -> None:
-        """Confirms to this node's application the call with number `source_seq`."""
+        """Confirms the call with number `source_seq` to this node's application."""
         self.confirmed.append(source_seq)
 
     def status(self, status: str) -> None:

@@ -44,8 +44,8 @@ class FieldType:
         encode: The function that converts a value for JSON and Arrow. It is ``None`` if no conversion is needed.
         decode: The function that converts a stored value to Python. It is ``None`` if no conversion is needed.
         writer: The expression that writes a value as JSON.
-        is_hashable: Whether values can be keys of a cache of JSON documents. Tuples of doubles cannot: the keys 1 and
-            1.0 are equal, and their JSON differs.
+        is_hashable: Whether values can be keys of a cache of JSON documents. Tuples of doubles cannot, because (1,) and
+            (1.0,) are equal keys with different JSON.
     """
 
     arrow: pa.DataType
@@ -102,7 +102,7 @@ def written(types: Mapping[str, FieldType]) -> Callable[[Any], str]:
 
 
 def remembered(types: Mapping[str, FieldType]) -> Callable[[Any], str]:
-    """Returns the function of `written`. If all fields are hashable, the function caches the JSON objects.
+    """Returns the function of `written`, with a cache of JSON objects if all fields are hashable.
 
     Many messages of a run have equal fields. A cache hit takes a tenth of the time of writing.
     """
@@ -136,7 +136,7 @@ def _unless_none(convert: Convert | None) -> Convert | None:
 
 
 def _sequence(origin: type, item: FieldType, order: Callable[[Any], Iterable[Any]] | None = None) -> FieldType:
-    """Returns the storage type of a collection; `order` sorts its items before they are stored."""
+    """Returns the storage type of a collection of class `origin`. Its items are stored in the order of `order`."""
 
     def encode(value: Any) -> list[Any]:  # noqa: ANN401
         items = value if order is None else order(value)
@@ -199,10 +199,10 @@ _REMEMBERED = 4096
 
 @dataclass(frozen=True)
 class Writer:
-    """A piece of Python source code: an expression that writes values of one type as JSON.
+    """The source code of a Python expression that writes values of one type as JSON.
 
     Attributes:
-        source: The expression; ``{}`` stands for the value.
+        source: The source code. ``{}`` stands for the value.
         names: The functions that the expression calls, by name.
         is_optional: Whether the value may be None; the JSON object then omits the field.
     """
@@ -216,11 +216,11 @@ class Writer:
         return self.source.replace("{}", value)
 
     def or_null(self) -> Writer:
-        """Returns a writer that writes None as null, and all other values like this writer."""
+        """Returns a writer that writes None as ``null``, and all other values like this writer."""
         return replace(self, source=f"('null' if {{}} is None else {self.source})", is_optional=True)
 
     def array(self, *, is_sorted: bool) -> Writer:
-        """Returns the writer of arrays with items of this writer, in list order or, with `is_sorted`, ascending."""
+        """Returns the writer of a collection whose items this writer writes. `is_sorted` sorts the items."""
         items = "sorted({})" if is_sorted else "{}"
         return Writer(f"'[' + ','.join([{self.of('one')} for one in {items}]) + ']'", self.names)
 
@@ -240,19 +240,19 @@ def pairs(key: Writer, value: Writer) -> Writer:
 
 
 def shown_name(name: str) -> str:
-    """Returns the JSON name of a field: `name` without a trailing underscore, which ``from_`` has, for example."""
+    """Returns the JSON name of a field: `name` without trailing underscores, for example ``from`` for ``from_``."""
     return name.rstrip("_")
 
 
 def compiled(fields: Mapping[str, Writer], given: str = "row.{}") -> Callable[..., str]:
-    """Returns a function that writes attributes as a JSON object. The object omits attributes that are None.
+    """Returns a function that writes fields as a JSON object, and omits fields that are None.
 
     The function raises a TypeError if the type of a value differs from its annotation.
 
     Args:
-        fields: The writer of each attribute.
-        given: The pattern of the values in the function. With ``row.{}`` the function takes an object; with `_VALUE` it
-            takes the values of the attributes.
+        fields: The writer of each field.
+        given: The expression for the value of a field. With ``row.{}`` the parameter of the function is an object. With
+            `_VALUE` its parameters are the values of the fields.
     """
     if not fields:
         return lambda row: "{}"

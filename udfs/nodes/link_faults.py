@@ -1,7 +1,7 @@
 """Link faults of node programs lose, delay and duplicate messages. Their draws equal the draws of the dataflow form.
 
 A message is subject to the faults of its sending round in this order: duplication, delay of each copy, loss. A draw is
-a hash of two inputs: the salt of the fault, and the message. So a draw does not depend on other events.
+a hash of the salt of the fault and of the message, so it does not depend on other events.
 
 An `NthFault` applies to one message only: the n-th message that matches its links, rounds and kinds.
 """
@@ -24,7 +24,7 @@ class Fault(NamedTuple):
     """A link fault that applies to messages with a probability.
 
     Attributes:
-        effect: ``lose``, ``reorder``, ``delay``, ``duplicate`` or ``copy``.
+        effect: ``lose``, ``reorder``, ``delay``, ``duplicate``, or ``copy`` (a duplicate by an `NthFault`).
         kinds: The message kinds that the fault applies to, or None for all kinds.
         rate: The probability, 0 to 1.
         salt: The salt of the hashes that serve as draws.
@@ -54,7 +54,7 @@ class Fault(NamedTuple):
         return self.low + xxhash64(self.salt, *keys, 1) % (self.high - self.low + 1)
 
     def rounds_in_order(self, flight: Flight) -> int:
-        """Returns a delay in rounds with which message `flight` does not overtake earlier messages of its link."""
+        """Returns a delay of `flight` in rounds with which it does not overtake earlier messages of its link."""
         found = [
             self.rounds(flight.src, flight.dst, flight.sent_round - ago) - ago
             for ago in range(self.high + 1)
@@ -116,10 +116,10 @@ class RunLinkFaults:
         Args:
             on_link: Rows of src, dst, round, end_round, and the faults of this link in these rounds.
             anywhere: Rows of round, end_round, and the faults of all links in these rounds.
-            sides: Rows of node, round, end_round, and the side of the partition that the node is on.
+            sides: Rows of node, round, end_round, and the side of the partition that contains the node in these rounds.
             nth: Rows with the fields of `NthFault`.
-            counted: For each row of `nth`, the number of messages that matched it in earlier blocks. Empty stands for
-                zeros.
+            counted: For each row of `nth`, the number of messages that matched it in earlier blocks. If it is empty, no
+                message has matched.
         """
         self._on_link: dict[tuple[int, int], list[TimedValue]] = defaultdict(list)
         self._sides: dict[int, list[TimedValue]] = defaultdict(list)
@@ -134,7 +134,7 @@ class RunLinkFaults:
     def strike(self, sent: list[Flight]) -> list[Flight]:
         """Applies the faults to `sent`, the messages that are sent in a round.
 
-        Returns the messages and the copies that faults create, with their due rounds and fates.
+        Returns the messages, and the copies that faults create, with new due rounds and fates.
         """
         counts: dict[Any, int] = defaultdict(int)
         found = []
@@ -201,13 +201,13 @@ def _delayed(flight: Flight, faults: Sequence[Fault], draw: int) -> Flight:
     return flight._replace(due_round=flight.due_round + later, fate="lost_link" if is_lost else flight.fate)
 
 
-def _draw(flight: Flight, source: int | None, seq: int | None, place: int) -> int:
-    """Returns the hash of a message that call number `seq` of node `source` has caused.
+def _draw(flight: Flight, source: int | None, seq: int | None, occurrence: int) -> int:
+    """Returns the hash of message `flight`, which call number `seq` of node `source` has caused.
 
-    `place` is the number, from 1, of the message among the messages of its round whose other hash inputs are equal.
+    Messages of a round with equal hash inputs differ in `occurrence`, which counts them from 1.
     """
     keys = (-1 if source is None else source, -1 if seq is None else seq)
-    return signed(of_int(place, xxhash64(flight.kind, flight.src, flight.dst, flight.sent_round, *keys) & _ALL))
+    return signed(of_int(occurrence, xxhash64(flight.kind, flight.src, flight.dst, flight.sent_round, *keys) & _ALL))
 
 
 def _faults(given: Iterable[Any]) -> list[Fault]:

@@ -2,8 +2,7 @@
 
 A round has three steps:
 
-1. Faults: crashing nodes lose their volatile state, and the failure detectors that watch them send reports. Other nodes
-   recover.
+1. Faults: nodes crash and lose their volatile state, and failure detectors report the crashes. Crashed nodes recover.
 2. Nodes: each node with due events handles them (`step`), in ascending order of node ids.
 3. Network: sent messages get ids. They get due rounds from link latency, link faults, pauses and crashes. The scenario
    fixes all faults in advance, so the fate of a message is known when it is sent.
@@ -124,7 +123,7 @@ class Network:
 
     @classmethod
     def begun(cls, plan: Plan, given: RunInput, world: World) -> tuple[Network, HistoryRows]:
-        """Returns a run before its first round, and its first history rows: initial statuses and appended rows."""
+        """Returns a run before its first round, and the history rows of its start: statuses and appended rows."""
         begin(plan.program, world)
         network, rows = cls(plan, given, world.at, (), BEFORE), HistoryRows()
         network.put(network.numbered(world.contexts))
@@ -154,7 +153,7 @@ class Network:
         """Plays all rounds up to and including `last`, and adds their history rows to `rows`.
 
         Raises:
-            Interrupted: The thread's rounds were interrupted, see `processes.until`.
+            Interrupted: The event of the enclosing `processes.until` block was set.
         """
         while (upcoming := self.next_round()) is not None and upcoming <= last:
             check()
@@ -219,14 +218,14 @@ class Network:
         return ctx
 
     def close(self) -> None:
-        """Drops the nodes, and breaks the reference cycles of their programs. Callers play no round after this call."""
+        """Drops the nodes, and breaks the reference cycles of their programs. No round can be played afterwards."""
         for node in self.nodes.values():
             node.program.close()
         self.nodes.clear()
         self._contexts.clear()
 
     def _store(self, acting: Iterable[int]) -> None:
-        """Records the state of the nodes `acting` before they act. Other nodes may read this state in the round."""
+        """Records the state of the nodes `acting` before they act. Other nodes read this record during the round."""
         names = self._plan.program.read_by_others
         if names and self._view.has_crashed(self.round):
             self._stored = {at: {name: getattr(self.nodes[at].program, name) for name in names} for at in acting}
@@ -239,8 +238,8 @@ class Network:
         """Removes the nodes that crash in round `round_`, and keeps their durable state.
 
         Returns:
-            For programs with `on_round`: no contexts, and for each node those crashed nodes to which it is
-            connected. For other programs: the contexts that send the failure detector reports, and no crashed nodes.
+            The contexts that send failure detector reports, and, for each node, the crashed nodes to which it is
+            connected. Only programs without `on_round` have the contexts, and only programs with it have the nodes.
         """
         crashed = self._given.crashes.starting.get(round_, ())
         for name, one in self._plan.appended.items() if crashed else ():
@@ -287,7 +286,7 @@ class Network:
     def _change_links(self, round_: int, recovered: Iterable[int]) -> dict[int, LinkChange]:
         """Replaces the links that end in round `round_`.
 
-        Returns the changes of links by node, or no changes if the program does not handle them (`notices_links`).
+        Returns the link changes by node. The result is empty if the program does not handle them (`notices_links`).
         """
         changes = self._links.change(round_)
         if changes:
@@ -314,7 +313,7 @@ class Network:
             heappush(self._wakes, (wake, at))
 
     def _is_awaited(self, round_: int, at: int) -> bool:
-        """Returns whether node `at` still has a timer for round `round_`. It may have crashed or reset the timer."""
+        """Returns whether node `at` has a timer for round `round_`. A crash or a reset may have removed the timer."""
         node = self.nodes.get(at)
         return node is not None and self._wake_round(at, node) == round_
 
@@ -348,14 +347,14 @@ class Network:
                 self._report(ctx, peer)
 
     def take_appended(self, at: int, node: RunningNode, rows: HistoryRows) -> None:
-        """Moves the appended rows of `node`, the program of node `at`, to the history rows `rows`."""
+        """Moves the appended rows of node `at` to the history rows `rows`."""
         for name in self._plan.appended:
             if added := getattr(node.program, name):
                 rows.appended[name] += [(at, row) for row in added]
                 setattr(node.program, name, [])
 
     def numbered(self, contexts: Sequence[Context]) -> list[Flight]:
-        """Returns the messages that `contexts` send, with ids; ids ascend by sender and order of sending."""
+        """Returns the messages that `contexts` send, with ids that ascend by sender and order of sending."""
         factor = 2 if self._given.may_duplicate else 1
         counts: dict[int, int] = defaultdict(int)
         flights: list[Flight] = []
@@ -382,10 +381,7 @@ class Network:
             ) from None
 
     def put(self, flights: list[Flight]) -> None:
-        """Puts the messages `flights` in flight.
-
-        Link faults, pauses and crashes first change the due rounds and fates of these messages.
-        """
+        """Applies link faults, pauses and crashes to sent messages, and puts the messages in flight."""
         given = self._given
         if given.strike is not None:
             flights = given.strike(flights)

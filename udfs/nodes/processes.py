@@ -1,4 +1,4 @@
-"""Worker processes that play runs: transfer of functions, Arrow streams, interruption, and GC thresholds."""
+"""Support for worker processes that play runs: pickled functions, Arrow streams, interruption, and GC thresholds."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ _LOOK_SECONDS = 1.0
 
 
 def serve(parent: int) -> None:
-    """Prepares this worker process: it ignores Ctrl-C, and collects garbage rarely.
+    """Makes this worker process ignore Ctrl-C, and raises its GC thresholds.
 
-    Starts a thread that ends the process within a second after process `parent` has ended.
+    Starts a thread that ends this process within a second after process `parent` has ended.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     collect_rarely()
@@ -44,14 +44,14 @@ def _function(text: bytes) -> Play:
 
 
 def prepare(text: bytes) -> None:
-    """Imports the modules that the pickled factory `text` needs, and excludes their objects from garbage collection."""
+    """Imports the modules that a pickled function needs, and excludes their objects from garbage collection."""
     _function(text)
     pa.array([0])  # imports pandas on the first call
     gc.freeze()
 
 
 def apply(text: bytes, stream: pa.Buffer) -> list[pa.RecordBatch]:
-    """Unpickles the factory `text` and calls it. Applies the resulting function to the batches of `stream`."""
+    """Unpickles and calls `text`, a function that returns a `Play`. Applies this `Play` to the batches of `stream`."""
     return list(_function(text)(batches_of(stream)))
 
 
@@ -61,7 +61,7 @@ _COMPRESSION = "lz4"
 
 
 def packed(function: Play) -> Play:
-    """Returns a function on packed batches. It unpacks each batch, applies `function`, and packs the results."""
+    """Returns a function that unpacks packed batches, applies `function` to them, and packs the results."""
 
     def of_packed(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for given in batches:
@@ -72,20 +72,20 @@ def packed(function: Play) -> Play:
 
 
 def pack(batches: Iterable[pa.RecordBatch]) -> pa.Table:
-    """Returns a table with one row for each batch: the index of the batch, and the batch as an Arrow stream."""
+    """Returns a table of packed batches, with one row for each batch."""
     return pa.Table.from_batches([_packed(place, batch) for place, batch in enumerate(batches)], PACKED)
 
 
 def unpacked(rows: pa.Table) -> list[pa.RecordBatch]:
-    """Returns the batches in a table of packed batches, ascending by index."""
+    """Returns the unpacked batches of a table of packed batches, ascending by index."""
     pairs = sorted(zip(rows.column("place").to_pylist(), rows.column("batch"), strict=True), key=itemgetter(0))
     return [batch for _, value in pairs for batch in batches_of(value.as_buffer())]
 
 
 def stream_of(batch: pa.RecordBatch, compression: str | None = None) -> pa.Buffer:
-    """Returns a batch as an Arrow stream, which codec `compression` compresses. With ``None`` it is uncompressed.
+    """Returns a batch as an Arrow stream, compressed by codec `compression`, or uncompressed if it is ``None``.
 
-    The stream of a slice contains the rows of the slice only; a pickle would contain the whole batch.
+    If `batch` is a slice, the stream contains only the rows of the slice. A pickle would contain the whole batch.
     """
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, batch.schema, options=pa.ipc.IpcWriteOptions(compression=compression)) as stream:
@@ -114,7 +114,7 @@ class Interrupted(Exception):  # noqa: N818 - not an error of a program
 
 @contextmanager
 def until(ended: Event) -> Iterator[None]:
-    """Returns a context manager that interrupts the rounds of this thread when event `ended` is set.
+    """Returns a context manager that lets event `ended` interrupt the rounds that this thread plays.
 
     Inside its ``with`` block, `check` runs before each round, and raises `Interrupted` if the event is set.
     """

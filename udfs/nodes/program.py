@@ -16,9 +16,9 @@ them becomes a table of the store. Handlers are methods:
 A program that handles all due events of a round in one step has only the handler ``on_round(self, due, ctx)``, which
 gets a `udfs.nodes.world.RoundDue`.
 
-A handler acts through its `Context` and changes attributes of its own node only. It reads no other node and no clock,
-and draws random numbers with `Context.draw` only. It iterates over a set, or over a dict inside a record, in sorted
-order only: the store does not keep the insertion order.
+A handler acts through its `Context`, and changes attributes of its own node only. It does not read other nodes or a
+clock, and draws random numbers with `Context.draw` only. It iterates over a set, or over a dict inside a record, in
+sorted order only, because the store does not keep the insertion order.
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ class NodeProgram:
         messages: The classes of all messages that nodes send.
         order: The phases of a round: message kinds, call kinds, `TIMERS`, and `ANY` for all message kinds that no
             phase names. A node handles its due events in the order of phases. Within a phase it handles messages by id
-            and calls in order of issue. Events without a phase follow: first messages, then timers, then calls.
+            and calls in order of issue. Events that no phase names come last: first messages, then timers, then calls.
         down_kind: The message kind of failure detector reports in the history.
         detection: The name of the setting with the detection delay in rounds, for programs with a handler `on_down`.
             The latency of the connection is added to the delay.
@@ -155,7 +155,7 @@ class NodeProgram:
         self.set({name: empty() for name, empty in self._empty})
 
     def set(self, values: Mapping[str, Any]) -> None:
-        """Sets declared attributes. `values` has a value, as `Declared.value` returns it, for each name."""
+        """Sets declared attributes to `values`, by name. `Declared.value` returns values of the right type."""
         self.__dict__.update(values)
 
     def __setattr__(self, name: str, value: Any) -> None:  # noqa: ANN401 - of any declaration
@@ -313,7 +313,7 @@ class RoutedCopy:
     hops: Annotated[int, "number of links that this copy has travelled from the source to the receiver"]
 
     def onward(self) -> Self:
-        """Returns the copy to send to the next node, with a number of hops that is 1 higher than in this copy."""
+        """Returns the copy to send to the next node: this copy with one more hop."""
         return replace(self, hops=self.hops + 1)
 
 
@@ -345,12 +345,12 @@ class SubscribingNode(NodeProgram):
     subscription = keyed(LocalSubscription, is_durable=True)
 
     def call_subscribe(self, call: SubscribeCall, ctx: Context) -> None:
-        """Stores the subscription in the node; sends no message."""
+        """Stores the subscription. Sends no message."""
         number = call.subscription_id
         self.subscription[number] = LocalSubscription(number, call.topic, call.round)
 
     def call_unsubscribe(self, call: UnsubscribeCall, ctx: Context) -> None:
-        """Deletes the subscription from the node; sends no message."""
+        """Deletes the subscription. Sends no message."""
         self.subscription.pop(call.subscription_id, None)
 
     def is_subscribed(self, matches: Iterable[int]) -> bool:

@@ -5,8 +5,8 @@ The first line of the docstring of the class is the grain of its table. A column
 ``Annotated[int, "comment"]`` or the entry of the field in section ``Attributes`` of the docstring. A message class may
 inherit fields with their comments.
 
-`Keyed` is a dict that iterates in the order of its keys. Delta tables return rows in the order of their keys, and a
-node sends messages in the order of iteration: so a node in memory sends in the same order as a restored node.
+`Keyed` is a dict that iterates in the order of its keys. A node may iterate over a table to send messages. A restored
+node reads the rows of its tables in the order of keys, so a node in memory must iterate in this order, too.
 """
 
 from __future__ import annotations
@@ -135,7 +135,7 @@ def spec_of(cls: type) -> RecordSpec:
 
 @cache
 def key_of(cls: type) -> Callable[[Any], Any]:
-    """Returns a function that reads the key of a record: the value of the key field, or a tuple of several values."""
+    """Returns a function that reads the key of a record. If the record has several key fields, the key is a tuple."""
     return attrgetter(*spec_of(cls).key)
 
 
@@ -165,7 +165,7 @@ _key, _set, _reversed, _values = itemgetter(0), dict.__setitem__, dict.__reverse
 
 
 class Keyed(dict[K, V]):
-    """A dict that iterates over its keys in ascending order; all keys have one type.
+    """A dict that iterates in ascending order of its keys, which must be comparable.
 
     The dict may be changed during an iteration. The iteration yields the rows that existed when it started.
     """
@@ -173,14 +173,14 @@ class Keyed(dict[K, V]):
     __slots__ = ("_is_sorted",)
 
     def __init__(self, rows: dict[K, V] | None = None) -> None:
-        """Creates a dict with the items of `rows`; without `rows` it is empty."""
+        """Creates a dict with the items of `rows`, or an empty dict."""
         if rows:
             super().__init__(rows)
         self._is_sorted = not rows
 
     @classmethod
     def in_order(cls, rows: Iterable[tuple[K, V]]) -> Self:
-        """Returns a `Keyed` with the (key, row) pairs `rows`, which are already sorted by key."""
+        """Returns a `Keyed` with the (key, row) pairs `rows`, which must be sorted by key."""
         found = cls()
         dict.update(found, rows)
         return found

@@ -1,7 +1,7 @@
-"""The view of a whole run: its links and their replacements, its subscribers, and the crashes and pauses of nodes.
+"""The data of a run that nodes can read: links and their replacements, subscribers, crashes and pauses of nodes.
 
-A node reads the view through its `Context`. It reads only data that its neighbours, its failure detector and its store
-provide.
+A node reads them through its `Context`. It must read only data that a real node could get from its neighbours, its
+failure detector or its store.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 @dataclass(frozen=True)
 class NodeInterval:
-    """A crash or pause of a node in the rounds from ``round`` to ``end_round`` - 1, or to the end of the run (None)."""
+    """A crash or pause of a node from ``round`` to the round before ``end_round``. None means the end of the run."""
 
     node: int
     round: int
@@ -28,7 +28,7 @@ class NodeInterval:
 
 
 def first_after(rounds: Sequence[int], round_: int) -> int | None:
-    """Returns the first of ascending `rounds` that is after `round_`, or None if no such round exists."""
+    """Returns the first round after `round_` in the ascending list `rounds`, or None if it has no later round."""
     place = bisect_right(rounds, round_)
     return rounds[place] if place < len(rounds) else None
 
@@ -40,7 +40,7 @@ class NodeIntervals:
         starting: The nodes whose intervals start in a round, by round.
         ending: The nodes whose intervals end in a round, by round.
         rounds: The rounds in which an interval starts or ends, ascending.
-        first_round: The first round of an interval; None without an interval.
+        first_round: The round in which the first interval starts, or None if the run has no interval.
     """
 
     def __init__(self, spans: Iterable[NodeInterval]) -> None:
@@ -75,11 +75,11 @@ class NodeIntervals:
 
 
 class Ended(NamedTuple):
-    """The newest ended incarnation of a node. An incarnation lasts from a start or restart to the next crash.
+    """The last incarnation of a node that has ended. An incarnation lasts from a start or restart to the next crash.
 
     Attributes:
         incarnation: The number of the incarnation, from 0, or -1 if no incarnation has ended.
-        is_down: Whether the node is down; otherwise its next incarnation is up.
+        is_down: Whether the node is down, so that no later incarnation has started.
     """
 
     incarnation: int
@@ -98,7 +98,7 @@ def _nothing_stored(peer: int, name: str) -> Any:  # noqa: ANN401 - the value of
 
 @dataclass(frozen=True)
 class RunView:
-    """The view of a whole run.
+    """The data of a run that nodes can read.
 
     Attributes:
         links: The latency of each directed link.
@@ -136,7 +136,7 @@ class RunView:
         return self.crashes.n_ended(node, round_)
 
     def ended(self, node: int, round_: int) -> Ended:
-        """Returns the newest incarnation of `node` that has ended up to round `round_`."""
+        """Returns the last incarnation of `node` that has ended up to round `round_`."""
         n_ended, is_down = self.crashes.n_ended(node, round_), self.crashes.at(node, round_) is not None
         return Ended(n_ended if is_down else n_ended - 1, is_down)
 
@@ -148,7 +148,7 @@ class RunView:
     def has_crashed(self, round_: int) -> bool:
         """Returns whether any node has crashed up to round `round_`.
 
-        Without a crash no node needs state for recoveries.
+        Before the first crash of a run, no node needs state for recoveries.
         """
         first = self.crashes.first_round
         return first is not None and first <= round_
@@ -193,7 +193,7 @@ UNCHANGED = LinkChange()
 
 
 class Links:
-    """The directed links of a run; the current links change from round to round.
+    """The directed links of a run, which link replacements change.
 
     Attributes:
         now: The latency of each link of the current round.

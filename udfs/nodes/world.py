@@ -35,14 +35,14 @@ class RunningNode:
 
 @dataclass
 class World:
-    """The input of a run before its first round; `NodeProgram.start` sets the initial state of the nodes.
+    """The input of a run, and its nodes, whose initial state `NodeProgram.start` sets.
 
     Attributes:
         nodes: The nodes by id.
         links: The latency of each directed link in rounds, by (src, dst).
         calls: All application calls by node.
         settings: The settings of the protocol, and ``seed``.
-        has_crashes: Whether the scenario schedules a crash; without crashes no recovery state is needed.
+        has_crashes: Whether the scenario schedules a crash. Without crashes, nodes need no state for recoveries.
         predicates: The predicate of each subscription.
         at: The running nodes by id.
     """
@@ -70,7 +70,7 @@ class World:
         return self._contexts[node]
 
     def __post_init__(self) -> None:
-        """Creates the view of the links, without contexts of nodes."""
+        """Creates the `RunView` of the contexts, which contains only the links."""
         self._contexts: dict[int, Context] = {}
         self._view = RunView(self.links)
 
@@ -92,9 +92,9 @@ class ProgramError(Exception):
 
     @classmethod
     def of(cls, plan: Plan, run: int, ctx: Context, what: str, error: Exception) -> ProgramError:
-        """Returns the error for a handler that raised `error` while it handled the event `what`.
+        """Returns the error for a handler that raised `error` during event `what`.
 
-        The message names protocol, run, node, round and event.
+        The error message names protocol, run, node, round and event.
         """
         return cls(
             f"protocol {plan.program.name or plan.program.__name__}, run {run}, node {ctx.node}, round {ctx.round},"
@@ -128,7 +128,7 @@ class RoundDue(NamedTuple):
         timers: The expired timers as (name, key), ascending.
         crashed: The nodes that crash in this round and to which this node is connected.
         is_recovered: Whether this node restarts in this round.
-        is_paused: Whether this node pauses. A pausing node handles only faults.
+        is_paused: Whether this node is paused. A paused node handles only faults.
         links: The changes of this node's links, for programs with `NodeProgram.notices_links`.
     """
 
@@ -160,7 +160,7 @@ def step(
         calls: The due calls, in any order.
         is_recovered: Whether the node restarts in this round.
         crashed: The crashed nodes that this node notices, for programs with `on_round`.
-        is_paused: Whether the node pauses, for programs with `on_round`.
+        is_paused: Whether the node is paused, for programs with `on_round`.
         links: The changes of the node's links, for programs with `on_round`. None means that no link changes.
 
     Raises:
@@ -227,7 +227,7 @@ def _receive(plan: Plan, node: RunningNode, ctx: Context, one: Flight) -> None:
 def _report(node: RunningNode, ctx: Context, one: Flight) -> None:
     """Calls `on_down` for the failure detector report `one`, and ends the watch.
 
-    A report that was sent before the watch began, or before the node restarted, is dropped.
+    Drops a report that was sent before the watch or the present incarnation of the node started.
     """
     peer = one.message.peer
     watch = node.internal.watched.get(peer)

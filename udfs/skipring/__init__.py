@@ -12,12 +12,13 @@ Terms of the paper and of the rules in the README:
 - label: the position of a subscriber in the ring; the list is sorted by the values of labels;
 - database: the tuples (label, subscriber) that the supervisor of a topic stores;
 - configuration: the label of a subscriber, and its predecessor and successor in the database;
-- slot: the entry of a node for one shortcut; the labels of a node and of its ring neighbours determine its slots;
+- slot: the label of a shortcut of a node, and the subscriber with this label, if the node knows it; the labels of a
+  node and of its ring neighbours determine its slots;
 - BuildSR: the protocol that builds the skip ring; BuildRing: the part of BuildSR that sorts the list (Linearize,
   Introduce);
 - Timeout: the periodic event of a node, once per interval; actions (i) to (iv): the actions of a subscriber at Timeout;
 - explicit state: labels, edges, slots, subscriptions, and databases; messages in flight are implicit state;
-- legitimate state: the explicit state is SR(n), and no message in flight would change it; closure: a legitimate state
+- legitimate state: the explicit state is SR(n), and no message in flight contradicts it; closure: a legitimate state
   stays legitimate;
 - start: the state of all nodes before round 0; stale message: a message from before round 0.
 """

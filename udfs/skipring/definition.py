@@ -1,8 +1,7 @@
 """The skip ring by its definition (section 2.1), for the detector of legitimate states and for audits.
 
-The module shares no code with the node program. Here labels are strings of digits, and SR(n) is built level by level.
-The node program represents labels as numbers, and computes shortcuts from ring neighbours. `broken` checks the number
-of edges, the degrees and the diameter of a graph.
+The module checks the node program, so the two share no code. Here labels are strings of digits, and SR(n) is built
+level by level. The node program represents labels as numbers, and computes shortcuts from ring neighbours.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 
-class Place(NamedTuple):
+class LabelNeighbours(NamedTuple):
     """The neighbours of one label in SR(n), the skip ring of n labels.
 
     Attributes:
@@ -27,9 +26,9 @@ class Place(NamedTuple):
     shortcuts: frozenset[str]
 
     def sides(self, label: str) -> tuple[str | None, str | None, str | None]:
-        """Returns the neighbours ``left``, ``right`` and ``ring`` of this place, which has label `label`.
+        """Returns these neighbours of `label` in the roles ``left``, ``right`` and ``ring``.
 
-        ``ring`` is the neighbour over the edge that closes the ring. A neighbour that does not exist is ``None``.
+        ``ring`` is the neighbour over the edge that closes the ring. A missing neighbour is ``None``.
         """
         if self.before is None or self.after is None:
             return None, None, None
@@ -52,21 +51,21 @@ def n_levels(n: int) -> int:
 
 
 @lru_cache(16)
-def skip_ring(n: int) -> dict[str, Place]:
+def skip_ring(n: int) -> dict[str, LabelNeighbours]:
     """Returns the neighbours of each label of SR(n).
 
-    SR(n) consists of the ring of all n labels, and of one further ring per lower level. The ring of level k contains
-    the labels of at most k digits.
+    SR(n) consists of one ring for each level. The ring of the top level contains all n labels. The ring of a lower
+    level k contains the labels of at most k digits.
     """
     labels = [nth(x) for x in range(n)]
     if n <= 1:
-        return {label: Place(None, None, frozenset()) for label in labels}
+        return {label: LabelNeighbours(None, None, frozenset()) for label in labels}
     beside = _ring(labels)
     shortcuts: dict[str, set[str]] = {label: set() for label in labels}
     for level in range(1, n_levels(n)):
         for label, others in _ring([one for one in labels if len(one) <= level]).items():
             shortcuts[label] |= {one for one, nearest in zip(others, beside[label], strict=True) if one != nearest}
-    return {label: Place(*beside[label], frozenset(shortcuts[label])) for label in labels}
+    return {label: LabelNeighbours(*beside[label], frozenset(shortcuts[label])) for label in labels}
 
 
 def _ring(labels: Iterable[str]) -> dict[str, tuple[str, str]]:
@@ -113,7 +112,7 @@ def undirected(edges: Edges) -> dict[int, set[int]]:
     """Returns the neighbours of each node in the graph `edges`, without the direction of edges.
 
     Args:
-        edges: The nodes that each node refers to. Each of these nodes is a key of `edges`, too.
+        edges: The nodes that each node refers to. All of them must be keys of `edges`.
     """
     both = {node: set(near) for node, near in edges.items()}
     for node, near in edges.items():
@@ -122,11 +121,11 @@ def undirected(edges: Edges) -> dict[int, set[int]]:
     return both
 
 
-def hops(edges: Edges) -> dict[int, int | None]:
+def eccentricities(edges: Edges) -> dict[int, int | None]:
     """Returns the eccentricity of each node: its number of hops to the farthest node.
 
-    A node that does not reach all other nodes gets None. The nodes reached from each node are a bit set, so one step of
-    all nodes costs one union per edge.
+    A node that does not reach all other nodes gets None. The sets of reached nodes are bit sets, so extending all of
+    them by one hop costs one union for each edge.
 
     Args:
         edges: A graph from `undirected`.
@@ -153,13 +152,15 @@ def diameter(edges: Edges) -> int | None:
     Args:
         edges: A graph from `undirected`.
     """
-    found = list(hops(edges).values())
+    found = list(eccentricities(edges).values())
     known = [one for one in found if one is not None]
     return max(known, default=0) if len(known) == len(found) else None
 
 
 def broken(edges: Edges) -> Iterator[tuple[int, str]]:
-    """Yields the id of a node and a description, for each property of SR(n) that the graph lacks.
+    """Checks the number of edges, the degrees and the diameter of a graph of n subscribers against SR(n).
+
+    Yields the id of a node and a description for each property that differs.
 
     Args:
         edges: The subscribers that each subscriber refers to.
@@ -174,7 +175,7 @@ def broken(edges: Edges) -> Iterator[tuple[int, str]]:
         yield most, f"the ring of {n} has {found} edges, and SR({n}) has {n_edges(n)}"
     if len(both[most]) > max_degree(n):
         yield most, f"it has {len(both[most])} neighbours, and in SR({n}) nobody has more than {max_degree(n)}"
-    for node, far in hops(both).items():
+    for node, far in eccentricities(both).items():
         if far is None or far > n_levels(n):
             how = "it does not reach all others" if far is None else f"it has {far} hops to another one"
             yield node, f"{how}, and in SR({n}) {n_levels(n)} are enough"

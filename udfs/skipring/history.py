@@ -1,7 +1,7 @@
-"""The history of explicit state: one row for each change of a node's state of a topic (rule K18).
+"""The history of explicit state: one row for each change of the state that a node has for a topic (rule K18).
 
-Explicit state is the label, edges and slots of a node, and the database of a supervisor. The state at the start of a
-run has round -1; an empty state has no row at the start. Labels are strings of digits.
+Explicit state is the label, edges and slots of a node, and the database of a supervisor. Rows of round -1 contain the
+state at the start of a run, unless it is empty. Labels are strings of digits.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Slot:
 
 @record(key="topic, round")
 class ConfigurationChange:
-    """A change of a node's state of a topic's ring. The row contains the state from round ``round`` on."""
+    """A change of the ring state that a node has for a topic. The row contains the state from round ``round`` on."""
 
     topic: Annotated[str, "topic of the ring"]
     round: Annotated[int, "round of the change; -1: the start state"]
@@ -76,7 +76,7 @@ class DatabaseChange:
 
 
 def explicit(own: Subscription) -> Explicit:
-    """Returns a copy of the explicit state of a node for a topic, so that later changes can be found."""
+    """Returns a copy of the explicit state of a node for a topic, to be compared with a later state."""
     beside = (None if one is None else (one.node, one.label) for one in (own.left, own.right, own.ring))
     return own.wants, own.label, *beside, dict(own.short)
 
@@ -98,7 +98,7 @@ def database_changes(
     Args:
         topic: Topic of the database.
         round_: The round of the changes.
-        before: The tuples that may have changed, as they were before the round. None if the tuple did not exist.
+        before: The previous tuple of each label whose tuple may have changed, or None if it did not exist.
         now: The database after the round.
     """
     for label, old in sorted(before.items()):
@@ -107,7 +107,7 @@ def database_changes(
 
 
 def configuration_from(row: Mapping[str, Any]) -> ConfigurationChange:
-    """Returns the `ConfigurationChange` of `row`, a dictionary with the columns of the table."""
+    """Returns the `ConfigurationChange` of `row`, a row of table ``configuration_change``."""
     sides = (None if row[side] is None else RingPeer(row[side]["node"], row[side]["label"]) for side in SIDES)
     left, right, ring = sides
     slots = tuple(Slot(one["label"], one["node"]) for one in row["slots"] or ())

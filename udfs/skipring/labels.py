@@ -100,10 +100,10 @@ def ring_neighbours(index: int, n: int) -> tuple[int, int] | None:
 
 
 def _beside(index: int, n: int, direction: int) -> int:
-    """Returns the index of the neighbour of l(index) on the ring of SR(n), on the side that `direction` names.
+    """Returns the index of the predecessor (`direction` -1) or successor (`direction` 1) of l(index) in SR(n).
 
-    A step is the distance of two neighbours on the finest level. The neighbour is one step away if SR(n) has the label
-    there, and two steps away otherwise.
+    The neighbour differs from l(index) by 1 / 2^levels(n) in value, or by twice this difference if SR(n) lacks the
+    nearer label.
     """
     unit = 1 << (MAX_BITS - levels(n))
     start = label_of(index).value
@@ -116,9 +116,9 @@ def _beside(index: int, n: int, direction: int) -> int:
 
 
 def chain(own: Label, neighbour: Label) -> list[Label]:
-    """Returns the shortcut labels of `own` on the side of its ring neighbour `neighbour`, finest level first.
+    """Returns the labels of the shortcuts of `own` on the side of ring neighbour `neighbour`, by level (section 3.2.2).
 
-    Section 3.2.2.
+    The finest level is first.
     """
     found: list[Label] = []
     while neighbour.bits > own.bits:
@@ -128,9 +128,10 @@ def chain(own: Label, neighbour: Label) -> list[Label]:
 
 
 def level_ring(level: int, n: int) -> list[Label]:
-    """Returns the labels on the ring of a level, in the order of values.
+    """Returns the labels on the ring of a level of SR(n), in the order of values.
 
-    These are the labels of at most `level` digits. On the top level they are all `n` labels.
+    The ring of the top level contains all `n` labels. The ring of a lower level contains the labels of at most `level`
+    digits.
     """
     members = range(n if level == levels(n) else min(n, 1 << level))
     return sorted(map(label_of, members), key=lambda label: label.value)
@@ -139,8 +140,8 @@ def level_ring(level: int, n: int) -> list[Label]:
 def slots(n: int) -> dict[Label, set[Label]]:
     """Returns the shortcut labels of each label of SR(n).
 
-    On each level below the top a label has two neighbours, one on each side. Each neighbour is a shortcut, except for
-    the label's ring neighbour on that side.
+    On each level, a label has one neighbour on each side. This neighbour is a shortcut, unless it is also the neighbour
+    on the top level on this side.
     """
     found: dict[Label, set[Label]] = {label_of(index): set() for index in range(n)}
     beside: dict[tuple[Label, int], Label] = {}

@@ -1,7 +1,7 @@
 """The detector of legitimate states of a topic: it checks all nodes and the messages in flight (section 5, rule K9).
 
-The detector judges the node program. So it takes the correct topology from `definition`, not from the program's
-modules.
+The detector checks the node program, so it takes the correct topology from `definition`, which shares no code with the
+node program.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Tuples = Mapping[str, int | None]
 
 
 class Snapshot:
-    """The state of a topic at the end of a round: ring states of nodes, database and crash reports."""
+    """The state of a topic at the end of a round: the ring state of each node, the database, and crash reports."""
 
     def __init__(
         self, topic: str, kept: Mapping[int, ConfigurationChange | None], entries: Tuples, crashed: Collection[int],
@@ -34,9 +34,9 @@ class Snapshot:
 
         Args:
             topic: Name of the topic.
-            kept: The ring state of each node that is up. None if the node has no state of the topic.
+            kept: The ring state of each node that is up, or None if the node has no state for the topic.
             entries: The database of the topic's supervisor.
-            crashed: Subscribers whose crash the supervisor knows.
+            crashed: Subscribers whose crash the failure detector has reported to the supervisor.
             strays: Nodes other than the supervisor that have a database of the topic.
         """
         self._topic = topic
@@ -142,10 +142,10 @@ class Convergence:
     """The convergence of a topic, updated round by round.
 
     Attributes:
-        explicit_round: The first round of the present period of legitimate explicit state. It stays unchanged after
-            `clean_round`. None if the explicit state is not legitimate.
-        clean_round: The first round in which the messages in flight are legitimate, too. From this round on, closure
-            must hold.
+        explicit_round: The round since which the explicit state is legitimate, or None if it is not legitimate. After
+            `clean_round` the value does not change.
+        clean_round: The first round in which the explicit state and the messages in flight are legitimate. From this
+            round on, closure must hold.
         problem: The reason why the last round is not legitimate, or None if the last round is legitimate.
         broken_round: The first round after `clean_round` in which the explicit state is not legitimate.
     """

@@ -16,14 +16,14 @@ LIN, CYC, COR = "LIN", "CYC", "COR"
 
 @message()
 class OfTopic:
-    """A message about the ring of a topic."""
+    """The base class of messages about the ring of a topic."""
 
     topic: Annotated[str, "topic of the ring"]
 
 
 @message()
 class Subscribe(OfTopic):
-    """A node's request that the supervisor records the node (section 4.1)."""
+    """A node's request to the supervisor to add the node to the database (section 4.1)."""
 
 
 @message()
@@ -40,7 +40,7 @@ class GetConfiguration(OfTopic):
 
 @message()
 class RequestFor(OfTopic):
-    """Action (iii) of section 3.2.1: requests that the supervisor sends another subscriber its configuration."""
+    """A request to send another subscriber the configuration of that subscriber (section 3.2.1, action (iii))."""
 
     subscriber: Annotated[int, "id of the subscriber that is to get its configuration"]
 
@@ -78,7 +78,7 @@ class Introduce(OfTopic):
 
 @message()
 class IntroduceShortcut(OfTopic):
-    """An introduction of a node for a shortcut slot of the receiver (section 3.2.2)."""
+    """Introduces a node that fits a shortcut slot of the receiver (section 3.2.2)."""
 
     node: Annotated[int, "id of the introduced node"]
     label: Annotated[Label, "label of the introduced node"]
@@ -88,7 +88,7 @@ class IntroduceShortcut(OfTopic):
 class CheckTrie(OfTopic):
     """A request to compare trie nodes of the sender with the receiver's trie (section 4.2).
 
-    The paper sends a request for each trie node; here one message contains the trie nodes of all these requests.
+    In the paper, a request contains one trie node. Here it may contain several.
     """
 
     nodes: Annotated[tuple[NodeHash, ...], "trie nodes of the sender"]
@@ -96,7 +96,7 @@ class CheckTrie(OfTopic):
 
 @message()
 class CheckAndPublish(OfTopic):
-    """A request to compare a trie node, and to send the publications that the sender lacks (section 4.2)."""
+    """A request to compare a trie node of the sender, and to send publications that the sender lacks (section 4.2)."""
 
     trie_node: Annotated[NodeHash | None, "trie node of the sender; None: nothing to compare"]
     prefix: Annotated[str, "prefix of the keys of the publications that the sender lacks"]

@@ -74,13 +74,13 @@ class SkipRing(NodeProgram):
     # ---- the application
 
     def call_subscribe(self, call: SubscribeCall, ctx: Context) -> None:
-        """Adds a subscription; the next Timeout sends Subscribe to the topic's supervisor."""
+        """Adds a subscription. The next Timeout sends Subscribe to the topic's supervisor."""
         number, topic = call.subscription_id, topic_of(call)
         self.interest[number] = Interest(number, topic)
         self._made(topic).wants = True
 
     def call_unsubscribe(self, call: UnsubscribeCall, ctx: Context) -> None:
-        """Removes a subscription. Without another subscription on the topic the node starts to leave the ring."""
+        """Removes a subscription. If it was the last one on its topic, the node starts to leave the topic's ring."""
         gone = self.interest.pop(call.subscription_id, None)
         if gone is not None and all(one.topic != gone.topic for one in self.interest.values()):
             self._made(gone.topic).wants = False
@@ -189,13 +189,13 @@ class SkipRing(NodeProgram):
                 self._take(own, replace(one, hops=one.hops + 1), "trie", ctx)
 
     def on_check_trie(self, m: ms.CheckTrie, src: int, ctx: Context) -> None:
-        """CheckTrie (section 4.2): compares trie nodes with this node's trie, and requests differences."""
+        """CheckTrie (section 4.2): compares trie nodes in `m` with this node's trie, and requests differences."""
         if (own := self._labelled(m.topic, ctx)) is not None:
             for node in m.nodes:
                 self._compare(own.topic, node, src, ctx)
 
     def on_check_and_publish(self, m: ms.CheckAndPublish, src: int, ctx: Context) -> None:
-        """CheckAndPublish (section 4.2): compares a trie node, and sends the publications with the requested prefix."""
+        """CheckAndPublish (section 4.2): compares a trie node, and sends the publications with the prefix in `m`."""
         if (own := self._labelled(m.topic, ctx)) is not None:
             if m.trie_node is not None:
                 self._compare(own.topic, m.trie_node, src, ctx)
@@ -225,10 +225,7 @@ class SkipRing(NodeProgram):
             send(ctx, src, CheckAndPublish(topic, trie.hash_at(below.label), prefix))
 
     def _take(self, own: Subscription, one: Publication, via: str, ctx: Context) -> bool:
-        """Inserts a publication with a correct key into the trie, and delivers it.
-
-        Returns whether the publication is new.
-        """
+        """Inserts a new publication with a right key into the trie, and delivers it. Returns whether it is new."""
         if not has_right_key(own.topic, one, int(ctx.settings["key_bits"])):
             return False
         is_new = self._trie(own.topic, ctx).insert(one, via)
@@ -266,9 +263,9 @@ class SkipRing(NodeProgram):
             self._timeout(self._own(topic), ctx)
 
     def _timeout(self, own: Subscription, ctx: Context) -> None:
-        """Runs a subscriber's Timeout for one topic.
+        """Runs the Timeout of a subscriber for one topic.
 
-        A subscriber without a label only sends Subscribe (action (i), 3.2.1).
+        A subscriber without a label only sends Subscribe (section 3.2.1, action (i)).
         """
         supervisor = self._responsible(own.topic)
         if own.label is None and own.wants:
@@ -300,9 +297,9 @@ class SkipRing(NodeProgram):
     # ---- the node's state of a topic
 
     def _own(self, topic: str) -> Subscription:
-        """Returns the node's state of a topic, without invalid labels (rule K21).
+        """Returns the node's state for a topic, after deleting invalid labels (rule K21).
 
-        A node without a state of the topic gets an empty one, which is not stored.
+        If the node has no state for the topic, returns an empty state without storing it.
         """
         own = self.subscription.get(topic) or Subscription(topic)
         if topic not in self._explicit_before:
@@ -314,9 +311,9 @@ class SkipRing(NodeProgram):
         return self.subscription.setdefault(topic, self._own(topic))
 
     def _labelled(self, topic: str, ctx: Context) -> Subscription | None:
-        """Returns the node's state of a topic, with repaired tries.
+        """Returns the node's state for a topic, or None if the node has not subscribed or has no label.
 
-        Returns None if the node has not subscribed or has no label.
+        Repairs the tries of the node first.
         """
         own = self._own(topic)
         if not own.wants or own.label is None:
@@ -345,7 +342,7 @@ class SkipRing(NodeProgram):
         self.database_change += database_changes(topic, ctx.round, before, {})
 
     def _correct_verdicts(self, ctx: Context) -> None:
-        """Deletes crash verdicts of nodes that the failure detector still watches, and of supervisors (rule K21)."""
+        """Deletes the crash records of supervisors, and of nodes that the failure detector still watches (rule K21)."""
         for node in [node for node in self.crashed if node in ctx.watched or node in self.supervisor]:
             del self.crashed[node]
 

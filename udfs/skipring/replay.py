@@ -4,8 +4,8 @@ A *disturbance* of a topic is the start of the run, a subscription, an unsubscri
 each disturbance the topic converges to a legitimate state. Then closure must hold until the next disturbance.
 
 The replay of a round applies crashes and crash reports first, then subscriptions and unsubscriptions, then other
-changes of explicit state and databases. Then the replay checks whether the state is legitimate. It checks a round
-without these changes only if the explicit state is legitimate and the previous round had wrong messages in flight.
+changes of explicit state. Then it checks whether the state is legitimate. In a round without changes, this check is
+necessary only if the explicit state is legitimate and a message in flight contradicted it in the previous round.
 """
 
 from __future__ import annotations
@@ -35,10 +35,11 @@ class RunReplay:
 
         Args:
             run: ``run_id, last_round``, and ascending lists of structs: ``crashes`` (round, node_id),
-                ``configurations`` and ``databases`` (columns of the tables, the round first), ``reports`` (round,
-                peer): the failure detector reports the crash of the peer, ``supervisors`` (node_id, name).
-            messages: The messages of kinds `legitimate.KINDS` that were delivered or are in flight, ascending. Fields
-                as in `topic_replay.MESSAGE`.
+                ``configurations`` and ``databases`` (columns of tables configuration_change and database_change, the
+                round first), ``reports`` (round, peer) of crashes by the failure detector, and ``supervisors``
+                (node_id, name).
+            messages: The messages of kinds `legitimate.KINDS` that were delivered or are in flight, ascending by id,
+                with the fields of `topic_replay.MESSAGE`.
             is_measured: Whether to compute in each round how far a topic is from the skip ring (`Measured`).
             is_weighed: Whether to count for each topic and round the problems of its explicit state.
         """
@@ -112,7 +113,7 @@ BROKEN = {
 
 
 def convergence(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Yields one row with columns `CONVERGENCE` per disturbance: the rounds in which the topic became legitimate.
+    """Yields one row per disturbance, columns `CONVERGENCE`, with the rounds in which the topic became legitimate.
 
     Args:
         batches: One row per run, with the columns that `RunReplay` reads.
@@ -128,7 +129,7 @@ def convergence(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def progress(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Yields the values of `Measured`, columns `PROGRESS`, for each topic and each round that changed its state.
+    """Yields the values of `Measured` for each topic and each round in which its state changed, columns `PROGRESS`.
 
     Args:
         batches: One row per run, with the columns that `RunReplay` reads.
@@ -166,8 +167,7 @@ def _each(
 def find_stalls(run: Row, messages: pa.StructArray | None, topics: Mapping[str, TopicReplay]) -> None:
     """Adds a violation to each topic that has not become legitimate in time and makes no progress.
 
-    If a topic is overdue, the run is replayed again to count the problems of the topic's state in each round (its
-    potential).
+    If a topic is overdue, replays the run again to count the problems of its explicit state in each round.
 
     Args:
         run: The columns of `RunReplay`, and ``interval_rounds``: a Timeout interval plus the largest message delay.

@@ -55,7 +55,7 @@ _LONGEST = 2 * MAX_BITS
 
 
 class Draws:
-    """A sequence of random draws before the first round. The sequence depends on the run's seed and on one node."""
+    """A sequence of random draws before the first round. It depends on the run's seed and on a node."""
 
     def __init__(self, ctx: Context) -> None:
         """Starts the sequence of the node that `ctx` belongs to."""
@@ -95,8 +95,9 @@ class Scene:
         supervisor: The topic's supervisor.
         draws: The source of all draws.
         share: The share of nodes whose label, edges or slots are corrupted.
-        is_far: Whether all random labels are long. Subscribers with long labels hardly ever take action (ii).
-        numbers: Numbers 0, -1, ... for publications from before the start, unique over all topics (rule K20).
+        is_far: Whether all random labels are long. A subscriber with a long label rarely requests its configuration by
+            action (ii).
+        numbers: The numbers 0, -1, ... of publications from before the start. All topics share them (rule K20).
         published: The publications from before the start, by number.
     """
 
@@ -121,11 +122,11 @@ class Scene:
 
     @property
     def nodes(self) -> list[int]:
-        """Ids of all nodes that are no supervisors."""
+        """Ids of all nodes except supervisors."""
         return [node for node, info in self.world.nodes.items() if info.role != "supervisor"]
 
     def own(self, node: int) -> Subscription:
-        """Returns the state of the topic at `node`, and creates it if necessary."""
+        """Returns the state that `node` has for the topic, and creates it if necessary."""
         kept: dict[str, Subscription] = self.world.program(node).subscription
         return kept.setdefault(self.topic, Subscription(self.topic))
 
@@ -208,9 +209,9 @@ def shortcuts(scene: Scene) -> None:
 
 
 def database(scene: Scene) -> None:
-    """Corrupts the supervisor's database in all four ways of section 3.1, or empties the database.
+    """Corrupts the supervisor's database in the four ways of section 3.1, or empties it.
 
-    The function also adds databases of the topic at other nodes, and false crash verdicts at supervisors.
+    Also adds databases of the topic at other nodes, and false crash records at supervisors.
     """
     held = scene.world.program(scene.supervisor).database[scene.topic]
     kept = {} if scene.draws.is_in(1 / 3) else held.entries
@@ -247,7 +248,7 @@ def _false_verdicts(scene: Scene) -> None:
 
 
 def messages(scene: Scene) -> None:
-    """Sends stale messages with random contents; their number is 0, 1, 2 or 3 times the number of nodes.
+    """Sends stale messages with random contents. Their number is 0, 1, 2 or 3 times the number of nodes.
 
     Half of the requests go to the topic's supervisor. All other messages go to random nodes.
     """

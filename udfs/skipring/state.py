@@ -52,7 +52,7 @@ class Neighbour:
 
 @record(key="topic")
 class Subscription:
-    """A node's state of the ring of one topic (section 3.2)."""
+    """The ring state that a node has for one topic (section 3.2)."""
 
     topic: Annotated[str, "topic of the ring"]
     wants: Annotated[bool, "whether the application has subscribed to the topic"] = False
@@ -71,11 +71,11 @@ class Subscription:
         return [one for one in (self.left, self.right, self.ring) if one is not None]
 
     def ring_nodes(self) -> list[int]:
-        """Returns the ids of the neighbours on the ring, without repetition."""
+        """Returns the distinct ids of the neighbours on the ring."""
         return list(dict.fromkeys(one.node for one in self.on_ring()))
 
     def neighbours(self) -> list[int]:
-        """Returns the ids of all neighbours without repetition: first ring neighbours, then nodes in slots by label."""
+        """Returns the distinct ids of all neighbours: first ring neighbours, then nodes in slots, ordered by label."""
         short = (node for _, node in sorted(self.short.items()) if node is not None)
         return list(dict.fromkeys([*self.ring_nodes(), *short]))
 
@@ -147,7 +147,7 @@ def responsible(topic: str, supervisors: Iterable[Supervisor]) -> int:
 
 
 def sides(own: Key, before: Contact | None, after: Contact | None) -> tuple[Contact | None, ...]:
-    """Returns the neighbours ``left``, ``right`` and ``ring`` of a node that a configuration names.
+    """Returns the neighbours ``left``, ``right`` and ``ring`` that a configuration assigns to a node.
 
     Args:
         own: The sort key of the node.

@@ -41,7 +41,7 @@ class Member:
     # ---- BuildRing (2.2)
 
     def introduce(self, m: Introduce) -> None:
-        """Introduce: corrects labels. Then inserts the introduced node into the list, or stores it as ``ring``."""
+        """Introduce: corrects labels, and inserts the introduced node into the list or stores it as ``ring``."""
         if m.node == self._ctx.node:
             return
         if m.believed is not None and m.believed != self._label:
@@ -62,7 +62,7 @@ class Member:
         self._sort()
 
     def _linearize(self, node: int, label: Label) -> None:
-        """Linearize: keeps the nearer of two nodes on one side, and introduces the farther node to the nearer one."""
+        """Linearize: keeps the nearer of `node` and the list neighbour on its side, and introduces the other to it."""
         if any(one is not None and one.node == node for one in (self._own.left, self._own.right)):
             return
         key = key_of(label, node)
@@ -118,7 +118,7 @@ class Member:
             self._linearize(one.node, one.label)
 
     def _is_end(self, ring: Neighbour) -> bool:
-        """Returns whether this node is at one end of the list, and `ring` is beyond the other end."""
+        """Returns whether this node is one end of the list, and `ring` is on the side of the other end."""
         if (self._own.left is None) == (self._own.right is None):
             return False
         return (ring.key > self._key) == (self._own.left is None)
@@ -128,7 +128,7 @@ class Member:
     def configure(self, m: SetData) -> None:
         """SetData with a label: adopts the label and the ring neighbours of the configuration (section 3.2.1, rule K3).
 
-        Sends RequestFor about each current ring neighbour that is nearer than the neighbours in the configuration
+        First sends a RequestFor for each present ring neighbour that is nearer than the neighbours in the configuration
         (action (iii)).
         """
         own, held = self._own, {one.node: one for one in self._own.on_ring()}
@@ -200,7 +200,8 @@ class Member:
     def introduce_shortcut(self, m: IntroduceShortcut) -> None:
         """IntroduceShortcut: stores the introduced node in its slot (rule K2).
 
-        This node introduces itself to a node that it replaces in the slot, or for which it has no slot.
+        If the slot contained another node, this node introduces itself to the replaced node. If no slot fits, this node
+        introduces itself to the introduced node.
         """
         own = self._own
         if m.node == self._ctx.node:
@@ -213,9 +214,9 @@ class Member:
             self._introduce_self(m.node, m.label, LIN)
 
     def _refresh_slots(self) -> None:
-        """Recomputes the labels of the shortcut slots.
+        """Computes the shortcut slots from the labels of the ring neighbours.
 
-        Introduces the two neighbours on this node's level to each other (section 3.2.2).
+        Introduces the two neighbours on the level of this node's label to each other (section 3.2.2).
         """
         own = self._own
         beside = [one for one in (own.left or own.ring, own.right or own.ring) if one is not None]

@@ -17,11 +17,11 @@ _NO_INDEX = 1 << 63
 class Supervision:
     """The database of a topic at its supervisor, with the supervisor's actions (rule K7).
 
-    The constructor and each Timeout check the whole database. All other actions keep the database repaired, at a cost
-    that does not depend on the number of subscribers.
+    The constructor and each Timeout check and repair the whole database. All other actions change single tuples, at a
+    cost that does not depend on the number of subscribers.
 
     Attributes:
-        changed: The tuples that have changed in this round, by label, as they were before the round.
+        changed: The previous value of each tuple that has changed in this round, by label.
     """
 
     def __init__(self, database: Database, crashed: Collection[int]) -> None:
@@ -29,7 +29,7 @@ class Supervision:
 
         Args:
             database: The database that the actions change.
-            crashed: Ids of crashed subscribers. The caller adds an id to this collection, then calls `remove_crashed`.
+            crashed: Ids of crashed subscribers. To report a crash, callers add an id and call `remove_crashed`.
         """
         self.changed: dict[Label, Tuple | None] = {}
         self._database = database
@@ -51,7 +51,7 @@ class Supervision:
             self._configure(label_of(self._database.next), "round_robin", ctx)
 
     def integrate(self, subscriber: int, reason: str, ctx: Context) -> None:
-        """Subscribe, GetConfiguration: sends `subscriber` its configuration. First records it if it has no label."""
+        """Subscribe, GetConfiguration: sends `subscriber` its configuration. First adds it if it has no label."""
         if subscriber in self._crashed:
             return
         label = self._labels.get(subscriber)
@@ -73,7 +73,7 @@ class Supervision:
     def unsubscribe(self, subscriber: int, ctx: Context) -> None:
         """Unsubscribe: removes `subscriber`, and permits it to leave.
 
-        The subscriber with the last label gets the label that became free.
+        The subscriber with the last label gets the label of `subscriber`.
         """
         if subscriber in self._crashed:
             return
@@ -97,7 +97,7 @@ class Supervision:
         self._labels = {node: label for label, node in entries.items()}
 
     def _remove(self, subscriber: int) -> Label | None:
-        """Removes `subscriber`. Returns its label if the last subscriber got this label, else None."""
+        """Removes `subscriber`. Returns its label if the last subscriber has moved to this label, else None."""
         label = self._labels.pop(subscriber, None)
         if label is None:
             return None
@@ -151,10 +151,10 @@ def _contact(entries: Entries, label: Label) -> Contact | None:
 
 
 def repaired(entries: Entries, crashed: Collection[int]) -> Entries:
-    """Returns a copy of the database without the four corruptions (section 3.1, rule K7).
+    """Returns a copy of the database in which the four corruptions are repaired (section 3.1, rule K7).
 
-    Tuples without a subscriber are removed. A subscriber with several labels keeps the lowest of these labels. Then
-    each of the first n labels that is missing replaces the highest label that does not belong to the first n labels.
+    Tuples without a live subscriber are removed. A subscriber with several labels keeps the lowest one. Then the
+    subscribers with the highest labels get those of the first n labels that are missing.
     """
     lowest: dict[int, Label] = {}
     for label in sorted(entries, key=_rank):

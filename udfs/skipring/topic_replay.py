@@ -1,7 +1,7 @@
 """The replay of one topic: its disturbances, its convergence after each disturbance, and violations of guarantees.
 
-A run has many messages, but the checks of only few rounds read them. So the replay keeps messages as Arrow columns, and
-decodes only the messages that a check reads.
+A run has many messages, but only the checks of a few rounds read messages. So the replay keeps messages as Arrow
+columns, and decodes only the messages that a check reads.
 """
 
 from __future__ import annotations
@@ -101,8 +101,9 @@ class Disturbance:
         cause: ``start``, ``subscribe``, ``unsubscribe`` or ``crash``.
         node: The node that joined, left or crashed. None for the start.
         n_subscribers: Subscribers that are up.
-        n_configurations: Changes of explicit state at other nodes until the next disturbance.
-        seen: The convergence of the topic.
+        n_configurations: Changes of explicit state between this disturbance and the next one, at all nodes except
+            `node`.
+        seen: The convergence of the topic after the disturbance.
         changed_round: The first round after `seen.clean_round` in which explicit state changed. None if it did not
             change.
     """
@@ -152,7 +153,7 @@ class TopicReplay:
             topic: Name of the topic.
             crashed: Ids of subscribers whose crash has been reported. The caller adds to this set during the replay.
             supervisor: Id of the topic's supervisor.
-            is_measured: Whether to compute in each round how far the topic is from the skip ring (`Measured`); slow.
+            is_measured: Whether to compute in each round how far the topic is from the skip ring (`Measured`).
             is_weighed: Whether to count in each round the problems of the explicit state; `stall` needs the counts.
         """
         self.topic = topic
@@ -206,7 +207,7 @@ class TopicReplay:
     def observe(self, round_: int, upcoming: int) -> None:
         """Checks the state of the topic at the end of `round_`, and of each later round before `upcoming`.
 
-        `upcoming` is the round of the next change of the state. Only the messages in flight change until then.
+        `upcoming` is the round of the next change of the state. Until this round only the messages in flight change.
         """
         last = self.disturbances[-1]
         strays = [node for node, entries in self.databases.items() if entries and node != self._supervisor]
@@ -228,13 +229,14 @@ class TopicReplay:
     def _in_flight(self, round_: int) -> Iterator[Flight]:
         """Yields the messages in flight at the end of a round.
 
-        A generator decodes messages only when a caller reads them. Checks of states that are not legitimate read none.
+        As a generator, the method decodes messages only for a caller that reads them. A caller reads none if the
+        explicit state is not legitimate.
         """
         if self.flights is not None:
             yield from self.flights.at(round_)
 
     def end(self) -> None:
-        """Compares the labels and edges of the last state with SR(n) if the topic has become legitimate."""
+        """Compares the last labels and edges with SR(n), if the topic is legitimate since its last disturbance."""
         if self.disturbances[-1].seen.clean_round is None:
             return
         members = self.members
@@ -242,7 +244,7 @@ class TopicReplay:
         self.broken += [Broken("degrees", None, *found) for found in broken(self._edges(members))]
 
     def is_overdue(self, last_round: int, interval_rounds: int) -> bool:
-        """Returns whether the topic is not legitimate although `PATIENCE` has passed since the last disturbance.
+        """Returns whether the topic is not legitimate at the end of the time limit for convergence (`PATIENCE`).
 
         Args:
             last_round: The last round of the run.
@@ -253,10 +255,10 @@ class TopicReplay:
         return is_open and last_round - last.round >= (slope * last.n_subscribers + least) * interval_rounds
 
     def stall(self, last_round: int) -> Broken | None:
-        """Returns a violation if the overdue topic makes no progress, or None if the number of problems has decreased.
+        """Returns a violation if the overdue topic makes no progress, else None.
 
-        The method compares the least numbers of problems of the explicit state (the potential) in the two halves of the
-        time since the last disturbance.
+        The topic makes progress if the least number of problems of its explicit state (its potential) is lower in the
+        second half of the time since the last disturbance than in the first half.
 
         Args:
             last_round: The last round of the run.

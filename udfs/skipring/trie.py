@@ -1,8 +1,8 @@
 """Patricia tries of publications with hashes (section 4.2, rule K11).
 
 The label of a leaf is the key of its publication. The label of an inner node is the longest common prefix of the labels
-of its two children. The hash of a leaf covers its label. The hash of an inner node covers the hashes of its children;
-the child that continues with 0 comes first. All keys of a trie have the same length.
+of its two children. The hash of a leaf covers its label. The hash of an inner node covers the hashes of its children,
+first the child that continues with 0. All keys of a trie have the same length.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class TrieNode:
 
 @record(key="topic")
 class Root:
-    """The root of a subscriber's trie; an empty trie has no row."""
+    """The root of a subscriber's trie. An empty trie has no row."""
 
     topic: Annotated[str, "topic of the trie"]
     label: Annotated[str, "label of the root"]
@@ -150,7 +150,7 @@ class Trie:
         """Returns whether the trie has the structure and hashes that the keys of its publications require (rule K22).
 
         Args:
-            n_nodes: Number of table rows with the trie's topic. The trie must reach all of them from its root.
+            n_nodes: Number of table rows with the trie's topic. In a sound trie the root reaches all of them.
             key_bits: Bits of a key.
         """
         root = self._roots.get(self._topic)
@@ -218,7 +218,7 @@ class Trie:
 
 
 def repair_tries(nodes: dict[tuple[str, str], TrieNode], roots: dict[str, Root], key_bits: int, hash_bits: int) -> None:
-    """Checks each trie. If a trie is not sound, rebuilds it from those of its leaves that have right keys (rule K22).
+    """Checks each trie. Rebuilds a trie that is not sound from its leaves with right keys (rule K22).
 
     Args:
         nodes: The trie nodes of all topics, by topic and label. The function changes them.
