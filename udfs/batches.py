@@ -1,4 +1,7 @@
-"""Builds Arrow record batches from Python rows. `BEYOND` names the columns of tables of runs beyond the bound."""
+"""Builds Arrow record batches from Python rows.
+
+`BEYOND` names the columns of the tables that list the runs beyond a protocol's bound.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,7 @@ def schema_of(columns: Sequence[tuple[str, str]]) -> pa.Schema:
 
 
 def as_batch(rows: Sequence[tuple[Any, ...]], schema: pa.Schema) -> pa.RecordBatch:
-    """Returns `rows` as a record batch. The batch is empty if `rows` is empty."""
+    """Returns `rows`, which may be empty, as a record batch."""
     columns: list[Any] = list(zip(*rows, strict=True)) or [()] * len(schema)
     return pa.RecordBatch.from_arrays(
         [pa.array(list(column), field.type) for column, field in zip(columns, schema, strict=True)], schema=schema

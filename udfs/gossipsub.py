@@ -158,7 +158,7 @@ class GossipSub(SubscribingNode):
 
     @classmethod
     def start(cls, world: World) -> None:
-        """Connects all neighbours. Each relay joins all topics, and is a peer of its neighbours for them (rule S2)."""
+        """Connects all neighbours. Each relay joins all topics, and its neighbours record it as a peer (rule S2)."""
         topics = sorted({call.topic for of_node in world.calls.values() for call in of_node if call.topic is not None})
         relays = {at for at, node in world.nodes.items() if world.settings["relay"] and node.role == "broker"}
         for at in world.nodes:
@@ -321,7 +321,7 @@ class GossipSub(SubscribingNode):
         self.seen = {key: at for key, at in self.seen.items() if self._has_seen(key, ctx)}
 
     def _repair_mesh(self, topic: GossipTopic, ctx: Context) -> None:
-        """Grafts or prunes neighbours until the mesh has about D, and at least D_out outbound ones (rule S12)."""
+        """Grafts or prunes neighbours until the mesh has about D neighbours, at least D_out of them outbound (S12)."""
         d, d_lo, d_hi, d_out = (ctx.settings[name] for name in ("d", "d_lo", "d_hi", "d_out"))
         if len(topic.mesh) < d_lo:
             self._graft(topic, _drawn("graft", topic, self._candidates(topic, ctx), d - len(topic.mesh), ctx), ctx)
@@ -389,7 +389,10 @@ def _effective_rounds(topic: GossipTopic, ctx: Context) -> Iterator[int]:
 
 
 def _graft_round(topic: GossipTopic, peer: int, ctx: Context) -> int:
-    """Returns the first round in which `peer` may be grafted: one heartbeat interval after its backoff, or -1."""
+    """Returns the first round in which `peer` may be grafted: one heartbeat interval after the end of its backoff.
+
+    Returns -1 if `peer` has no backoff.
+    """
     return topic.backoff[peer] + int(ctx.settings["heartbeat_rounds"]) if peer in topic.backoff else -1
 
 

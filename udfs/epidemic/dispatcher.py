@@ -41,14 +41,14 @@ class DigestEntry(NamedTuple):
 
 @message("SUB")
 class PatternSub:
-    """Message SUB: the sender has subscribers of a pattern in directions other than that of the receiver (2.1)."""
+    """Message SUB: a client or another neighbour of the sender subscribes to a pattern (section 2.1)."""
 
     pattern_id: Annotated[int, "the pattern"]
 
 
 @message("UNSUB")
 class PatternUnsub:
-    """Message UNSUB: the sender has no more subscribers of a pattern in directions other than that of the receiver."""
+    """Message UNSUB: no client and no other neighbour of the sender subscribes to a pattern any more."""
 
     pattern_id: Annotated[int, "the pattern"]
 
@@ -212,7 +212,7 @@ class GossipTimer:
 
     @property
     def end_round(self) -> int:
-        """The round from which no digest is sent unless another event is cached or lost; 0 if no end round is set."""
+        """The later of `push_end_round` and `lost_end_round`, from which no digest is sent; 0 if both are null."""
         return max(self.push_end_round or 0, self.lost_end_round or 0)
 
 

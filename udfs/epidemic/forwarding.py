@@ -1,11 +1,11 @@
 """Subscription forwarding and event forwarding on the tree of dispatchers (sections 2.1 and 4.2).
 
-A dispatcher delivers, caches and counts the first copy of an event. It forwards the first copy that arrives over the
-tree, even if a REPLY with the event arrived earlier.
+A dispatcher delivers and caches the first copy of an event, and compares its counters with the expected counters. It
+forwards the first copy that arrives over the tree, even if a REPLY with the event arrived earlier.
 
-The subscription table determines the SUB and UNSUB messages of a dispatcher. Neighbour m must know pattern p exactly if
-the table has an entry for p whose next hop is not m. So m gets SUB when the table gets its first entry of this type,
-and UNSUB when the table loses its last one.
+The subscription table determines the SUB and UNSUB messages of a dispatcher. Pattern p is announced to neighbour m as
+long as the table has an entry for p whose next hop is not m. So m gets SUB when the first of these entries appears, and
+UNSUB when the last one disappears.
 
 When a link is replaced, the dispatcher at each end of the old link deletes the entries whose next hop is the other end,
 as if it had received UNSUB. The dispatchers at the ends of the new link send each other SUB for all patterns of their

@@ -27,7 +27,7 @@ def gossip(turn: DispatcherRound) -> None:
     """Starts the gossip round of the dispatcher if it is due, and sets the timer of the next gossip round."""
     timer, now = turn.node.dispatcher, turn.now
     if turn.due.is_recovered:
-        # The durable state does not include the expirations of the timer since the crash (rule E15).
+        # The timer did not expire while the dispatcher was down, so its next round may be in the past (rule E15).
         timer.next_round = now + (timer.next_round - now) % timer.interval_rounds
     else:
         _skip_missed(timer, now)
@@ -85,7 +85,7 @@ def _set_next(turn: DispatcherRound, timer: GossipTimer, *, is_on_time: bool) ->
 
 
 def start_push(turn: DispatcherRound) -> None:
-    """Figure 2, startGossipRound: sends a digest of the cached events that match a random pattern of the table."""
+    """Figure 2, startGossipRound: sends a digest of cached events of a random pattern of the subscription table."""
     known = {pattern for pattern, _ in turn.node.routing_entry}
     if turn.setting("push_patterns") == "local":
         known = {pattern for pattern in known if turn.is_subscribed(pattern)}

@@ -72,8 +72,8 @@ def reply(turn: DispatcherRound, event: CachedEvent, requester: int, trigger: in
 def count(turn: DispatcherRound, event: EventCopy, local: Container[int]) -> None:
     """Compares the counters of a new event with the expected counters, and updates LostBuffer (rules E3, E8 and E9).
 
-    Removes the new event from LostBuffer. Adds the events with a counter from the expected counter up to the counter of
-    the new event, which is excluded.
+    Removes the new event from LostBuffer. Adds an entry for each counter from the expected counter up to, but not
+    including, the counter of the new event.
 
     Args:
         turn: The dispatcher in this round.
@@ -105,7 +105,7 @@ def _expect(turn: DispatcherRound, source: int, pattern: int, number: int) -> No
 def bound(turn: DispatcherRound) -> None:
     """Deletes expired entries of LostBuffer. Then deletes the oldest entries until ``lost_buffer`` remain (rule E13).
 
-    The caller has handled the events of the round. Also sets `DispatcherRound.has_detected`.
+    Runs after the dispatcher has handled the events of a round. Also sets `DispatcherRound.has_detected`.
     """
     lost = turn.node.lost
     if not (turn.has_counted and lost):

@@ -124,7 +124,7 @@ class Client(Role):
         self._search.on_tree_view_update(m, sender)
 
     def candidates(self) -> list[int]:
-        """Returns the live brokers of the view (rule G11). If there are none, uses earlier views (rule G21)."""
+        """Returns the live brokers of the view (rule G11), or of earlier views if the view has none (rule G21)."""
         if found := self.node.candidates():
             return found
         earlier = self.node.repair.seen

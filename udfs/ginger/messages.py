@@ -47,7 +47,7 @@ class Subscribe:
 
 @message("Subscribed")
 class Subscribed:
-    """The report that all brokers beyond the sender have received a Subscribe."""
+    """The report that all brokers to which the sender forwarded a Subscribe have answered Subscribed."""
 
     source: Annotated[int, "the client"]
     source_seq: Annotated[int, "number of the subscription among the client's calls"]
@@ -160,7 +160,7 @@ class RootElection:
 
 @message("Exception")
 class Lacking(About):
-    """The request to a publisher for a message whose body has left the buffers: Exception (section 4.3.2.3)."""
+    """Message Exception: the request to a publisher for a message whose body has left the buffers (4.3.2.3)."""
 
     lacking: Annotated[int, "node that lacks the message"]
 

@@ -140,7 +140,7 @@ class Node:
 
     @property
     def residual_degree(self) -> int:
-        """The number of connections that a broker can still accept: ``total_degree`` less its connections."""
+        """The number of connections that a broker can still accept: ``total_degree`` minus its connections."""
         used = len(self.children) + len(self.clients) + (self.parent is not None)
         return self.setting("total_degree") - used
 

@@ -2,9 +2,9 @@
 
 Before a broker forwards a total-order message, it locks the key items of the message. A locked key item delays only
 messages from clients, which wait in the entry queue. A message from another broker is forwarded even if one of its key
-items is locked: the sender forwarded it before it locked the key item. So TotalAck follows all earlier messages on its
-link, like a flush marker. A broker under repair puts application messages into its hold queue, and handles them in
-order after its exchange.
+items is locked, because the sender forwarded the message before the sender locked the key item. So TotalAck follows all
+earlier messages on its link, like a flush marker. A broker under repair puts application messages into its hold queue,
+and handles them in order after its exchange.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ class Ordering:
         self.try_all(topic)
 
     def try_all(self, topic: Topic) -> None:
-        """Reports the pending messages that all children have acknowledged to the parent, in the order of arrival.
+        """Reports to the parent those pending messages that all children have acknowledged, in the order of arrival.
 
         The root of the topic's sub-tree processes these messages instead. A broker under repair does nothing.
         """

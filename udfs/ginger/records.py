@@ -136,7 +136,7 @@ class BufferedEvent(Publication):
 
 @record(key="topic")
 class Discarded:
-    """A topic with its discarded events at a node, which have left the node's buffer."""
+    """The discarded events of a topic: events that have left the buffer of a node."""
 
     topic: Annotated[str, "the topic"]
     position: Annotated[int, "largest position up to which the buffer holds no event"]

@@ -115,7 +115,10 @@ class TopicJoining:
         self._ordering.try_all(topic)
 
     def on_topic_joined(self, m: ms.TopicJoined, sender: int) -> None:
-        """Connects to `sender` if `sender` is in the sub-tree. Ends the search if all answers have arrived."""
+        """Handles the answer of `sender`, which contains its state of the topic if it is in the sub-tree.
+
+        In this case, connects to `sender`. Ends the search if all answers have arrived.
+        """
         if sender not in self._node.neighbours:
             return
         join = self._state.topic_join.get(m.topic)

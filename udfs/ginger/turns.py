@@ -2,7 +2,7 @@
 
 A decision is called a turn: a message leaves the entry queue, is sent to the parent, or is processed. A turn depends on
 the earlier messages that share a key item with its message. These depend on still earlier messages with other key
-items, so a chain of dependencies has any length. A turn can also cause other turns, because it locks or unlocks key
+items, so chains of dependencies can have any length. A turn can also cause other turns, because it locks or unlocks key
 items. An SQL window sees only the rows of one key item, so this module decides message by message.
 """
 

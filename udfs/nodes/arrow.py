@@ -139,7 +139,7 @@ class ProgramColumns:
         ))  # fmt: skip
 
     def _values(self, declared: Mapping[str, Declared], texts: list[str | None] | None) -> dict[str, Any]:
-        """Parses `texts`, which has one JSON document for each declaration in `declared`. Returns values by name.
+        """Parses one JSON document in `texts` for each declaration. Returns the values of the attributes by name.
 
         A declaration without a document is missing in the result, so its attribute keeps the initial value.
         """

@@ -220,7 +220,7 @@ def _lasts(batch: pa.RecordBatch) -> list[int]:
 def _given(
     batch: pa.RecordBatch, counted: Sequence[Sequence[int]]
 ) -> Iterator[tuple[RunInput, RunLinkFaults | None]]:  # fmt: skip
-    """Yields the input and the link faults of each run in `batch`. `counted` has column ``counted`` of each run."""
+    """Yields the input and the link faults of each run in `batch`. Argument `counted` is its column ``counted``."""
     heads = (batch.column(name).to_pylist() for name in ("run_id", "settings", "may_duplicate"))
     lists = {name: list_rows(batch.column(name)) for name in (*GIVEN, "calls", "attributes")}
     for place, (run, settings, may_duplicate) in enumerate(zip(*heads, strict=True)):

@@ -44,7 +44,7 @@ class Watch(NamedTuple):
 
 @dataclass
 class Internal:
-    """The state of a node that the runtime keeps, not the program.
+    """The state of a node that belongs to the runtime, not to the program.
 
     Attributes:
         started_round: The round in which the node restarted after its last crash, or -1 if it has not crashed.

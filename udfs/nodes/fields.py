@@ -220,7 +220,7 @@ class Writer:
         return replace(self, source=f"('null' if {{}} is None else {self.source})", is_optional=True)
 
     def array(self, *, is_sorted: bool) -> Writer:
-        """Returns the writer of a collection whose items this writer writes. `is_sorted` sorts the items."""
+        """Returns a writer of JSON arrays whose items this writer writes. With `is_sorted`, it sorts the items."""
         items = "sorted({})" if is_sorted else "{}"
         return Writer(f"'[' + ','.join([{self.of('one')} for one in {items}]) + ']'", self.names)
 

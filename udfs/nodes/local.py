@@ -69,7 +69,7 @@ class LocalNetwork:
             node: The calling node.
             kind: The kind of the call.
             round_: The round in which the call is due.
-            predicate: The predicate of a subscription; None for an equality with the topic of the call.
+            predicate: The predicate of a subscription. None stands for ``topic = T``, where T is the call's topic.
             of_call: Fields of the call's class (`udfs.nodes.calls`). By default a subscription has the next
                 subscription id, and a publication matches the subscriptions to its topic.
         """
@@ -101,7 +101,7 @@ class LocalNetwork:
         self._replaced.append(LinkReplacement(round_, *old, *new, latency_rounds))
 
     def play(self, last: int) -> HistoryRows:
-        """Plays all rounds up to and including `last`. Returns the history rows of these rounds, and extends `rows`."""
+        """Plays all rounds up to and including `last`. Returns their history rows, and adds them to `rows`."""
         with rare_collections():
             rows = HistoryRows()
             self._running().play(last, rows)

@@ -135,7 +135,7 @@ class Network:
 
     @property
     def flights(self) -> list[Flight]:
-        """The messages in flight, including lost messages, ascending by id."""
+        """The messages in flight, including messages that will be lost, ascending by id."""
         return sorted([*self._lost, *(one for of_round in self._due.values() for one in of_round)], key=itemgetter(0))
 
     def next_round(self) -> int | None:
@@ -239,7 +239,7 @@ class Network:
 
         Returns:
             The contexts that send failure detector reports, and, for each node, the crashed nodes to which it is
-            connected. Only programs without `on_round` have the contexts, and only programs with it have the nodes.
+            connected. For programs with `on_round` the contexts are empty. For other programs the nodes are empty.
         """
         crashed = self._given.crashes.starting.get(round_, ())
         for name, one in self._plan.appended.items() if crashed else ():

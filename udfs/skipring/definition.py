@@ -26,9 +26,9 @@ class LabelNeighbours(NamedTuple):
     shortcuts: frozenset[str]
 
     def sides(self, label: str) -> tuple[str | None, str | None, str | None]:
-        """Returns these neighbours of `label` in the roles ``left``, ``right`` and ``ring``.
+        """Returns these neighbours, which belong to `label`, as (left, right, ring).
 
-        ``ring`` is the neighbour over the edge that closes the ring. A missing neighbour is ``None``.
+        Neighbour ``ring`` is connected by the edge that closes the ring. A missing neighbour is ``None``.
         """
         if self.before is None or self.after is None:
             return None, None, None

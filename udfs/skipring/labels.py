@@ -116,9 +116,9 @@ def _beside(index: int, n: int, direction: int) -> int:
 
 
 def chain(own: Label, neighbour: Label) -> list[Label]:
-    """Returns the labels of the shortcuts of `own` on the side of ring neighbour `neighbour`, by level (section 3.2.2).
+    """Returns the labels of the shortcuts of `own` on the side of its ring neighbour `neighbour` (section 3.2.2).
 
-    The finest level is first.
+    The labels are ordered by level, the finest level first.
     """
     found: list[Label] = []
     while neighbour.bits > own.bits:

@@ -52,7 +52,6 @@ class SkipRing(NodeProgram):
     database_change = appended(DatabaseChange, is_durable=True)
 
     def __init__(self) -> None:
-        """Creates a node without state."""
         super().__init__()
         self._explicit_before: dict[str, Explicit] = {}
         self._supervisions: dict[str, Supervision] = {}
@@ -107,7 +106,7 @@ class SkipRing(NodeProgram):
             supervision.integrate(src, "request", ctx)
 
     def on_request_for(self, m: ms.RequestFor, src: int, ctx: Context) -> None:
-        """RequestFor (section 3.2.1): sends a configuration to the subscriber that the message names."""
+        """RequestFor (section 3.2.1): sends the subscriber that the message names its configuration."""
         if (supervision := self._supervision(m.topic, ctx)) is not None:
             supervision.request_for(m.subscriber, ctx)
 
@@ -147,7 +146,7 @@ class SkipRing(NodeProgram):
     def on_introduce(self, m: ms.Introduce, src: int, ctx: Context) -> None:
         """Introduce (section 2.2): inserts the introduced node into the ring, or forwards it.
 
-        A node that has unsubscribed answers Remove.
+        A node that has unsubscribed sends Remove to the introduced node instead.
         """
         own = self._own(m.topic)
         if not are_valid(m.label, m.believed):

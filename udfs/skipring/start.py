@@ -152,7 +152,7 @@ class Scene:
         return Label(bits, self.draws.below(1 << (bits - 1)) * 2)
 
     def publication(self) -> Publication:
-        """Returns a random publication from before the start: a known one, or a new one that no trie contains."""
+        """Returns a random publication from before the start: one of `published`, or a new one that is in no trie."""
         if self.published and self.draws.is_in(1 / 2):
             return self.draws.one_of(list(self.published.values()))
         return self.publish(self.draws.one_of(self.everybody))

@@ -62,7 +62,7 @@ class Member:
         self._sort()
 
     def _linearize(self, node: int, label: Label) -> None:
-        """Linearize: keeps the nearer of `node` and the list neighbour on its side, and introduces the other to it."""
+        """Linearize: keeps the nearer of `node` and the list neighbour on that side, and introduces the other to it."""
         if any(one is not None and one.node == node for one in (self._own.left, self._own.right)):
             return
         key = key_of(label, node)

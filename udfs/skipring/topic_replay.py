@@ -27,7 +27,7 @@ MESSAGE = pa.struct([
 
 
 class Flights:
-    """The messages of one topic, without messages that arrived at a crashed node."""
+    """The messages of one topic, except those that were due at a node after its crash."""
 
     def __init__(self, rows: pa.StructArray) -> None:
         """Stores the messages, which have the fields of `MESSAGE` and ascend by id."""
@@ -46,7 +46,7 @@ class Flights:
 
 
 def flights_of(rows: pa.StructArray, down: Mapping[int, int]) -> Iterator[tuple[str, Flights]]:
-    """Yields the name of each topic with the topic's messages, without messages that arrived at a crashed node.
+    """Yields each topic with its messages, except those that were due at a node after its crash.
 
     Args:
         rows: The messages of a run, ascending by id, with the fields of `MESSAGE`.
@@ -236,7 +236,7 @@ class TopicReplay:
             yield from self.flights.at(round_)
 
     def end(self) -> None:
-        """Compares the last labels and edges with SR(n), if the topic is legitimate since its last disturbance."""
+        """Compares the labels and edges of the last round with SR(n), if the topic has become legitimate."""
         if self.disturbances[-1].seen.clean_round is None:
             return
         members = self.members
@@ -244,7 +244,7 @@ class TopicReplay:
         self.broken += [Broken("degrees", None, *found) for found in broken(self._edges(members))]
 
     def is_overdue(self, last_round: int, interval_rounds: int) -> bool:
-        """Returns whether the topic is not legitimate at the end of the time limit for convergence (`PATIENCE`).
+        """Returns whether the time limit for convergence (`PATIENCE`) has passed and the topic is not legitimate.
 
         Args:
             last_round: The last round of the run.
