@@ -215,14 +215,14 @@ class Election:
         if m.vote is None:
             self._on_refused_vote(sender, brokers)
             return
-        self._notice(sender, brokers)
+        self._add_voter(sender, brokers)
         if not self._votes_with(sender, brokers):
             above = {broker for broker, row in node.state.tree_view.items() if row.n_up == 0}
             node.send(sender, ms.RootElection(None, tuple(sorted(above | node.neighbours - node.children))))
         else:
             self._own.votes[sender] = Vote(m.vote, brokers)
             if node.parent is None:
-                self._vote_counts(sender, brokers)
+                self._handle_vote(sender, brokers)
 
     def _on_refused_vote(self, sender: int, above: Sequence[int]) -> None:
         """Handles the answer of `sender`, which does not vote, with the brokers `above` it (rule G19).
@@ -246,7 +246,7 @@ class Election:
         node = self._node
         return not node.repair.is_root and (node.parent is None or node.parent in gone)
 
-    def _notice(self, sender: int, gone: Sequence[int]) -> None:
+    def _add_voter(self, sender: int, gone: Sequence[int]) -> None:
         """Adds voter `sender` to the view of this broker if it is an orphan that sees only siblings (rule G27).
 
         The brokers `gone`, which the vote names, count as failed. If an election is under way, `sender` also gets the
@@ -261,7 +261,7 @@ class Election:
         if self._own.is_electing:
             self._vote(sender)
 
-    def _vote_counts(self, sender: int, gone: Sequence[int]) -> None:
+    def _handle_vote(self, sender: int, gone: Sequence[int]) -> None:
         """Handles a vote of `sender`: records the failures of the brokers `gone`, which the vote names.
 
         Then decides the present election, continues the search for a parent, or sends this broker's vote again.
