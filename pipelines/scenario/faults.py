@@ -109,21 +109,21 @@ class CrashTrace(Checked):
         "to all nodes that may crash; default: determined by the titles of the columns",
     )
     unit: Literal["round", "ms", "s", "min", "h"] | None = Field(
-        None, description="named, simgrid: unit of the times; default: round (named), s (simgrid); not for timestamps"
+        None, description="named, simgrid: unit of times that are numbers; default: round (named), s (simgrid)"
     )
     system: Annotated[int, Field(ge=0, le=1_000_000, strict=True)] | None = Field(
-        None, description="lanl: only the nodes of this system"
+        None, description="lanl: number of the system; outages of other systems are ignored"
     )
     hours_per_round: Annotated[float, Field(ge=1e-6, le=1e6, strict=True)] = Field(
         1.0, description="fta, lanl: hours of the trace in each round"
     )
     skip_hours: Annotated[float, Field(ge=0.0, le=1e9, strict=True)] = Field(
-        0.0, description="fta, lanl: hours at the start of the trace that are skipped"
+        0.0, description="fta, lanl: hours that are skipped at the start of the trace"
     )
     shuffled: Flag = Field(
         False,
-        description="fta, lanl: true: the up and down times of each node are permuted, so that outages of nodes are"
-        " independent",
+        description="fta, lanl: true permutes the up and down times of each node, so that outages of different nodes "
+        "are independent",
     )
 
     def _problems(self) -> Iterator[Problem]:
@@ -165,7 +165,9 @@ class CrashGenerator(Checked):
 
     kind: Literal["crash"] = Field(description="selects this type of fault")
     count: _Number | None = Field(
-        None, description="number of crashes, at random rounds and nodes; if consecutive is set: number of chains"
+        None,
+        description="number of crashes, at random rounds and nodes; if consecutive is above 1: number of chains of "
+        "crashes",
     )
     rate: CrashRate | None = Field(None, description="distributions of the alternating up and down times of each node")
     trace: CrashTrace | None = Field(None, description="recorded outages")
@@ -178,14 +180,14 @@ class CrashGenerator(Checked):
     spare: list[NodeName] = Field(default_factory=list, description="nodes that never crash")
     at_most: Round | None = Field(
         None,
-        description="maximum number of nodes that are not operational at once, including crashes of the list and of"
-        " earlier generators. With count, other rounds and nodes are tried until this holds; with rate "
-        "and trace, crashes that would exceed it are omitted",
+        description="maximum number of nodes that are down or recovering at once, also by crashes of the list and of "
+        "earlier generators; count: crashes that would exceed the maximum are drawn again; rate, trace: "
+        "these crashes are omitted",
     )
     recovery: Round | None = Field(
         None,
-        description="at_most: rounds for which a recovered node is not operational; default: 20 times the largest "
-        "latency of a link",
+        description="at_most: rounds for which a node counts as recovering after a crash; default: 20 times the "
+        "largest latency of a link",
     )
     down: _DownRounds | None = Field(
         None,
@@ -236,9 +238,11 @@ class DrawnTimes(Checked):
     """The keys that generators of pauses, breaks and partitions share: exactly one of count and rate."""
 
     kind: str = Field(description="selects this type of fault")
-    count: _Number | None = Field(None, description="number of faults, at random rounds and nodes or links")
+    count: _Number | None = Field(None, description="number of faults, at random rounds and random nodes or links")
     rate: CrashRate | None = Field(
-        None, description="distributions of the alternating times without and with the fault, for each node or link"
+        None,
+        description="distributions of the alternating times without the fault (up) and with the fault (down), for "
+        "each node or link",
     )
     rounds: _Rounds | None = Field(
         None, description="first and last round in which a fault begins; default: 0 and time.rounds"

@@ -37,9 +37,13 @@ class LinkFaultSpec(TimedSpan):
 
     kind: str = Field(description="selects this type of fault")
     links: Links | None = Field(None, description="the links, each [a, b]; default: all pairs of nodes")
-    direction: Literal["both", "forward"] = Field("both", description="forward: only from a to b of each link [a, b]")
-    round: Round = Field(0, description="the first round in which the fault affects the messages that are sent")
-    until: Round | None = Field(None, description="the round in which the fault ends; default: it never ends")
+    direction: Literal["both", "forward"] = Field(
+        "both", description="forward: the fault affects each link [a, b] only in the direction from a to b"
+    )
+    round: Round = Field(
+        0, description="first round of the fault; the fault affects messages by their round of sending"
+    )
+    until: Round | None = Field(None, description="first round after the fault; default: the fault does not end")
 
     def _problems(self) -> Iterator[Problem]:
         yield from end_problems(self.round, self.until)
@@ -52,18 +56,19 @@ class LinkFaultSpec(TimedSpan):
 class MessageFault(LinkFaultSpec):
     """A link fault that affects single messages: each message with probability `rate`, or only the `nth` message."""
 
-    rate: Share | None = Field(None, description="the probability for each message")
-    kinds: Kinds | None = Field(None, description="the kinds of messages that the fault may affect; default: all")
+    rate: Share | None = Field(None, description="probability that the fault affects a message")
+    kinds: Kinds | None = Field(None, description="types of the messages that the fault can affect; default: all types")
     nth: Annotated[int, Field(ge=1, le=MAX_ROUND, strict=True)] | None = Field(
         None,
-        description="replaces rate: the fault affects only the n-th message, in the order of sending, among the "
-        "messages that match kinds, from and to and are sent in round `round` or later; only in form "
-        "program",
+        description="replaces rate: the fault affects a single message, the n-th that is sent from round `round` on "
+        "and matches kinds, from and to; only in form program",
     )
     sender: NodeName | None = Field(None, alias="from", description="nth: count only the messages of this sender")
     receiver: NodeName | None = Field(None, alias="to", description="nth: count only the messages to this receiver")
     stream: Annotated[int, Field(ge=0, le=MAX_ROUND, strict=True)] | None = Field(
-        None, description="number of the stream of random draws; default: the fault's index in the list, from 0"
+        None,
+        description="number that selects the random draws of the fault; faults with different numbers draw "
+        "independently; default: the fault's index in the list, from 0",
     )
 
     def _problems(self) -> Iterator[Problem]:
@@ -92,7 +97,7 @@ class Burst(Strict):
 
     good: AtLeastOne = Field(description="mean number of rounds in a good period")
     bad: AtLeastOne = Field(
-        description="mean number of rounds in a bad period; the fault's rate applies in bad periods"
+        description="mean number of rounds in a bad period; in bad periods, the probability of a loss is rate"
     )
     good_rate: Share = Field(0.0, description="the probability of a loss in a good period")
 
@@ -102,7 +107,7 @@ class Loss(MessageFault):
 
     kind: Literal["loss"] = Field(description="selects this type of fault")
     burst: Burst | None = Field(
-        None, description="messages are lost in bursts, independently in each direction of each link"
+        None, description="the losses occur in bursts, independently in each direction of each link"
     )
 
     def _problems(self) -> Iterator[Problem]:
@@ -124,7 +129,7 @@ class Replace(Timed):
     kind: Literal["replace"] = Field(description="selects this type of fault")
     link: LinkName = Field(description="the link that breaks, [a, b]")
     by: LinkName = Field(
-        description="the link that replaces the broken link, [c, d]; it joins the two parts of the tree"
+        description="the link that replaces the broken link, [c, d]; it reconnects the two parts of the tree"
     )
     round: Annotated[int, Field(ge=1, le=MAX_ROUND, strict=True)] = Field(description="the round of the break")
     after: ExtraRounds = Field(0, description="rounds from the break until the new link exists")
@@ -139,8 +144,8 @@ class Partition(LinkFaultSpec):
     kind: Literal["partition"] = Field(description="selects this type of fault")
     groups: Annotated[list[Annotated[list[NodeName], Field(min_length=1)]], Field(min_length=1)] | None = Field(
         None,
-        description="lists of nodes; all other nodes form an additional group. Every message between two groups is "
-        "lost",
+        description="groups of nodes, each a list; all other nodes form an additional group; every message between "
+        "two groups is lost",
     )
     links: Links | None = Field(None, description="the links that are cut, each [a, b]")
 
@@ -163,14 +168,16 @@ class Delay(MessageFault):
     """
 
     kind: Literal["delay"] = Field(description="selects this type of fault")
-    rounds: Extra = Field(description="minimum and maximum number of additional rounds")
+    rounds: Extra = Field(description="minimum and maximum length of a delay, in rounds")
     rate: Share | None = Field(
-        1.0, description="the probability for each message (reorder), or for each link and round of sending (in order)"
+        1.0,
+        description="probability of a delay, for each message (reorder: true), or for each link and round of sending "
+        "(reorder: false)",
     )
     reorder: Flag = Field(
         False,
-        description="true: each message has its own delay, and later messages may overtake it; false: all messages "
-        "of a link and round have the same delay, and later messages of the link wait for them",
+        description="true: each message has its own delay, and later messages may overtake it; false: all messages of "
+        "a link and round have one delay, and later messages of the link wait for them",
     )
 
     def _problems(self) -> Iterator[Problem]:

@@ -39,11 +39,16 @@ class SeedRange(Strict):
 
 
 class ValueRange(Checked):
-    """Equidistant numbers from `low` to `high`; `high` is included if a whole number of steps leads to it."""
+    """Equidistant numbers: `from`, `from` + `step`, and so on, up to `to`."""
 
     low: Annotated[int, Field(strict=True)] | Number = Field(alias="from", description="the first number")
-    high: Annotated[int, Field(strict=True)] | Number = Field(alias="to", description="the largest possible number")
-    step: Annotated[int, Field(ge=1, strict=True)] | Positive = Field(1, description="step between consecutive numbers")
+    high: Annotated[int, Field(strict=True)] | Number = Field(
+        alias="to",
+        description="upper limit of the numbers; it is included if a whole number of steps leads to it",
+    )
+    step: Annotated[int, Field(ge=1, strict=True)] | Positive = Field(
+        1, description="difference between consecutive numbers"
+    )
 
     def _problems(self) -> Iterator[Problem]:
         if self.low > self.high:
@@ -100,21 +105,24 @@ class Scenario(Checked):
     """One experiment: a protocol on an overlay with a workload and faults."""
 
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$", max_length=100)] = Field(
-        description="letters, digits, _ . and -, the first a letter or a digit; also names the folder of the store"
+        description="letters, digits, _ . and -, the first a letter or a digit; it names the scenario and the folder "
+        "of its store"
     )
     protocol: ProtocolSettings = Field(description="the protocol's name and settings")
     overlay: OverlaySpec = Field(description="nodes, links and latencies")
     workload: WorkloadSpec = Field(default_factory=WorkloadSpec, description="the calls of applications, by round")
     faults: list[Fault] = Field(default_factory=list, description="faults of nodes and links, with their rounds")
     time: TimeSpec = Field(default_factory=TimeSpec, description="length of a run, and duration of a round")
-    runs: RunsSpec = Field(default_factory=RunsSpec, description="the seeds, and the grid of varied keys")
+    runs: RunsSpec = Field(
+        default_factory=RunsSpec, description="the seeds, and the values of keys that vary between runs"
+    )
     engine: Annotated[AskedEngine, BeforeValidator(current_name)] = Field(
         "auto", description="the engine that executes the rounds; --engine and ROUNDTABLE_ENGINE override it"
     )
     form: AskedForm = Field(
         "auto",
-        description="form of the protocol: program (node programs) or dataflow (dataflow steps);"
-        " --form and ROUNDTABLE_FORM override it",
+        description="form of the protocol: program (one program per node) or dataflow (DataFrame steps over all "
+        "nodes); --form and ROUNDTABLE_FORM override it",
     )
 
     @model_validator(mode="before")

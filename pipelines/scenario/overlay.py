@@ -65,7 +65,7 @@ _OWN = set[str]().union(*(required | optional for required, optional in _FIELDS.
 
 
 class Latency(Checked):
-    """Link latencies that override the source: exactly one of rounds, ms, uniform, lognormal_ms, matrix and pairs."""
+    """Latencies of the links between brokers: exactly one of rounds, ms, uniform, lognormal_ms, matrix and pairs."""
 
     rounds: LatencyRounds | None = Field(None, description="latency of every link, in rounds")
     ms: Positive | None = Field(None, description="latency of every link, in milliseconds")
@@ -81,7 +81,10 @@ class Latency(Checked):
     pairs: FilePath | None = Field(
         None, description="a file with a row for each pair of nodes: two ends and a latency (WonderNetwork)"
     )
-    draw_rows: Flag = Field(False, description="matrix: the seed assigns rows to nodes; names are ignored")
+    draw_rows: Flag = Field(
+        False,
+        description="matrix: the seed chooses a row of the matrix for each node; the names in the matrix are ignored",
+    )
     source: Composed | None = Field(
         None, description="pairs: column of one end; default: the column titled source, src or from, else the first"
     )
@@ -105,8 +108,8 @@ class Latency(Checked):
     zero_is_unknown: Flag = Field(False, description="matrix, pairs: 0 means that the latency is unknown")
     missing: Literal["error", "mean", "draw"] = Field(
         "error",
-        description="matrix, pairs: latency of links that the file lacks; mean: the mean of the file's latencies; "
-        "draw: a randomly chosen latency of the file",
+        description="matrix, pairs: latency of a link that is not in the file; error: the scenario is rejected; mean: "
+        "the mean of the file's latencies; draw: a random latency of the file",
     )
 
     def _problems(self) -> Iterator[Problem]:
@@ -187,7 +190,8 @@ class FileOverlay(_Rooted):
         " of the latency",
     )
     latency_unit: LatencyUnit = Field(
-        "ms", description="unit of latency and of .graph and pssim delays; km: length of a fibre, at 200 km/ms"
+        "ms",
+        description="unit of latencies, and of delays in .graph and pssim files; km: length of a fibre, at 200 km/ms",
     )
     largest_component: Flag = Field(
         True, description="true: use the largest component of a graph that is not connected; false: reject the graph"
@@ -197,7 +201,9 @@ class FileOverlay(_Rooted):
 class TopohubOverlay(_Rooted):
     """A real network from the package ``topohub``; great-circle distances determine the latencies."""
 
-    name: str = Field(min_length=1, description="e.g. topozoo/Geant2012, sndlib/germany50, caida/...")
+    name: str = Field(
+        min_length=1, description="name of the network in the package, e.g. topozoo/Geant2012 or sndlib/germany50"
+    )
 
 
 class GenerateOverlay(_Rooted):
@@ -272,7 +278,7 @@ class Attached(Strict):
     """A node with a single link, which leads to a broker."""
 
     name: NodeName = Field(description="the name of the node; no other node has it")
-    at: NodeName = Field(description="the edge broker: the broker to which the client is linked")
+    at: NodeName = Field(description="the edge broker: the broker to which the node is linked")
     latency: LatencyRounds = Field(1, description="latency of the link to the edge broker, in rounds")
 
 
@@ -337,13 +343,19 @@ class OverlaySpec(Checked):
     nodes: NodesOverlay | None = Field(None, description="nodes without links: the protocol builds the overlay itself")
     order: Annotated[list[NodeName], Field(min_length=1)] | None = Field(
         None,
-        description="links: the names of all nodes, in the order of ids; default: the order in which the links name"
-        " them",
+        description="links: names of all nodes; their order determines the ids of nodes; default: the order of the "
+        "names in links",
     )
-    latency: Latency | None = Field(None, description="link latencies that replace those of the source")
-    clients: ListOr[ListedClient, ClientGenerator] = Field(default_factory=list, description="a list, or a generator")
+    latency: Latency | None = Field(
+        None,
+        description="latencies of all links between brokers; default: those that the links, file, network or "
+        "generator give",
+    )
+    clients: ListOr[ListedClient, ClientGenerator] = Field(
+        default_factory=list, description="clients: a list, or a generator"
+    )
     servers: ListOr[Server, ServerGenerator] = Field(
-        default_factory=list, description="a list, or a generator, for protocols with servers at brokers"
+        default_factory=list, description="servers: a list, or a generator; for protocols with servers"
     )
     start: Literal["joined", "joining"] = Field(
         "joined",

@@ -104,15 +104,15 @@ class Timed(Checked):
 
     at_ms: Moment | None = Field(
         None,
-        description="replaces round: ms from the start, a quoted timestamp ('2024-03-01T10:00:00Z'), or ms from 1970; "
-        "rounded to the nearest round",
+        description="replaces round: a time, which is rounded to the nearest round: ms from the start of the run, ms "
+        "from 1970, or a quoted timestamp ('2024-03-01T10:00:00Z')",
     )
 
 
 class TimedSpan(Timed):
     """A part of a scenario that begins in a round and can end in a later round; `until` or `until_ms` gives its end."""
 
-    until_ms: Moment | None = Field(None, description="replaces until; values as in at_ms")
+    until_ms: Moment | None = Field(None, description="replaces until: a time, as in at_ms")
 
 
 class TimeSpec(Strict):
@@ -124,10 +124,11 @@ class TimeSpec(Strict):
     round_ms: Positive = Field(default=10.0, description="milliseconds of one round")
     origin: Moment | None = Field(
         default=None,
-        description="time of round 0; default: the first timestamp, if only one part of the scenario has timestamps",
+        description="time of round 0; default: the first timestamp of the scenario; required if several parts of the "
+        "scenario have timestamps",
     )
     speed: Positive = Field(
-        default=1.0, description="factor by which recorded times are accelerated; 2 halves the times"
+        default=1.0, description="factor by which a run is faster than the recorded times; 2 halves the times"
     )
 
     @property

@@ -37,7 +37,15 @@ MAX_TOPICS = 10_000_000
 Rounds = Annotated[tuple[Round, Round], ORDERED]
 Key = Annotated[str, Field(min_length=1, max_length=1000)]
 Guarantee = Literal["eventual", "causal", "total"]
-Zipf = Annotated[float, Field(ge=0.0, le=10.0, strict=True, description="exponent of the popularity; 0 is uniform")]
+Zipf = Annotated[
+    float,
+    Field(
+        ge=0.0,
+        le=10.0,
+        strict=True,
+        description="exponent of the Zipf distribution of popularity; 0: all are equally popular",
+    ),
+]
 _Topic = Annotated[int, Field(ge=1, le=MAX_TOPICS, strict=True)]
 _Classes = Annotated[int, Field(ge=1, le=100_000, strict=True)]
 
@@ -68,7 +76,7 @@ class RemoveCallSpec(_Call):
 
 class _OnTopic(_Call):
     topic: Topic | None = Field(None, description="the topic; default: the topic without a name")
-    peer: NodeName = Field(description="steer: the new server; register, deregister: the client")
+    peer: NodeName = Field(description="call steer: the new server; calls register and deregister: the client")
 
 
 class SteerCallSpec(_OnTopic):
@@ -107,9 +115,13 @@ class ListedSubscription(TimedSpan):
 
     at: NodeName = Field(description="the node that calls")
     round: Round = Field(0, description="the round of the call")
-    topic: Topic | None = Field(None, description="the topic; short for where: topic = '...'")
+    topic: Topic | None = Field(
+        None, description="the topic; an abbreviation for the comparison topic = '...' in where"
+    )
     where: Annotated[str, Field(max_length=100_000)] | None = Field(
-        None, description="attribute op value, joined by and; ops = != < <= > >= prefix suffix contains filter"
+        None,
+        description="the predicate: comparisons `attribute operator value`, joined by `and`; operators: = != < <= > "
+        ">= prefix suffix contains filter",
     )
     until: Round | None = Field(
         None, description="the round of the unsubscribe call; default: the subscription does not end"
@@ -128,11 +140,11 @@ class ListedSubscription(TimedSpan):
 
 
 class ListedPublication(Timed):
-    """A publication that the workload lists: node, round and content."""
+    """A publication of a node, with a topic, content, or both."""
 
     at: NodeName = Field(description="the node that calls")
     round: Round = Field(0, description="the round of the call")
-    topic: Topic | None = Field(None, description="the topic; predicates refer to it as attribute topic")
+    topic: Topic | None = Field(None, description="the topic; in predicates it is the attribute topic")
     content: dict[str, Scalar] = Field(default_factory=dict, description="attribute → value")
     guarantee: Guarantee | None = Field(None, description="the order of delivery, for protocols with several orders")
     keys: list[Key] = Field(default_factory=list, description="key items: messages with a common key item are ordered")
@@ -151,7 +163,7 @@ class Join(Timed):
     """A node that joins the overlay during the run; before it joins, it has no link."""
 
     node: NodeName = Field(description="the node that joins")
-    to: NodeName = Field(description="the join point: a node that the overlay links to the joining node")
+    to: NodeName = Field(description="the join point: the node of the overlay to which the joining node gets a link")
     round: Round = Field(description="the round of the join call")
 
 
@@ -284,7 +296,7 @@ class ContentSubscriptions(_Content, _GeneratedSubscriptions):
 
 
 class QuoteSubscriptions(_Symbols, _GeneratedSubscriptions):
-    """Subscriptions to the quotes of one stock whose price and volume exceed random limits."""
+    """Subscriptions to one stock each: to its quotes with a price and a volume above random limits."""
 
     kind: Literal["quotes"] = Field(description="selects this generator")
 
@@ -315,7 +327,7 @@ class BankPublications(Checked):
 
     kind: Literal["bank"] = Field(description="selects this generator")
     nodes: Nodes = Field(
-        "clients", description="publishers: names, a number of randomly chosen nodes, all, clients, ..."
+        "clients", description="publishers: names, a number of randomly chosen nodes, all, leaves, brokers, or clients"
     )
     topic: Topic = Field("bank", description="the topic of all operations")
     round: Round = Field(description="the first round of the operations")
@@ -403,7 +415,7 @@ class WorkloadSpec(Checked):
     )
     moves: list[Move] = Field(
         default_factory=list,
-        description="applications that move with their subscriptions to another node, in any order",
+        description="applications that move with their subscriptions to another node; the list can have any order",
     )
     calls: list[OtherCall] = Field(default_factory=list, description="other calls, for protocols that define them")
 

@@ -20,17 +20,17 @@ class _RowFile(Checked):
     path: FilePath = Field(description="the file, beside the scenario or in the installed data")
     at_ms: Annotated[str, Field(min_length=1)] | None = Field(
         None,
-        description="replaces round: column of the time: ms from the start, ISO 8601, or s, ms, us or ns from 1970",
+        description="replaces round: the column of the time, a timestamp in ISO 8601 or a number; numbers count from "
+        "the start of the run, or, if they are after 1998, from 1970",
     )
     unit: Literal["s", "ms", "us", "ns"] | None = Field(
         None,
-        description="unit of numbers in at_ms and until_ms; default: ms from the start; for "
-        "timestamps, the unit is detected",
+        description="unit of the numbers in columns at_ms and until_ms; default: ms from the start of the run, or the "
+        "detected unit of numbers from 1970",
     )
     nodes: Nodes | None = Field(
         None,
-        description="the nodes over which the values of column `node` are distributed; "
-        "default: the values are names of nodes",
+        description="the nodes to which the values of column `node` are mapped; default: the values are names of nodes",
     )
     limit: Count | None = Field(None, description="read only this number of rows, from the first row on")
 
@@ -48,10 +48,14 @@ class SubscriptionFile(_RowFile):
 
     format: Literal["csv", "tsv", "jsonl", "parquet"] | None = Field(
         None,
-        description="csv: any delimiter; tsv: tabs, no quotes; jsonl: an object per line; default: "
-        "determined by the file's name",
+        description="csv: any delimiter; tsv: tabs, no quotes; jsonl: a JSON object per line; default: determined by "
+        "the file's name",
     )
-    node: str = Field("node", description="column of node names, or of values that are distributed over `nodes`")
+    node: str = Field(
+        "node",
+        description="column of the calling node: its name, or, if nodes is set, a value that is mapped to one of "
+        "these nodes",
+    )
     topic: str | None = Field(None, description="column of the topic")
     where: str | None = Field(None, description="column of the predicate")
     round: ColumnOrRound = Field(0, description="column of the round, or one round for all rows")
@@ -68,16 +72,24 @@ class PublicationFile(_RowFile):
 
     format: Literal["csv", "tsv", "jsonl", "parquet", "padres"] | None = Field(
         None,
-        description="csv: any delimiter; tsv: tabs, no quotes; jsonl: an object per line; default: "
-        "determined by the file's name",
+        description="csv: any delimiter; tsv: tabs, no quotes; jsonl: a JSON object per line; default: determined by "
+        "the file's name",
     )
-    node: str | None = Field(None, description="column of node names, or of values that are distributed over `nodes`")
-    topic: str | None = Field(None, description="column (PADRES: attribute) of the topic")
+    node: str | None = Field(
+        None,
+        description="column of the calling node: its name, or, if nodes is set, a value that is mapped to one of "
+        "these nodes",
+    )
+    topic: str | None = Field(None, description="column of the topic; format padres: attribute of the topic")
     content: list[str] | None = Field(None, description="columns of the content; default: all other columns")
     round: ColumnOrRound = Field(
         0,
-        description="column of the round; or a number: the round of the first `per_round` rows, each later round "
-        "has another `per_round` rows",
+        description="column of the round; or the first round, as a number: then each round gets the next `per_round` "
+        "rows of the file",
     )
-    per_round: Annotated[int, Field(ge=1, le=10_000_000, strict=True)] = Field(1, description="rows in each round")
-    reverse: Flag = Field(False, description="publish the last row first, for files with the newest row first (PADRES)")
+    per_round: Annotated[int, Field(ge=1, le=10_000_000, strict=True)] = Field(
+        1, description="number of rows that each round gets, if round is a number"
+    )
+    reverse: Flag = Field(
+        False, description="publish the last row of the file first; for files whose first row is the newest (PADRES)"
+    )

@@ -21,20 +21,22 @@ class DeltaSettings(Strict):
 
     name: Literal["delta"] = Field("delta", description="selects this protocol")
     delta: Annotated[int, Field(ge=0, le=10, strict=True)] = Field(
-        1, description="δ: if at most this many nodes are down or recovering at once, no publication is lost"
+        1, description="δ: no publication is lost if at most δ nodes are down or recovering at once"
     )
     detector: Literal["identifier", "visited"] = Field(
         "identifier",
-        description="detection of duplicates; identifier: by the numbers of the source, visited: by the ids at the "
-        "last δ+1 visited nodes",
+        description="detection of duplicate messages; identifier: by the number that the source assigned; visited: by "
+        "visited lists, with the ids that the last δ+1 nodes on the path assigned",
     )
     detection_rounds: Natural = Field(
         5,
-        description="rounds from a crash to the report by failure detectors; the report never precedes the last "
-        "messages of the node",
+        description="rounds from a crash to its report at a neighbour; if the latency of the link is larger, the "
+        "latency",
     )
     par_rows: Natural = Field(
-        100, description="rows of routing information that a node sends to a recovering node per round, at low priority"
+        100,
+        description="rows of routing information (PAR_TOP, PAR_SUB) per round that a node sends to a recovering node, "
+        "at low priority",
     )
 
 

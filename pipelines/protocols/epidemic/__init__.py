@@ -85,51 +85,55 @@ class EpidemicSettings(Strict):
     p_forward: Share = Field(0.75, description="P_forward: probability that a dispatcher forwards a gossip message")
     fanout: Natural = Field(
         1,
-        description="maximum number of random neighbours to which a dispatcher sends a gossip message towards "
-        "subscribers",
+        description="maximum number of neighbours to which a dispatcher sends a gossip message towards subscribers; "
+        "they are chosen at random",
     )
     push_draw: Literal["every_hop", "subscribers"] = Field(
         "every_hop",
-        description="push: dispatchers that forward with probability p_forward; subscribers: all other dispatchers "
-        "always forward",
+        description="push: every_hop: every dispatcher forwards a digest with probability p_forward; subscribers: "
+        "only dispatchers with clients for the pattern do so, and all other dispatchers always forward",
     )
     push_patterns: Literal["all", "local"] = Field(
         "all",
-        description="push: patterns among which a gossip round chooses; all: those of the subscription table, "
-        "local: those of the dispatcher's clients",
+        description="push: set from which a gossip round chooses a pattern; all: patterns in the subscription table; "
+        "local: patterns of the dispatcher's clients",
     )
     push_rounds: Natural = Field(
-        200, description="push: rounds during which a dispatcher gossips after it has cached an event"
+        200, description="push: a dispatcher gossips until this number of rounds after it cached its newest event"
     )
     gossip_on_detection: Flag = Field(
-        False, description="pull: true: a dispatcher also gossips in the round in which it detects a loss"
+        False, description="pull: whether a dispatcher also gossips in each round in which it detects a loss"
     )
     adaptive: Flag = Field(
         False,
-        description="after each gossip round: halve the interval if a loss was detected or a REQUEST arrived since "
-        "the previous gossip round, else double it",
+        description="whether the gossip interval changes after each gossip round: it is halved if a loss was detected "
+        "or a REQUEST arrived since the previous gossip round, else doubled",
     )
     gossip_rounds_min: Natural = Field(2, description="adaptive: the shortest interval, in rounds")
     gossip_rounds_max: Natural = Field(80, description="adaptive: the longest interval, in rounds")
     buffer: Natural = Field(100, description="maximum number of events in a dispatcher's cache")
     caching: Literal["all", "subscriber_or_source"] = Field(
-        "all", description="events that a dispatcher caches: all that pass, or those that it published or subscribes to"
+        "all",
+        description="all: a dispatcher caches every event that it receives or publishes; subscriber_or_source: only "
+        "events that it published or subscribes to",
     )
     eviction: Literal["oldest", "foreign_first", "random"] = Field(
         "oldest",
         description="event that a full cache discards; oldest: the oldest; foreign_first: the oldest that the "
-        "dispatcher neither published nor subscribes to, if any; random: the one with the lowest sum of"
-        " arrival position and a random number of up to `buffer`",
+        "dispatcher neither published nor subscribes to, else the oldest; random: a random event, older "
+        "events with a higher probability",
     )
     broken_route: Literal["drop", "unicast"] = Field(
         "drop",
-        description="publisher pull: if the link to the next dispatcher of a route has ended, drop the gossip "
-        "message or send it by unicast",
+        description="publisher pull: whether a gossip message is dropped or sent by unicast if the link to the next "
+        "dispatcher of its route has ended",
     )
     lost_buffer: Natural = Field(
-        1000, description="pull: maximum number of losses in LostBuffer; a full LostBuffer drops the oldest loss"
+        1000, description="pull: maximum number of lost events in LostBuffer; a full LostBuffer drops the oldest entry"
     )
-    lost_rounds: Natural = Field(200, description="pull: rounds after which a dispatcher gives up a loss")
+    lost_rounds: Natural = Field(
+        200, description="pull: rounds from the detection of a loss until the dispatcher no longer requests the event"
+    )
     out_of_band_rounds: Natural = Field(1, description="latency of requests and replies by unicast, in rounds")
     out_of_band_loss: Share = Field(0.0, description="probability that unicast loses a request or reply")
 

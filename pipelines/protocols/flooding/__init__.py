@@ -17,8 +17,8 @@ class FloodingSettings(Strict):
     name: Literal["flooding"] = Field("flooding", description="selects this protocol")
     max_hops: Annotated[int, Field(ge=1, le=1_000, strict=True)] | None = Field(
         None,
-        description="null: a node stores the ids of publications and drops later copies; a number: nodes store no "
-        "ids, and forward a copy over at most this number of links",
+        description="maximum number of links that a copy crosses; nodes then store no ids of publications, and drop "
+        "no duplicates; null: no maximum, and nodes store ids and drop duplicates",
     )
 
 

@@ -217,30 +217,32 @@ class GingerSettings(Strict):
     """Settings of protocol ``ginger``."""
 
     name: Literal["ginger"] = Field("ginger", description="selects this protocol")
-    root: NodeName | None = Field(None, description="the broker at the root of the tree (default: the first)")
+    root: NodeName | None = Field(None, description="the broker at the root of the tree; default: the first broker")
     start_balance: Annotated[int, Field(ge=0, le=10**15, strict=True)] = Field(
-        100_000, description="workload bank: cents on every account at the start"
+        100_000, description="workload bank: initial balance of every account, in cents"
     )
     total_degree: Annotated[int, Field(ge=1, le=1000, strict=True)] = Field(
         8,
-        description="connections of a broker; a broker with this number accepts only clients, and requests with "
-        "breakDegree",
+        description="number of connections from which on a broker refuses other brokers, except requests with "
+        "breakDegree (totalDegree); clients are always accepted",
     )
     detection_rounds: Natural = Field(
         5, description="rounds from the arrival of a failed neighbour's last message to the report of the failure"
     )
     timer_rounds: Natural = Field(
         200,
-        description="rounds that a node waits for the vote of a sibling, in addition to latencies; all other timers"
-        " are three times as long",
+        description="rounds that a node waits for the vote of a sibling, in addition to the latencies; other timers "
+        "wait three times this number",
     )
     buffer_size: Natural = Field(
         150,
-        description="events of a topic for which a node stores the message, to send it again (bufferSize); for "
-        "older events it stores only ids",
+        description="maximum number of events of a topic whose message a node stores, to send it again (bufferSize); "
+        "of older events it stores only ids",
     )
     collect_every: Annotated[int, Field(ge=0, le=1_000_000, strict=True)] = Field(
-        0, description="new messages of a topic after which a node reports them for garbage collection; 0: never"
+        0,
+        description="garbage collection: number of new messages of a topic after which a node reports the received "
+        "messages to its parent; 0: no garbage collection",
     )
     max_hops: Annotated[int, Field(ge=1, le=100, strict=True)] = Field(
         3, description="maximum number of links between a node and a broker in its view (maxHops)"

@@ -25,37 +25,51 @@ class GossipSubSettings(Strict):
     """Settings of protocol ``gossipsub``; defaults are those of the specification."""
 
     name: Literal["gossipsub"] = Field("gossipsub", description="selects this protocol")
-    d: _Degree = Field(6, description="D: neighbours in the mesh of a topic after a graft or a prune")
-    d_lo: _Degree = Field(4, description="D_lo: a node grafts neighbours if its mesh has fewer than this number")
-    d_hi: _Degree = Field(12, description="D_hi: a node prunes neighbours if its mesh has more than this number")
+    d: _Degree = Field(
+        6,
+        description="D: target number of neighbours in the mesh of a topic; a node restores it if the mesh has fewer "
+        "than D_lo or more than D_hi neighbours",
+    )
+    d_lo: _Degree = Field(
+        4, description="D_lo: minimum number of neighbours in the mesh of a topic; a node with fewer grafts neighbours"
+    )
+    d_hi: _Degree = Field(
+        12, description="D_hi: maximum number of neighbours in the mesh of a topic; a node with more prunes neighbours"
+    )
     d_lazy: _Degree = Field(
-        6, description="D_lazy: minimum number of neighbours outside the mesh to which a node gossips at a heartbeat"
+        6, description="D_lazy: minimum number of neighbours outside the mesh that receive gossip at a heartbeat"
     )
     d_out: _Degree = Field(
         2,
-        description="D_out: minimum number of outbound neighbours in the mesh; outbound: the node has opened the "
-        "connection",
+        description="D_out: minimum number of outbound neighbours in the mesh; a neighbour is outbound if the node "
+        "has opened the connection",
     )
     gossip_factor: Share = Field(
         0.25,
-        description="proportion of the neighbours outside the mesh to which a node gossips at a heartbeat, if this "
-        "is more than d_lazy",
+        description="proportion of the neighbours outside the mesh that receive gossip at a heartbeat, if these are "
+        "more than d_lazy",
     )
     heartbeat_rounds: Natural = Field(
-        100, description="rounds from one heartbeat to the next; 1 s in the specification"
+        100, description="rounds from one heartbeat to the next; the specification has 1 s"
     )
-    history_length: _Heartbeats = Field(5, description="mcache_len: heartbeats that a publication stays in the cache")
+    history_length: _Heartbeats = Field(
+        5, description="mcache_len: number of heartbeats that a publication stays in the cache"
+    )
     history_gossip: _Heartbeats = Field(
         3, description="mcache_gossip: number of heartbeats at which a node gossips about a publication"
     )
-    prune_backoff: _Heartbeats = Field(60, description="heartbeats after a PRUNE in which neither end grafts the other")
+    prune_backoff: _Heartbeats = Field(
+        60, description="number of heartbeats after a PRUNE in which neither of the two nodes grafts the other"
+    )
     unsubscribe_backoff: _Heartbeats = Field(
-        10, description="backoff in heartbeats after the PRUNE of a node that leaves the topic"
+        10, description="as prune_backoff, after the PRUNE of a node that leaves the topic"
     )
     fanout_ttl: _Heartbeats = Field(
-        60, description="heartbeats for which a node keeps a fanout after its last publication to the topic"
+        60, description="number of heartbeats for which a node keeps a fanout after its last publication on the topic"
     )  # fmt: skip
-    seen_ttl: _Heartbeats = Field(120, description="heartbeats for which a node remembers a publication")
+    seen_ttl: _Heartbeats = Field(
+        120, description="number of heartbeats for which a node remembers the id of a publication"
+    )
     flood_publish: Flag = Field(
         True,
         description="true: a publisher sends its publication to all neighbours that have announced the topic; "
@@ -64,9 +78,9 @@ class GossipSubSettings(Strict):
     relay: Flag = Field(
         True,
         description="true: brokers join all topics; false: only subscribers join a topic, as in the specification, "
-        "so links between them must connect all subscribers",
+        "and the links between subscribers must connect all of them",
     )
-    detection_rounds: Natural = Field(5, description="rounds from a crash until neighbours notice it")
+    detection_rounds: Natural = Field(5, description="rounds from a crash to its report to the neighbours")
 
     @model_validator(mode="after")
     def _check(self) -> Self:

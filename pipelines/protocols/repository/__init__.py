@@ -44,53 +44,65 @@ class RepositorySettings(Strict):
     )
     bundle_size: Natural | None = Field(
         None,
-        description="without bundles: the first n repositories serve all topics (default: all repositories)",
+        description="if bundles is not set: number n; the first n repositories serve all topics (default: all "
+        "repositories)",
     )
     topics: dict[Composed, TopicSettings] = Field(
-        {}, description="topics with an owner; everybody may use all other topics"
+        {}, description="mapping of each topic with an owner to its clients; everybody may use all other topics"
     )
-    baseline: bool = Field(False, description="best effort: no repositories, orders or acknowledgements")
+    baseline: bool = Field(False, description="true: best effort, without repositories, P2R-Order or acknowledgements")
     publisher_rounds: Natural = Field(
         20,
-        description="T_p: rounds until a client repeats an unanswered request; a publisher repeats messages that "
-        "are not stable every 3 T_p",
+        description="T_p: rounds until a client repeats a request without an answer; messages that some repository "
+        "lacks are repeated every 3 T_p",
     )
     failure_rounds: Natural = Field(
-        100, description="T_fail: rounds of silence until a publisher seeks another repository"
+        100,
+        description="T_fail: rounds without an event from its steering repository until a publisher seeks another one",
     )
     acknowledge_rounds: Natural = Field(
-        10, description="T_a: rounds until a subscriber repeats the acknowledgement of deliveries above its sync"
+        10, description="T_a: rounds until a subscriber repeats acknowledgements that the repository has not confirmed"
     )
     acknowledge_count: Count = Field(
-        1, description="deliveries after which a subscriber acknowledges without waiting for T_a; 0: it always waits"
+        1,
+        description="number of deliveries after which a subscriber sends an acknowledgement before T_a ends; 0: it "
+        "always waits for T_a",
     )
     wait_rounds: Natural = Field(10, description="T_w: rounds until a subscriber requests a missing message")
     nak_rounds: Natural = Field(
-        15, description="T_n: rounds until a repository requests missing messages from publishers"
+        15, description="T_n: rounds until a repository requests a missing message from its publisher"
     )
     rectify_rounds: Natural = Field(
         40, description="T_d: rounds without an acknowledgement until a repository sends R2S-Rectify"
     )
     idle_rounds: Natural = Field(
-        60, description="T_idle: rounds of silence until a subscriber polls its steering repository"
+        60, description="T_idle: rounds without an event from the steering repository until a subscriber polls it"
     )
     assist_rounds: Natural = Field(
         100,
-        description="T_assist: rounds without an operational member until a repository recovers from its own disk",
+        description="T_assist: rounds that a recovering repository waits for another operational repository; then it "
+        "recovers from its own disk",
     )
-    gossip_rounds: Natural = Field(10, description="T_g: rounds from one gossip of a repository to the next")
+    gossip_rounds: Natural = Field(10, description="T_g: rounds between two gossip messages of a repository")
     fetch_rounds: Natural = Field(
-        15, description="T_f: rounds until a repository requests missing messages from its bundle"
+        15,
+        description="T_f: rounds until a repository requests missing messages from the other repositories of its "
+        "bundle",
     )
-    fetch_batch: Natural = Field(100, description="messages that a repository requests at once")
-    tries: Natural = Field(3, description="k: unanswered requests until a client seeks another repository")
+    fetch_batch: Natural = Field(100, description="maximum number of messages that a repository requests at once")
+    tries: Natural = Field(
+        3, description="k: number of requests without an answer after which a client seeks another repository"
+    )
     void_rounds: Natural = Field(
         200,
-        description="T_void: rounds of silence after which the numbers of a publisher's missing messages become void",
+        description="T_void: rounds without an event from a publisher until repositories stop waiting for its missing "
+        "messages",
     )
     store_rounds: Work = Field(0, description="rounds that a repository takes to write a message to its disk")
     retrieve_rounds: Work = Field(0, description="rounds that a repository takes to read a message from its disk")
-    reroute_rounds: Natural = Field(5, description="rounds from a broker's crash or recovery until routes change")
+    reroute_rounds: Natural = Field(
+        5, description="rounds from a broker's crash or recovery until the other nodes change their routes"
+    )
 
 
 _SUBSCRIPTIONS: KeyPath = ("workload", "subscriptions")

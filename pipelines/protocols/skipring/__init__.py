@@ -27,15 +27,17 @@ class SkipRingSettings(Strict):
         "empty", "legitimate", "arbitrary", "labels", "edges", "shortcuts", "database", "messages", "tries"
     ] = Field(
         "empty",
-        description="initial state: empty (nodes join by calls), legitimate (the subscribers of the workload form the"
-        " skip ring), arbitrary, or the name of the only corrupted part",
+        description="initial state; empty: nodes join by calls; legitimate: the subscribers of the workload form the "
+        "skip ring; arbitrary: all parts of a legitimate state are corrupted; any other value: only this "
+        "part is corrupted",
     )
     start_until: Round | None = Field(
         None,
-        description="start other than empty: nodes that subscribe up to this round start as members (null: all)",
+        description="if start is not empty: nodes that subscribe up to this round are members of the initial state; "
+        "default: all subscribers",
     )
     start_publications: Count = Field(
-        0, description="start other than empty: publications per topic from before the first round"
+        0, description="if start is not empty: number of publications of each topic in the initial state"
     )
     timeout_interval: Natural = Field(10, description="rounds from one Timeout of a node to the next")
     min_delay: Natural = Field(1, description="minimum delay of a message, in rounds")
@@ -44,20 +46,22 @@ class SkipRingSettings(Strict):
     )
     silence_intervals: Natural = Field(
         8,
-        description="Timeouts without an introduction by a ring neighbour after which a subscriber requests its "
-        "configuration",
+        description="a subscriber requests its configuration if a ring neighbour has not introduced itself for more "
+        "than this number of Timeouts",
     )
-    detection_rounds: Natural = Field(5, description="rounds from a crash to the report to the supervisors")
+    detection_rounds: Natural = Field(
+        5, description="rounds from a crash of a subscriber to its report to the supervisors"
+    )
     key_bits: Annotated[int, Field(ge=8, le=256, strict=True)] = Field(
         64,
-        description="bits of a publication's key: the first bits of SHA-256 of publisher, number and topic; too few for"
-        " the number of publications is an error",
+        description="number of bits of a publication's key (a prefix of SHA-256 of publisher, number and topic); too "
+        "few bits for the number of publications are an error",
     )
     hash_bits: Annotated[int, Field(ge=32, le=256, multiple_of=4, strict=True)] = Field(
-        128, description="bits of a hash in a trie: the first bits of SHA-256"
+        128, description="number of bits of a hash in a trie (a prefix of SHA-256)"
     )
     max_label_bits: Annotated[int, Field(ge=4, le=61, strict=True)] = Field(
-        20, description="bits of the longest label in an arbitrary start"
+        20, description="maximum number of bits of a label in a corrupted initial state"
     )
 
     @model_validator(mode="after")
