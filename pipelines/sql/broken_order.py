@@ -22,10 +22,10 @@ COLUMNS: Final = {
     "n_causal_order_broken": "deliveries of a publication after the delivery of a publication that causally depends"
     " on it",
     "n_total_order_broken": "pairs of publications that two subscribers got in different orders",
-    "n_asked_causal_broken": "deliveries in n_causal_order_broken where the dependent publication requests causal or"
-    " total order, and both publications share a topic and a key item; null: no publication requests an order",
-    "n_asked_total_broken": "pairs in n_total_order_broken that share a topic and a key item and of which at least one"
-    " requests total order; null: no publication requests total order",
+    "n_asked_causal_broken": "deliveries in n_causal_order_broken, if the later publication requests causal or total "
+    "order and both publications share a topic and a key item; null: no publication requests an order",
+    "n_asked_total_broken": "pairs in n_total_order_broken, if the publications share a topic and a key item and at "
+    "least one requests total order; null: no publication requests total order",
 }
 _FORM = pa.schema([(name, pa.int64()) for name in ("run_id", *COLUMNS)])
 _DELIVERIES = """

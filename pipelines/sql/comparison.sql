@@ -4,19 +4,19 @@
 -- the publications that its publisher had issued or received before. A dependency through a publication that was not
 -- delivered is ignored. Requested orders are counted separately, because protocol ginger promises only requested
 -- orders. Each type of message belongs to one class (view protocol): application (carries a publication for the first
--- time), acknowledgement, recovery (repeats lost messages, or serves recovering nodes), or control (all others). The
--- bytes of a message are the length of its body; an application message adds the length of its topic and content. So
--- the measure compares protocols, not encodings. A measure is null if the run has nothing to measure.
+-- time), acknowledgement, recovery (repeats lost messages, or serves recovering nodes), or control (all other types).
+-- The size of a message is the length of its body as JSON; for an application message, the lengths of topic and content
+-- are added. Sizes therefore do not depend on a binary encoding. A measure is null if the run has nothing to measure.
 -- :* run
--- :n_deliveries deliveries, the first of each publication at each subscriber
+-- :n_deliveries number of first deliveries: one for each publication and subscriber
 -- :n_duplicates repeated deliveries of a publication at a subscriber
 -- :n_source_order_broken deliveries of a publication after the delivery of a later publication of the same source
 -- :n_causal_order_broken deliveries of a publication after the delivery of a publication that causally depends on it
 -- :n_total_order_broken pairs of publications that two subscribers got in different orders
--- :n_asked_causal_broken deliveries in n_causal_order_broken where the dependent publication requests causal or total
---   order, and both publications share a topic and a key item; null: no publication requests an order
--- :n_asked_total_broken pairs in n_total_order_broken that share a topic and a key item and of which at least one
---   requests total order; null: no publication requests total order
+-- :n_asked_causal_broken deliveries in n_causal_order_broken, if the later publication requests causal or total order
+--   and both publications share a topic and a key item; null: no publication requests an order
+-- :n_asked_total_broken pairs in n_total_order_broken, if the publications share a topic and a key item and at least
+--   one requests total order; null: no publication requests total order
 -- :latency_rounds_median median of latency_rounds of the deliveries
 -- :latency_rounds_p95 95th percentile of latency_rounds
 -- :latency_rounds_p99 99th percentile of latency_rounds
@@ -25,8 +25,8 @@
 -- :latency_ms_p95 latency_rounds_p95 in ms; null where run.round_ms is null
 -- :latency_ms_p99 latency_rounds_p99 in ms; null where run.round_ms is null
 -- :latency_ms_max latency_rounds_max in ms; null where run.round_ms is null
--- :settling_rounds rounds from the first fault to the last delivery of a publication issued before the last fault; at
---   least 0
+-- :settling_rounds rounds from the first fault to the last delivery of a publication that was issued before the last
+--   fault; at least 0
 -- :settling_ms settling_rounds in ms; null where run.round_ms is null
 -- :messages_per_delivery n_messages / n_deliveries
 -- :application_per_delivery application messages / n_deliveries
@@ -35,11 +35,11 @@
 -- :recovery_per_delivery recovery messages / n_deliveries
 -- :bytes_per_delivery bytes of all messages / n_deliveries
 -- :application_bytes_per_delivery bytes of application messages / n_deliveries
--- :held_rows_per_node rows of the protocol's state at the end / nodes
--- :durable_rows_per_node rows of the protocol's state at the end that survive a crash of their node / nodes
--- :held_bytes_per_node bytes of the protocol's state at the end, as JSON / nodes
--- :durable_bytes_per_node bytes of the state at the end that survives a crash, as JSON / nodes: the disk space of a
---   node
+-- :held_rows_per_node rows of the protocol's state at the end / number of nodes
+-- :durable_rows_per_node rows of the protocol's state at the end that survive a crash of their node / number of nodes
+-- :held_bytes_per_node bytes of the protocol's state at the end, as JSON / number of nodes
+-- :durable_bytes_per_node bytes of the protocol's state at the end that survives a crash, as JSON / number of nodes:
+--   the disk space of a node
 with first_delivery as (
   select run_id, subscriber, source, source_seq, min(round) as round, min(latency_rounds) as latency_rounds,
     count(1) as n

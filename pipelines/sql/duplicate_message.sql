@@ -1,7 +1,8 @@
 -- Which messages were dropped as duplicates, and when was the first copy handled?
--- One row per dropped message. Copies are messages of the same type to the same node that serve the same call.
+-- One row per dropped message. The copies of a message are the messages of the same type to the same node that serve
+-- the same call.
 -- :* message
--- :first_round round in which the first copy was handled; null: the history has no handled copy
+-- :first_round round in which the receiver handled the first copy; null: table message has no handled copy
 with first_copy as (
   select run_id, dst, kind, source, source_seq, min(due_round) as first_round
   from message

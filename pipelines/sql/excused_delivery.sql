@@ -1,5 +1,5 @@
 -- Which deliveries were excused because the subscriber or the publisher crashed, and did they happen?
--- The rows of view receiver that have an excuse.
+-- These are the rows of view receiver that have an excuse.
 -- :* receiver
 with delivered as (
   select run_id, subscriber, source, source_seq, min(round) as delivery_round

@@ -1,5 +1,5 @@
 -- How many messages were in flight at the end of each round?
--- One row per run and round in which a message was sent or due; the number is constant between these rounds. Timers
+-- One row per run and round in which a message was sent or due; between two rows the number does not change. Timers
 -- (from a node to itself) are not messages.
 -- :round round in which a message was sent or due
 -- :n_in_flight messages in flight at the end of the round

@@ -1,8 +1,8 @@
 -- Which publication satisfies which subscription?
--- A publication satisfies a subscription if every comparison of its predicate holds, independently of rounds. A missing
--- attribute satisfies no comparison, not even !=. A number never equals a string; true and false are strings. A topic
--- filter is compared level by level (MQTT 5.0, section 4.7). For speed, the query joins publications with equality
--- comparisons by attribute and value, and with all other comparisons by attribute only (column probe is '*').
+-- One row per run, subscription and publication that satisfies the predicate of the subscription: every comparison of
+-- the predicate holds, independently of rounds. A missing attribute satisfies no comparison, not even !=. A number
+-- never equals a string; true and false are strings. A topic filter is compared level by level (MQTT 5.0, section 4.7).
+-- For speed, the query joins comparisons with = by attribute and value, and all other comparisons by attribute only.
 with item as (
   select run_id, source, source_seq, content, explode(from_json(content, 'map<string,string>')) as (attribute, value)
   from publication

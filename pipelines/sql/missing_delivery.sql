@@ -1,5 +1,6 @@
 -- Which expected deliveries did not happen?
--- If the horizon ended a run early, some of the missing publications may still have been in flight.
+-- These are the rows of view expected_delivery without a delivery. If the horizon ended a run early, some of the
+-- missing publications may still have been in flight.
 -- :* expected_delivery
 select e.run_id, e.subscriber, e.subscriber_name, e.source, e.source_name, e.source_seq,
   e.publication_round, e.subscription_id

@@ -78,9 +78,9 @@ _PARAMETER = "parameter"
 COMPUTED = {
     _PARAMETER: "one row per run, one column per parameter; column protocol_delta contains parameter protocol.delta",
     PROTOCOL: "the installed protocols, with their promises about confirmations and the order of publications",
-    BROKEN_ORDER: "numbers of deliveries that break an order, also if the protocol does not promise the order; one row"
-    " per run with deliveries",
-    HELD_STATE: "rows and bytes of the protocols' state at the end; one row per run and non-empty state table",
+    BROKEN_ORDER: "numbers of deliveries in a wrong order, even if the protocol does not promise the order; one row per"
+    " run with deliveries",
+    HELD_STATE: "size of the protocols' state at the end of a run; one row per run and non-empty state table",
     SENT_MESSAGE: "every message put on a link, including messages in flight; has the columns of message",
 }
 """The computed views that every store has, with their descriptions."""

@@ -6,13 +6,13 @@
 --   an unsubscription was issued, an unconfirmed publication is not requested.
 -- * If the protocol does not confirm calls: the subscription is active from the first matching publication that was
 --   delivered to its node after the subscription was issued, until an unsubscription. A publication is requested only
---   if its due_round precedes the unsubscription, and no copy of it was on a link at the unsubscription. A delivery to a
---   node counts for every matching subscription of this node.
--- :due_round round by which the delivery is due. If the protocol's confirmation implies delivery, it is the round of
---   the publication's confirmation. If the protocol does not confirm calls, it is the round of the publication plus the
+--   if its due_round precedes the unsubscription, and no copy of the publication was on a link in the round of the
+--   unsubscription. A delivery to a node counts for every matching subscription of this node.
+-- :due_round round by which the delivery is due. If the protocol confirms a publication only after its delivery, it is
+--   the round of the confirmation. If the protocol does not confirm calls, it is the round of the publication plus the
 --   largest latency of a delivery in the run. null: the delivery is due by the end of the run
--- :subscription_id lowest id of the active matching subscriptions
--- :excuse subscriber_down: the subscriber was not OPERATIONAL at some time between the publication and due_round;
+-- :subscription_id lowest id of the active subscriptions that the publication satisfies
+-- :excuse subscriber_down: the subscriber was not OPERATIONAL in some round from the publication to due_round;
 --   publisher_crashed: the publisher crashed before the publication was confirmed; null: no excuse
 with delivered as (
   select run_id, subscriber, source, source_seq, min(round) as delivered_round

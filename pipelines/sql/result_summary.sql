@@ -1,21 +1,21 @@
 -- What are the mean and the confidence interval of each measure over the seeds of a combination of parameters?
--- One row per combination of parameters and measure. No confidence interval extends beyond the possible values of its
--- measure. A ratio has Wilson's interval. Its sample size is the size at which a proportion would have the variance of
--- the values, or, if all values are equal, the number of values. Any other measure is at least 0 and has the interval
--- mean * exp(+-h / mean), where h is half the width of Student's interval. Both intervals use quantiles of Student's t
--- distribution: up to 4 degrees of freedom from a table, and from Fisher's series otherwise (error below 0.001). If all
--- values are equal, Wilson's interval uses 1.96 as the quantile.
+-- One row per combination of parameters and measure. A confidence interval contains only possible values of its
+-- measure. A ratio has Wilson's interval. The sample size of this interval is the number of trials for which a
+-- proportion would have the observed variance of the mean; if all values are equal, it is the number of values. Any
+-- other measure is at least 0 and has the interval mean * exp(+-h / mean), where h is half the width of Student's
+-- interval. Both intervals use quantiles of Student's t distribution: up to 4 degrees of freedom from a table, and from
+-- Fisher's series otherwise (error below 0.001). If all values are equal, Wilson's interval uses the quantile 1.96.
 -- :* parameter
--- :run_id first run of the combination
--- :n_runs runs of the combination
--- :measure a column of view run_summary
--- :n runs that have the measure
+-- :run_id lowest run_id of the combination
+-- :n_runs number of runs of the combination
+-- :measure name of the measure: a column of view run_summary
+-- :n number of runs in which the measure is not null
 -- :mean mean of the measure
 -- :ci_low lower end of the 95 % confidence interval of the mean; null: fewer than two values
 -- :ci_high upper end of the 95 % confidence interval of the mean; null: fewer than two values
--- :standard_deviation standard deviation of the sample; null: fewer than two values
--- :lowest lowest value
--- :highest highest value
+-- :standard_deviation sample standard deviation of the measure; null: fewer than two values
+-- :lowest lowest value of the measure
+-- :highest highest value of the measure
 with combination as (
   select parameters, min(run_id) as run_id, count(1) as n_runs
   from run

@@ -3,11 +3,11 @@
 -- messages.
 -- :* outage
 -- :round the round
--- :n_sent messages sent
--- :n_handled messages handled, including duplicates
+-- :n_sent messages that were sent in the round
+-- :n_handled messages that were handled in the round, including duplicates
 -- :n_lost messages due in the round that were lost
--- :sent_kinds types of the sent messages, for example "CONF 3, PUB 2"
--- :handled_kinds types of the handled messages
+-- :sent_kinds types of the sent messages with their numbers, for example "CONF 3, PUB 2"
+-- :handled_kinds types of the handled messages with their numbers
 -- :n_timers timers that expired
 -- :n_recoveries recoveries of nodes
 with event as (

@@ -1,7 +1,8 @@
 -- How did each run end, and what did it cost?
 -- One row per run. The 95th percentile is the smallest value that at least 95 % of the values do not exceed; the median
 -- is the smallest value that at least 50 % do not exceed. Expected deliveries depend on the protocol and its settings,
--- but wanted deliveries do not. So compare runs by wanted_ratio. A measure is null if the run has nothing to measure.
+-- but wanted deliveries do not. Column wanted_ratio is therefore comparable between protocols. A measure is null if the
+-- run has nothing to measure.
 -- :* run
 -- :n_publications publications that were issued
 -- :delivery_ratio proportion of the expected deliveries that happened

@@ -33,8 +33,8 @@ _HEAD = """# Tables and views
 This page lists the tables and views of a store. `python -m pipelines.sql.table_page` generates it from the definitions
 in the program. `roundtable sql DIR "DESCRIBE name"` describes the columns of a table or view in one store.
 
-Rounds are whole numbers. Table `node` and the views contain the names of nodes; the other tables contain their ids.
-Only the tables `violation` and `fault_event` can have nulls in key columns.
+Rounds are whole numbers. The tables identify nodes by ids; table `node` and the views also contain their names.
+Only the tables `predicate`, `violation` and `fault_event` can have nulls in key columns.
 """
 
 

@@ -170,34 +170,36 @@ COMMON: Final[Mapping[str, str]] = {
     "latency_ms": "latency_rounds in ms; null where run.round_ms is null",
     "crash_round": "round of the crash",
     "recovery_round": "round of the recovery; null: the node did not recover",
-    "n_messages": "messages that were put on a link, including lost ones",
-    "n_deliveries": "deliveries",
-    "n_expected": "deliveries that the protocol owes, see view expected_delivery",
-    "n_missing": "expected deliveries that did not happen",
-    "n_wanted": "deliveries that subscribers wanted, see view wanted_delivery",
-    "n_wanted_delivered": "wanted deliveries that happened",
+    "n_messages": "number of messages that were put on a link, including lost messages",
+    "n_deliveries": "number of deliveries",
+    "n_expected": "number of deliveries that the protocol owes, see view expected_delivery",
+    "n_missing": "number of expected deliveries that did not happen",
+    "n_wanted": "number of deliveries that subscribers wanted, see view wanted_delivery",
+    "n_wanted_delivered": "number of wanted deliveries that happened",
     "wanted_ratio": "n_wanted_delivered / n_wanted",
-    "n_crashes": "crashes of nodes",
+    "n_crashes": "number of crashes of nodes",
 }
 """Meanings of the columns that several views share, by column name. The first ones are those of columns of tables."""
 
 PROTOCOL_COLUMNS: Final[Mapping[str, str]] = {
     "name": "name of the protocol",
-    "confirms": "whether the protocol confirms calls; without confirmations, a call is final when it is issued",
+    "confirms": "whether the protocol confirms calls; if not, a call is final when it is issued",
     "confirms_delivery": "whether a publication is confirmed only after all its subscribers have got it",
     "keeps_source_order": "whether a subscriber gets all publications of a source in the order of publication",
     "maintenance": "types of messages that nodes send periodically, without end",
-    "application": "types of messages that carry publications; view comparison has measures of this class,"
-    " of acknowledgement and of recovery",
-    "acknowledgement": "types that acknowledge the receipt, the storage or the processing of a message",
-    "recovery": "types that request or repeat lost messages or serve recovering nodes; all other types are control",
+    "application": "class application: types of messages that carry a publication to a node for the first time; view "
+    "comparison has measures of each class",
+    "acknowledgement": "class acknowledgement: types of messages that acknowledge the receipt, the storage or the "
+    "processing of a message",
+    "recovery": "class recovery: types of messages that request or repeat lost messages, or serve recovering nodes; "
+    "all other types have class control",
 }
 """Meanings of the columns of view ``protocol``."""
 
 
 IN_FLIGHT_COLUMNS: Final[Mapping[str, str]] = {
     **table_columns(MESSAGE),
-    "remaining_rounds": "rounds until the message is due",
+    "remaining_rounds": "number of rounds until the message is due",
 }
 """Meanings of the columns of state table ``message`` that all protocols share."""
 

@@ -80,7 +80,7 @@ def test_every_column_of_every_state_table_says_what_it_means(reader: StoreReade
         found = reader.sql(f"describe {table}").collect()
         assert [(table, row.col_name) for row in found if not row.comment] == []
     messages = {row.col_name: row.comment for row in reader.sql(f"describe {IN_FLIGHT}").collect()}
-    assert messages["remaining_rounds"] == "rounds until the message is due"
+    assert messages["remaining_rounds"] == "number of rounds until the message is due"
     for name in {*protocol_form(protocol).payload.names} - {*MESSAGE.schema.names}:
         assert messages[name] == f"carried by messages of {protocol}"
 
@@ -116,11 +116,11 @@ def test_every_view_is_in_one_of_these_stores(readers: dict[str, StoreReader]) -
 def test_the_words_are_those_of_the_table_of_the_view_and_of_all_views(readers: dict[str, StoreReader]) -> None:
     found = readers["delta"].sql("describe message_detail").collect()
     said = {row.col_name: row.comment for row in found}
-    assert said["body"] == "JSON object of the fields that no other column has; null: no further fields"
+    assert said["body"] == "JSON object of the fields that are not in another column; null: no such fields"
     assert said["source_name"] == "name of the source"
     found = readers["delta"].sql("describe missing_delivery").collect()
     meaning = {row.col_name: row.comment for row in found}["subscription_id"]
-    assert meaning == "lowest id of the active matching subscriptions"
+    assert meaning == "lowest id of the active subscriptions that the publication satisfies"
     found = readers["delta"].sql("describe parameter").collect()
     assert {row.col_name: row.comment for row in found}["protocol_delta"].startswith("protocol.delta: ")
 
@@ -139,7 +139,10 @@ def test_a_view_of_a_stranger_may_leave_out_what_its_columns_mean(
         ("run_id", "the run, see table run"), ("n_found", None), ("round", None),
     ]  # fmt: skip
     found = readers["delta"].sql("describe wrapped").collect()
-    assert [row.comment for row in found] == ["how many", "number of links on the publication's path"]
+    assert [row.comment for row in found] == [
+        "how many",
+        "number of links between the source and the subscriber on the path of the delivered copy",
+    ]
     with pytest.raises(
         QueryError, match=r"view 'astray' .* from 'message', which it does not read; allowed after '-- :"
     ):

@@ -53,7 +53,7 @@ def _played(reader: Reader, play: Play, columns: Mapping[str, pa.DataType]) -> D
     return reader.sql(HISTORY).mapInArrow(play, from_arrow_schema(pa.schema(list(columns.items()))))
 
 
-_TOPIC = {"topic": "the topic", "n_subscribers": "subscribers of the topic that are up"}
+_TOPIC = {"topic": "the topic", "n_subscribers": "number of subscribers of the topic that are up"}
 _CONVERGENCE = ComputedView(
     """When was the ring of each topic legitimate, and did it stay legitimate?
 One row per run, topic and disturbance, replayed from state_configuration_change, state_database_change and
@@ -61,18 +61,20 @@ sent_message.""",
     convergence,
     {
         **_TOPIC,
-        "disturbance": "number of the disturbance, from 0: the start",
+        "disturbance": "number of the disturbance of the topic; the start of the run has number 0",
         "round": "round of the disturbance",
-        "cause": "start, subscribe (a subscriber joins), unsubscribe (a subscriber leaves) or crash",
-        "node_id": "node that joined, left or crashed; null: the start",
-        "n_configurations": "changes of explicit state until the next disturbance, except at node_id",
-        "explicit_round": "first round from which the nodes have the state of the skip ring; null: not before the"
-        " next disturbance, or the end",
-        "clean_round": "first round from which no message in flight contradicts that state (rule K9); null: not"
-        " before the next disturbance, or the end",
-        "changed_round": "first round after clean_round in which explicit state changed; null: no change (closure)",
-        "problem": "reason why the state before the next disturbance, or at the end of the run, is not legitimate;"
-        " null: it is legitimate",
+        "cause": "event that disturbs the ring: start (of the run), subscribe, unsubscribe, or crash",
+        "node_id": "node that subscribed, unsubscribed or crashed; null: the cause is start",
+        "n_configurations": "number of changes of explicit state (rule K18) until the next disturbance, without those "
+        "at node_id",
+        "explicit_round": "first round from which the explicit state of the nodes is that of the skip ring; null: it "
+        "is not before the next disturbance or the end",
+        "clean_round": "first round from which, in addition, no message in flight contradicts this state (rule K9); "
+        "null: as for explicit_round",
+        "changed_round": "first round after clean_round in which explicit state changed; null: it did not change "
+        "(closure)",
+        "problem": "reason why the state before the next disturbance, or at the end, is not legitimate; null: it is "
+        "legitimate",
         "is_last": "whether the disturbance is the last one of the topic",
     },
 )
@@ -84,10 +86,11 @@ are the undirected edges between subscribers.""",
     {
         **_TOPIC,
         "round": "round in which explicit state changed",
-        "n_recorded": "subscribers in the database",
-        "n_wrong_labels": "subscribers that have no label, or a label that differs from their label in the database",
+        "n_recorded": "number of subscribers in the database of the supervisor",
+        "n_wrong_labels": "number of subscribers that have no label, or a label that differs from their label in the "
+        "database",
         "max_degree": "maximum number of neighbours of a subscriber",
-        "n_edges": "edges",
+        "n_edges": "number of edges",
         "diameter": "maximum number of hops between two subscribers; null: two subscribers are not connected, or "
         "the topic has more than 500 subscribers and a wrong label",
     },

@@ -1,11 +1,11 @@
 -- How long does a node take to connect to the nodes behind a failed neighbour?
--- One row per bypass (protocol delta): consecutive and overlapping connection requests of a node count as one bypass,
+-- One row per bypass (protocol delta). A bypass consists of consecutive and overlapping connection requests of a node,
 -- for example if the nodes of a chain have failed.
 -- :number number of the bypass at its node, from 0
 -- :detected_round round in which the node sent the first CON_REQUEST
 -- :n_requests number of connection requests
--- :n_answered number of answered requests; the receivers of all other requests were down, too
--- :ended_round round of the last STATUS that answers a request; null: no request was answered
+-- :n_answered number of requests that a STATUS answered; the receivers of all other requests were down
+-- :ended_round round in which the last of these STATUS arrived; null: no request was answered
 -- :bypass_rounds rounds from detected_round to ended_round
 -- :bypass_ms bypass_rounds in ms; null if run.round_ms is null
 with request as (

@@ -1,9 +1,9 @@
 -- How large did the duplicate detector of each node grow?
--- One row per run and node (protocol delta). A crash empties the detector. A query as of round R shows the last commit
--- up to round R.
+-- One row per run and node (protocol delta). A crash empties the detector. A query with `--as-of-round R` returns the
+-- sizes in the last commit up to round R.
 -- :detector type of the detector: identifier or visited
--- :n_entries number of stored identifiers: one per source (identifier), or one per node in accepted visited lists
---   (visited)
+-- :n_entries number of stored identifiers: detector identifier has one per source, detector visited has one per node in
+--   the accepted visited lists
 select n.run_id, n.node_id, n.name, get_json_object(r.parameters, "$['protocol.detector']") as detector,
   count(d.source) as n_entries
 from node n

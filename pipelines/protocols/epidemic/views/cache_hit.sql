@@ -1,7 +1,8 @@
 -- How often is a requested event in the cache of the dispatcher that receives the request?
 -- One row per run and dispatcher that received a request (protocol epidemic).
--- :n_asked digest entries of the REQUEST messages and pull GOSSIP messages that the dispatcher handled
--- :n_found REPLY messages that the dispatcher sent, at most one per round, event and requester
+-- :n_asked events that the dispatcher was asked for: entries in the digests of the REQUEST messages and pull GOSSIP
+--   messages that it handled
+-- :n_found events that it found in its cache: REPLY messages that it sent, at most one per round, event and requester
 -- :hit_rate n_found / n_asked
 with asked as (
   select run_id, dst as node_id, sum(json_array_length(get_json_object(body, '$.digest'))) as n_asked

@@ -2,7 +2,7 @@
 -- One row per delivery of an event that arrived as REPLY (protocol epidemic).
 -- :* delivery
 -- :delivery_round round of the delivery
--- :message_id the first REPLY with the event that arrived in that round
+-- :message_id id of the REPLY with the event that arrived in delivery_round; the first one, if there are several
 with reply as (
   select run_id, dst as subscriber, source, source_seq, due_round as round, min(message_id) as message_id
   from message

@@ -5,9 +5,11 @@
 -- repair holds messages; its locks count from the round in which the message arrived.
 -- :topic topic of the message
 -- :key_item the key item
--- :number number of the lock among the locks of the key item at the broker, in the order in which they end; from 1
+-- :number number of the lock, from 1, among the locks of the key item at the broker, in the order in which the locks
+--   end
 -- :locked_round round in which the broker locked the key item
--- :unlocked_round round in which the broker unlocked the key item, or crashed; null: it is locked at the end
+-- :unlocked_round round in which the broker unlocked the key item, or crashed; null: the lock exists at the end of the
+--   run
 -- :lock_rounds rounds from locked_round to unlocked_round
 -- :lock_ms lock_rounds in ms; null where run.round_ms is null
 with total as (

@@ -1,10 +1,10 @@
 -- How often did a publication overtake an earlier publication of the same source that shares no key item with it?
--- One row per run, subscriber and source that has a pair (protocol ginger). A pair is two publications of the source on
--- one topic, each in causal or total order, that share no key item and were both delivered at the subscriber. Causal
--- order is by topic and key item (rule G4), so the protocol does not order a pair.
--- :n_pairs pairs
--- :n_overtaken pairs of which the later publication was delivered in an earlier round than the earlier publication
--- :first_seq source_seq of the earlier publication of the first overtaken pair; null: no pair is overtaken
+-- One row per run, subscriber and source that has a pair (protocol ginger). A pair consists of two publications of the
+-- source on one topic, each in causal or total order, that share no key item and were both delivered at the subscriber.
+-- Causal order is by topic and key item (rule G4), so the protocol does not order the publications of a pair.
+-- :n_pairs number of pairs
+-- :n_overtaken number of pairs whose later publication was delivered in an earlier round than the earlier publication
+-- :first_seq source_seq of the earlier publication of the first overtaken pair; null: no pair was overtaken
 with first_delivery as (
   select run_id, subscriber, source, source_seq, min(round) as round
   from delivery

@@ -5,9 +5,9 @@
 -- :key_item the key item of both messages
 -- :source client that published the waiting message
 -- :source_seq number of the waiting message among the calls of the source
--- :reason lock: an eventual or causal message waits in the entry queue for a key item that a total-order message locks;
---   queue: a message waits in the entry queue behind an earlier message; order: a total-order message has locked the
---   key item, and waits for the processing of an earlier total-order message that has locked it, too
+-- :reason lock: an eventual or causal message waits in the entry queue until a total-order message unlocks the key
+--   item; queue: a message waits in the entry queue behind an earlier message with the key item; order: a total-order
+--   message that has locked the key item waits until an earlier total-order message with the key item is processed
 -- :holder client that published the blocking message
 -- :holder_name name of the holder
 -- :holder_seq number of the blocking message among the calls of the holder

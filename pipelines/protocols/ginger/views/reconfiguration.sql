@@ -2,13 +2,14 @@
 -- One row per reconfiguration of a broker or a client (protocol ginger). An elected root sends no request and has no
 -- row.
 -- :number number of the reconfiguration at its node, from 0
--- :detected_round round in which the node sent the first ParentRequest or took part in an election
--- :has_voted whether the node took part in an election
+-- :detected_round round in which the node sent its first ParentRequest, or, if that was earlier, its vote in an
+--   election
+-- :has_voted whether the node voted in an election
 -- :n_requests ParentRequests that the node sent
--- :n_declined ParentRequests that brokers declined; of the other requests, at most the last was answered in time
+-- :n_declined ParentRequests that brokers declined; requests without an answer are not counted
 -- :parent new parent of the node; null: the reconfiguration did not end
 -- :parent_name name of the parent
--- :ended_round round in which LostMessages of the parent arrived; null: the reconfiguration did not end
+-- :ended_round round in which message LostMessages of the new parent arrived; null: the reconfiguration did not end
 -- :reconfiguration_rounds rounds from detected_round to ended_round
 -- :reconfiguration_ms reconfiguration_rounds in ms; null where run.round_ms is null
 with step as (

@@ -1,8 +1,8 @@
 -- How many copies of each publication come from the mesh and from gossip, and how many are duplicates?
 -- One row per run and publication (protocol gossipsub).
--- :n_pushed PUB sent
--- :n_gossiped IHAVE with the id of the publication
--- :n_replies REPLY sent
+-- :n_pushed PUB messages that carry the publication
+-- :n_gossiped IHAVE messages with the id of the publication
+-- :n_replies REPLY messages that carry the publication
 -- :n_first nodes that received the publication
 -- :n_duplicates copies whose receiver had an earlier copy
 -- :duplicates_per_node n_duplicates / n_first

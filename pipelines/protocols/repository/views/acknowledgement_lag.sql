@@ -3,9 +3,9 @@
 -- :* designation_period
 -- :n_delivered deliveries during the designation
 -- :n_unsynced deliveries that no Sync or Rectify of the repository covers
--- :mean_rounds mean of the rounds from a delivery to the first Sync or Rectify that covers it; null: no
---   delivery was synced
--- :max_rounds maximum of these rounds
+-- :mean_rounds mean of the rounds from a delivery to the first Sync or Rectify that covers it; null: no delivery was
+--   synced
+-- :max_rounds maximum of the rounds from a delivery to the first Sync or Rectify that covers it
 -- :mean_ms mean_rounds in ms; null where run.round_ms is null
 -- :max_ms max_rounds in ms; null where run.round_ms is null
 with placed as (

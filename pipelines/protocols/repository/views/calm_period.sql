@@ -1,9 +1,10 @@
--- Which periods without an external event were longer than the longest possible wait in a run?
--- One row per run and period of at least needed_rounds rounds (view settled_run) in which there was no fault, no
--- recovery, no change of the bundle and no active link fault (protocol repository). In this period each broker and
--- repository was either up, or had crashed for good.
--- :from_round first round: the round of the last disturbance, or 0
--- :to_round round of the next disturbance, or the last round of the run
+-- In which long periods of a run did no fault and no change of a bundle occur?
+-- One row per run and period of at least needed_rounds rounds (view settled_run) without a fault, a recovery, an active
+-- link fault or a change of a bundle (protocol repository). In this period each broker and each repository was up, or
+-- had crashed for good.
+-- :from_round first round of the period: the round of the last fault, recovery or change of a bundle, or 0
+-- :to_round end of the period: the round of the next fault, recovery or change of a bundle, or the last round of the
+--   run
 with outage as (
   select r.run_id, r.crash_round, r.recovery_round
   from node_recovery r

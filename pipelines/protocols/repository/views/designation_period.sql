@@ -1,7 +1,7 @@
 -- Which repository did each subscriber designate, and for how long?
 -- One row per run, subscriber, topic and designation (protocol repository).
 -- :topic the topic
--- :designation number of the designation: the round at whose end the client chose it (rule P12)
+-- :designation number of the designation: the round in which the client chose the repository (rule P12)
 -- :repository designated repository
 -- :repository_name name of the repository
 -- :end_round last round of the designation; null: it lasts to the end of the run

@@ -3,9 +3,9 @@
 -- :n_gossips Gossip-ACKs that the repository sent
 -- :n_entries storage entries in these Gossip-ACKs
 -- :n_bytes length of the bodies of these Gossip-ACKs
--- :n_links messages on links that carried these Gossip-ACKs
+-- :n_links number of messages in which these Gossip-ACKs crossed links
 -- :n_fetched publications that the repository sent to other members
--- :gossip_share n_links / all messages on links of the run
+-- :gossip_share proportion of Gossip-ACKs, of all repositories, among the messages on links of the run
 with row_on_link as (
   select run_id, kind, src, cast(get_json_object(body, '$.origin') as bigint) as origin, body
   from sent_message

@@ -1,30 +1,30 @@
 -- Which publications do repositories owe each subscriber, and what excuses a missing delivery?
 -- One row per run, subscriber and publication that satisfies a subscription (protocol repository). The subscription was
--- confirmed and not ended when the publication was issued. A publication is known to be stored in the round of its
--- confirmation, or of its first delivery if that is earlier. An excuse concerns one publication. Each of the first
--- three excuses is an event that ends the deliveries to a subscriber in end_round. The event came too early if the
--- publication was not known to be stored reach_rounds before end_round. The excuses are (rule P23):
+-- confirmed and not ended when the publication was issued. A publication is known to be stored from known_round on. An
+-- excuse concerns one row. The first three excuses name the event of end_round, which came too early: less than
+-- reach_rounds after the publication was known to be stored. The excuses are (rule P23):
 -- * subscription_ended: the last matching subscription ended too early;
 -- * subscriber_gone: the subscriber crashed for good too early;
--- * repositories_gone: the last repository that serves the topic crashed for good or was asked to leave too early, see
---   view topic_service;
+-- * repositories_gone: the last repository that serves the topic (view topic_service) crashed for good or was asked to
+--   leave too early;
 -- * unauthorised, in three cases: the subscriber was deregistered before the publication was known to be stored, or
---   only a dead repository knew that it was stored; no repository stored the publication, and its publisher was not
---   registered for needed_rounds without a fault; an owner that crashed may have lost the registration;
+--   when only a dead repository knew that it was stored; no repository stored the publication, and its publisher was
+--   never registered for needed_rounds without a fault; the owner crashed, and may have lost the registration of the
+--   subscriber or publisher;
 -- * publisher_crashed: no live node has the publication, its publisher crashed after issuing it, and either it was not
 --   known to be stored, or a repository died before needed_rounds had passed without a fault.
 -- :* publication
 -- :topic topic of the publication
 -- :subscription_id lowest id of a matching subscription
--- :n_holders repositories that have the publication before their first reserved number, excluding repositories that
---   crashed for good
--- :known_round round of the confirmation or of the first delivery, whichever is earlier; null: neither happened
--- :end_round first round in which the subscriber could no longer receive the publication; null: it could receive it to the end
--- :due_round deadline of the delivery: round in which needed_rounds without a fault have passed since known_round (if
---   known_round is null: twice needed_rounds since the publish call), while the subscriber was up; null: they have not
---   passed before the end
--- :reach_rounds longest time from storing to delivery: ways_rounds of view settled_run if no fault occurred before
---   end_round, else needed_rounds
+-- :n_holders number of live repositories that have stored the publication before their first reserved number
+-- :known_round round of the confirmation, or of the first delivery if that is earlier; null: neither happened
+-- :end_round first round in which the subscriber could no longer receive the publication; null: it could receive it to
+--   the end
+-- :due_round deadline of the delivery: needed_rounds (view settled_run) after known_round, or, if that is later, after
+--   the start of a calm period (view calm_period) in which the subscriber is up; if known_round is null: twice
+--   needed_rounds after the publish call, in a calm period; null: no calm period is long enough
+-- :reach_rounds maximum number of rounds from the storage to the delivery of a publication; in view settled_run,
+--   ways_rounds if no fault occurred before end_round, else needed_rounds
 -- :excuse reason that excuses the missing delivery; null: no excuse
 with wanted as (
   select m.run_id, s.subscriber, m.source, m.source_seq, coalesce(p.topic, '') as topic, p.issued_round, p.confirmed_round,

@@ -1,8 +1,8 @@
 -- How long did each recovery take?
--- One row per run, node and recovery (protocol repository); a client has a row for each role. A repository has
--- recovered when all its topics are operational, a client has recovered when a repository has answered its recovery
--- event.
--- :role repository, publisher (R2P-Recovery answers the client) or subscriber (R2S-Rectify answers the client)
+-- One row per run, node and recovery (protocol repository); a client has a row for each role. The recovery of a
+-- repository ends when all its topics are operational. The recovery of a client ends when a repository answers its
+-- recovery event.
+-- :role repository, publisher or subscriber; R2P-Recovery answers a publisher, R2S-Rectify answers a subscriber
 -- :end_round round in which the recovery ended; null: it did not end before the next crash or the end of the run
 -- :recovering_rounds rounds from recovery_round to end_round; null if end_round is null
 -- :recovering_ms recovering_rounds in ms; null where run.round_ms is null

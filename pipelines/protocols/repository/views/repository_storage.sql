@@ -3,12 +3,12 @@
 -- :* state_log
 -- :node_id the repository
 -- :topic the topic
--- :n_stored numbers with a message
--- :n_reserved reserved numbers: their messages are missing
--- :n_void numbers that will never have a message (rule P2)
--- :n_actions numbers of registrations and changes of subscriptions
--- :n_orphans stored messages without a number: an earlier message of their incarnation is missing
--- :n_lacking messages that other members have, as far as the repository knows
+-- :n_stored sequence numbers with a message
+-- :n_reserved reserved sequence numbers; their messages are missing
+-- :n_void sequence numbers that will never have a message (rule P2)
+-- :n_actions sequence numbers of actions: registrations, and changes of subscriptions
+-- :n_orphans stored messages without a sequence number; an earlier message of their incarnation is missing
+-- :n_lacking messages that other members have and the repository lacks, as far as the repository knows
 with slot as (
   select run_id, node_id, topic, count_if(status = 'stored') as n_stored, count_if(status = 'reserved') as n_reserved,
     count_if(status = 'void') as n_void, count_if(status = 'action') as n_actions

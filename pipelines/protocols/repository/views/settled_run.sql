@@ -1,11 +1,11 @@
 -- Did each run last long enough after its last external event for all pending work to finish?
--- One row per run (protocol repository). A link fault without an end disturbs up to the last round.
--- :last_round last round of the run's batch: all runs of a batch have the same number of rounds
+-- One row per run (protocol repository). If a link fault does not end, disturbed_round is last_round.
+-- :last_round last round of the run's batch, because all runs of a batch have the same number of rounds
 -- :disturbed_round round of the last call, publication, crash, recovery or change of links
--- :needed_rounds upper bound of the rounds for timers, paths and the fetches of a recovery, computed from settings and
---   overlay
--- :ways_rounds rounds that the delivery of a stored message takes if there is no fault: latencies of three paths, plus
---   the work of repositories
+-- :needed_rounds upper bound of the rounds until all pending work is finished: the durations of all timers, latencies
+--   of paths, and, after a crash or join, the fetches of a recovery
+-- :ways_rounds upper bound of the rounds from the storage of a message to its delivery, if there is no fault: the
+--   latencies of three paths, and the disk operations of repositories
 -- :is_settled whether at least needed_rounds followed disturbed_round
 with ended as (
   select r.run_id, max(c.last_round) as last_round

@@ -4,8 +4,9 @@
 -- :topic the topic
 -- :incarnation round of the publisher's start
 -- :n catenation number of the message
--- :seq sequence number; null: an orphan, of a closed incarnation (rule P2)
--- :is_filled whether seq is before the first reserved number (rule P5), so subscribers are notified
+-- :seq sequence number of the message; null: the message is an orphan of a closed incarnation (rule P2)
+-- :is_filled whether seq precedes the first reserved number of the repository (rule P5); only then are subscribers
+--   notified
 with stored as (
   select s.run_id, s.node_id, s.topic, s.publisher as source, s.source_seq, s.incarnation, s.n, s.seq,
     s.seq <= l.frontier as is_filled

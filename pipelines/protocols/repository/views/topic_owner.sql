@@ -1,4 +1,4 @@
--- Which client owns each topic that needs an authorisation?
+-- Which topics have an owner, and which clients are registered for them at the start?
 -- One row per run and topic with an owner (protocol repository). Everybody may use a topic without a row.
 -- :topic the topic
 -- :owner id of the owner

@@ -1,13 +1,13 @@
 -- How many repositories serve each topic to the end, and how many repositories and publishers crashed for good?
--- One row per run and topic (protocol repository). With best effort (protocol.baseline) no repository serves. A joining
--- repository counts only if it joined at least needed_rounds (view settled_run) before the first death of a member,
--- because within this time it fetches all messages.
+-- One row per run and topic (protocol repository). With best effort (protocol.baseline) no repository serves a topic. A
+-- repository that joins the bundle counts only if it joined at least needed_rounds (view settled_run) before a
+-- repository of the topic first crashed for good, because it needs this time to fetch all messages.
 -- :topic the topic
--- :n_serving repositories that serve the topic, do not leave, are not removed, and are up or recover
+-- :n_serving repositories that serve the topic, are not asked to leave, are not removed, and do not crash for good
 -- :n_gone repositories of the topic that crashed for good
 -- :n_gone_publishers publishers of the topic that crashed for good
--- :served_round round in which the last serving repository left or crashed for good; null: a repository serves the
---   topic to the end
+-- :served_round round in which the last serving repository crashed for good, was asked to leave, or was removed; null:
+--   a repository serves the topic to the end
 with gone as (
   select run_id, node_id, min(crash_round) as round
   from node_recovery where recovery_round is null

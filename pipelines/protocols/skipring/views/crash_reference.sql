@@ -1,12 +1,12 @@
 -- How long after a crash does the last node forget the crashed node?
--- One row per run, crash and topic (protocol skipring), if a node that stayed up referred to the crashed node in its
--- state of the topic.
+-- One row per run, crash and topic (protocol skipring). A crash has a row only if a node that stayed up referred to the
+-- crashed node in its state of the topic.
 -- :node_id node that crashed
 -- :topic the topic
 -- :forgotten_round first round without a reference to the crashed node; null: n_left references remain
 -- :forget_rounds rounds from the crash to forgotten_round
 -- :forget_ms forget_rounds in ms; null where run.round_ms is null
--- :n_left references that remain at the end
+-- :n_left number of references that remain at the end
 with crash as (
   select run_id, node_id as dead, round as crash_round from fault_event where kind = 'crash'
 ), state as (

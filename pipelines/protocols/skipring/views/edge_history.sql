@@ -1,9 +1,10 @@
--- Which edges did nodes hold, from when to when, and what removed a wrong edge?
--- One row per run, node, topic, side, held node, believed label and time (protocol skipring). In a converged run, each
--- edge that does not exist at the end was wrong, or became wrong by a subscription, an unsubscription or a crash.
--- :handled messages about the topic that the node handled in until_round, in order, with their senders; empty: the
---   node's Timeout, an unsubscription or a crash removed the edge; null: the edge was not removed
--- :is_last whether the edge is among the node's edges at the end
+-- Which edges did nodes have, in which rounds, and what removed a wrong edge?
+-- One row per run, node, topic, side, held node, believed label and period (protocol skipring). If the run has
+-- converged, each edge that does not exist at the end was wrong from its start, or became wrong by a subscription, an
+-- unsubscription or a crash.
+-- :handled messages about the topic that the node handled in until_round, in order, with their senders; empty: not a
+--   message, but the node's Timeout, an unsubscription or a crash removed the edge; null: the edge was not removed
+-- :is_last whether the edge exists at the end
 -- :* held_edge
 with told as (
   select m.run_id, m.dst as node_id, get_json_object(m.body, '$.topic') as topic, m.due_round as round,

@@ -3,11 +3,12 @@
 -- :node_id the subscriber
 -- :topic the topic
 -- :issued_round round of the subscriber's first subscription to the topic
--- :configured_round first round in which the subscriber has a label; -1: from the start, null: never
+-- :configured_round first round in which the subscriber has a label; -1: it has a label from the start; null: never
 -- :waited_rounds rounds from issued_round to configured_round, at least 0
 -- :waited_ms waited_rounds in ms; null where run.round_ms is null
--- :n_earlier publications of other nodes that are in tries at the end and were issued before issued_round
--- :full_round round of the last delivery of the publications in n_earlier; null: some are missing, or n_earlier is 0
+-- :n_earlier publications of other nodes that were issued before issued_round and are stored in a trie at the end
+-- :full_round round in which the subscriber had got all publications in n_earlier; null: some are missing, or n_earlier
+--   is 0
 -- :full_rounds rounds from issued_round to full_round, at least 0
 -- :full_ms full_rounds in ms; null where run.round_ms is null
 with asked as (

@@ -2,7 +2,7 @@
 -- One row per run and publication that was flooded (protocol skipring). In the legitimate state of n subscribers
 -- n_messages is 3n - 5 (rule K12), and n_taken is n - 1.
 -- :topic topic of the publication
--- :n_messages copies that were sent: PublishNew
+-- :n_messages copies that were sent, in messages PublishNew
 -- :n_taken copies that were delivered
 -- :n_duplicates copies whose receiver had an earlier copy
 -- :n_lost copies to nodes that were down

@@ -1,13 +1,14 @@
--- Which edges did nodes hold, from when to when?
--- One row per run, node, topic, side, held node, believed label and time (protocol skipring). Reports draw these edges.
+-- Which edges did nodes have, and in which rounds?
+-- One row per run, node, topic, side, held node, believed label and period (protocol skipring). Reports draw these
+-- edges.
 -- :node_id node at which the edge starts
 -- :topic the topic
--- :side left, right, ring or shortcut
--- :is_shortcut whether the side is shortcut; all other edges form the ring
--- :held_node_id node at which the edge ends
--- :held_name name of that node
--- :believed_label label of that node, as node_id knows it
--- :round first round of the edge; -1: the start state
+-- :side variable of the node that has the edge: left, right, ring or shortcut
+-- :is_shortcut whether side is shortcut; all other edges form the ring
+-- :held_node_id held node: the node at which the edge ends
+-- :held_name name of the held node
+-- :believed_label label of the held node, as node_id knows it
+-- :round first round of the edge; -1: the edge exists in the initial state
 -- :until_round first round without the edge; null: the edge exists at the end
 with state as (
   select run_id, node_id, topic, round,

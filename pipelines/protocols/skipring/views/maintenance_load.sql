@@ -1,9 +1,9 @@
--- How many messages does each node send to maintain the ring, by Timeout interval?
+-- How many messages does each node send to maintain the ring, in each Timeout interval?
 -- One row per run, node, kind and interval (protocol skipring).
 -- :* sent_message
--- :kind kind of a maintenance message; nodes send maintenance messages for ever
+-- :kind type of the messages; nodes send messages of this type periodically, without end
 -- :number number of the interval: interval i starts in round i * timeout_interval
--- :n_messages messages of the node in the interval
+-- :n_messages number of messages that the node sent in the interval
 with interval as (
   select r.run_id, cast(get_json_object(r.parameters, "$['protocol.timeout_interval']") as bigint) as rounds,
     p.maintenance

@@ -1,12 +1,12 @@
 -- How many neighbours does each node have on the ring of a topic, and how many over shortcuts?
 -- One row per run, node, topic and round in which an edge of the node changed (protocol skipring).
 -- :topic the topic
--- :round first round with these values; -1: the start state
--- :until_round first round with other values; null: the values hold to the end
+-- :round first round with these values; -1: the initial state
+-- :until_round first round with other values; null: the values did not change until the end
 -- :label label of the node; null: no label
 -- :n_on_ring neighbours on the ring
--- :n_shortcuts neighbours over shortcuts only
--- :degree distinct neighbours
+-- :n_shortcuts neighbours over shortcuts that are not neighbours on the ring
+-- :degree number of different neighbours
 with held as (
   select run_id, node_id, topic, round, label,
     lead(round) over (partition by run_id, node_id, topic order by round) as until_round,

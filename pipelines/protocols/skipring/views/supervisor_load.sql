@@ -1,11 +1,11 @@
--- How many messages does each supervisor receive and send, by kind and reason?
--- One row per run, supervisor, topic, kind and reason (protocol skipring).
+-- How many messages does each supervisor receive and send, by type and reason?
+-- One row per run, supervisor, topic, type of message, reason and direction (protocol skipring).
 -- :* sent_message
 -- :node_id the supervisor
 -- :topic the topic
--- :reason reason in the message: for GetConfiguration label (action (ii)), minimum (action (iv)) or silence; for
---   SetData round_robin, subscribe, request, moved or leave; for other kinds ''
--- :is_sent true: messages that the supervisor sent; false: messages to it, handled or in flight
+-- :reason field `reason` of the messages; GetConfiguration: label (action (ii)), minimum (action (iv)) or silence;
+--   SetData: round_robin, subscribe, request, moved or leave; other types: empty
+-- :is_sent true: messages that the supervisor sent; false: messages that were sent to it
 -- :n_messages number of messages
 with supervisor as (
   select distinct run_id, node as node_id from state_supervisor

@@ -1,9 +1,10 @@
--- Which proportion of the publications arrived by flooding, and which by the comparison of tries?
--- One row per run, topic and source of publications (protocol skipring). Only tries of nodes that are up count.
+-- Which proportion of the publications reached tries by flooding, and which by the comparison of tries?
+-- One row per run, topic and way (protocol skipring). Only tries of nodes that are up at the end count.
 -- :topic the topic
--- :via source: publish (the node's own), flooding, trie, or start (stored before the first round)
--- :n_publications publications at subscribers
--- :share proportion of the topic's publications that have this source
+-- :via way of a publication into a trie; publish: the node issued it; flooding; trie: comparison of tries; start:
+--   stored before the first round
+-- :n_publications publications in the tries of subscribers; a publication in n tries counts n times
+-- :share proportion of these publications of the topic that have this way
 select run_id, topic, via, count(1) as n_publications,
   count(1) / sum(count(1)) over (partition by run_id, topic) as share
 from state_trie_node
