@@ -36,11 +36,11 @@ class GossipTopic:
     topic: Annotated[str, "name of the topic"]
     is_joined: Annotated[bool, "whether the node has joined the topic"]
     peers: Annotated[set[int], "neighbours that have announced the topic"]
-    mesh: Annotated[set[int], "neighbours in the node's mesh"]
+    mesh: Annotated[set[int], "neighbours in the node's mesh of the topic"]
     fanout: Annotated[set[int], "neighbours that get the node's publications while the node has not joined the topic"]
-    fanout_end: Annotated[int, "round in which the fanout ends, unless the node publishes earlier"]
+    fanout_end: Annotated[int, "round in which the fanout ends; a publication of the node on the topic postpones it"]
     backoff: Annotated[
-        dict[int, int], "for each neighbour: first round in which the node may graft the neighbour again"
+        dict[int, int], "backoff of neighbours: for each, the first round in which the node may graft it again"
     ]
 
     def forget(self, peer: int) -> None:
@@ -59,7 +59,7 @@ class GossipTopic:
 
 @record(key="topic")
 class Relayed:
-    """A topic that a node has joined without a subscription."""
+    """A topic that a node has joined as a relay, without a subscription."""
 
     topic: Annotated[str, "name of the topic"]
 
@@ -134,7 +134,7 @@ class Cached:
 
     source: Annotated[int, "id of the publisher"]
     source_seq: Annotated[int, "number of the publication among its publisher's calls"]
-    age: Annotated[int, "history window: heartbeats of the node since the publication arrived"]
+    age: Annotated[int, "number of heartbeats of the node since the publication arrived"]
     publication: Annotated[TopicCopy, "the first copy of the publication"]
 
 

@@ -23,8 +23,8 @@ NODE_DURABLE = "node_durable"
 _COMMENTS = {
     "run_id": "the run, see table run",
     "node_id": "the node",
-    "position": "index among the rows of the node, from 0",
-    "started_round": "round in which this incarnation started; -1: before the first round",
+    "position": "index of the row among the rows of the node in this table, from 0",
+    "started_round": "round in which the node started or recovered; -1: before the first round",
     "wake_round": "round in which the node's next timer expires; null: no timer is set",
 }
 _PAYLOAD = T.StructType([T.StructField("body", T.StringType()), T.StructField("hidden", T.StringType())])
@@ -69,7 +69,7 @@ def _states(rows: ProgramColumns) -> list[StateRelation]:
     nodes = _table(NODE_STATE, "a node that is up, with its state between rounds", INTERNAL, rows.volatile)
     found = [StateRelation(nodes)]
     if rows.durable:
-        durable = _table(NODE_DURABLE, "a node, with its durable state", rows.kept, rows.durable)
+        durable = _table(NODE_DURABLE, "a node, with its durable tables as JSON documents", rows.kept, rows.durable)
         found.append(StateRelation(durable, is_durable=True))
     for name, one in rows.plan.appended.items():
         found.append(StateRelation(_shown(name, one), compact=grown, is_durable=one.is_durable))
@@ -90,7 +90,7 @@ def _relation(rows: ProgramColumns, name: str) -> str:
 
 def _table(name: str, grain: str, columns: Mapping[str, pa.DataType], declared: Mapping[str, Declared]) -> Table:
     tables = ", ".join(f"state_{of}" for of in declared)
-    text = f"state between rounds: a JSON document with the rows of each of the tables {tables}; null: no rows"
+    text = f"rows of the node between rounds, one JSON document for each of the tables {tables}; null: no rows"
     comments = {**_COMMENTS, "volatile_tables": text, "durable_tables": text}
     kinds = {"run_id": pa.int64(), "node_id": pa.int64(), **columns}
     schema = from_arrow_schema(pa.schema(list(kinds.items())))

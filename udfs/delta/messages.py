@@ -47,12 +47,12 @@ class Multicast:
     join_point: Annotated[int | None, "J: the join point M; REJOIN: the source"]
     subscription_id: Annotated[int | None, "SUB, UNSUB: the subscription"]
     from_: Annotated[int | None, "SUB, UNSUB: m.from, rewritten for the receiver"]
-    guide: Annotated[tuple[GuideStep, ...] | None, "g.to of a Guided message; None: a plain message"]
+    guide: Annotated[tuple[GuideStep, ...] | None, "g.to of a Guided message; null: a plain message"]
     issued_round: Annotated[int | None, "the round in which m was issued"]
     matches: Annotated[tuple[int, ...] | None, "PUB: the subscriptions whose predicate m satisfies"]
     origin_path: Annotated[tuple[int, ...] | None, "Guided messages: P(receiver, m.from)"]
     visited: Annotated[tuple[Visit, ...] | None, "m.visited, if visited lists detect duplicates"]
-    for_incarnation: Annotated[int | None, "the receiver's incarnation as the sender knows it; None: any, or the first"]
+    for_incarnation: Annotated[int | None, "the receiver's incarnation as the sender knows it; null: any, or the first"]
 
 
 @message("J", hidden=_CARRIED)

@@ -40,9 +40,9 @@ class Recipient:
 class ViewLink:
     """A link in the view TOP_N of a node N."""
 
-    a: Annotated[int, "the link's lower end"]
-    b: Annotated[int, "the link's higher end"]
-    is_marked: Annotated[bool, "whether the join that creates the link is unfinished"]
+    a: Annotated[int, "the end of the link that has the lower id"]
+    b: Annotated[int, "the end of the link that has the higher id"]
+    is_marked: Annotated[bool, "whether the join that creates the link has not ended"]
 
 
 @record(key="target")
@@ -50,11 +50,9 @@ class Path:
     """A node X in the view of a node N, with the path from N to X."""
 
     target: Annotated[int, "the node X"]
-    distance: Annotated[int, "d(N, X): links of the view, at most δ+1"]
+    distance: Annotated[int, "d(N, X): number of links between N and X, at most δ+1"]
     path: Annotated[tuple[int, ...], "P(N, X), from N to X"]
-    responsible: Annotated[
-        int | None, "on the path after N, the first node that N does not suspect; N itself if X is N"
-    ]
+    responsible: Annotated[int | None, "the first node after N on the path that N does not suspect; N itself if X is N"]
 
     @property
     def first_hop(self) -> int:
@@ -67,10 +65,14 @@ class SubscriptionEntry:
     """A routing entry of a node N: a subscription in SUBS_SET_N."""
 
     subscription_id: Annotated[int, "the subscription"]
-    origin: Annotated[int, "from at N: the subscriber, or the node δ+1 hops from N towards the subscriber"]
+    origin: Annotated[
+        int,
+        "field `from` of the subscription at N: the subscriber, or the node δ+1 hops from N towards a farther "
+        "subscriber",
+    ]
     distance: Annotated[int | None, "d(N, origin)"]
     first_hop: Annotated[int | None, "first hop of P(N, origin); N itself for its own subscription"]
-    responsible: Annotated[int | None, "the node of P(N, origin) to which N sends, see table path"]
+    responsible: Annotated[int | None, "next node to which N sends: column responsible of table path for origin"]
 
 
 @record(key="source,source_seq")
@@ -78,18 +80,23 @@ class Processed:
     """An unconfirmed message in ProcessingList_N of a node N."""
 
     source: Annotated[int, "source of the multicast message m"]
-    source_seq: Annotated[int, "number of m at its source"]
+    source_seq: Annotated[int, "number of m among the calls of its source"]
     kind: Annotated[str, "J, SUB, UNSUB, PUB or REJOIN"]
-    round: Annotated[int, "MsgId_N, first part: round of the first copy"]
-    trigger: Annotated[int, "MsgId_N, second part: order within the round"]
+    round: Annotated[int, "first part of MsgId_N: round in which the first copy arrived"]
+    trigger: Annotated[
+        int, "second part of MsgId_N: number that ascends in the order of messages and calls within the round"
+    ]
     sender: Annotated[int | None, "sender of the first copy; null at the source"]
     hops: Annotated[int | None, "number of links from the source to N"]
     subscription_id: Annotated[int | None, "SUB, UNSUB: the subscription"]
-    origin: Annotated[int | None, "SUB, UNSUB: m.from at N"]
-    join_point: Annotated[int | None, "J: the join point M; the joining node is the source"]
+    origin: Annotated[int | None, "SUB, UNSUB: field `from` of m at N"]
+    join_point: Annotated[int | None, "J: the join point; the source of J is the joining node"]
     issued_round: Annotated[int | None, "PUB: round in which the publication was issued"]
-    matches: Annotated[tuple[int, ...] | None, "PUB: subscriptions that match; null in runs without crashes"]
-    origin_path: Annotated[tuple[int, ...] | None, "SUB, UNSUB accepted as Guided: P(N, m.from)"]
+    matches: Annotated[
+        tuple[int, ...] | None,
+        "PUB: ids of the subscriptions whose predicate the publication satisfies; null in runs without crashes",
+    ]
+    origin_path: Annotated[tuple[int, ...] | None, "SUB, UNSUB that N accepted as Guided: P(N, m.from)"]
     msg_id: Annotated[int | None, "MsgId_N, if visited lists detect duplicates"]
     visited: Annotated[tuple[Visit, ...] | None, "received m.visited, if visited lists detect duplicates"]
 
@@ -98,7 +105,7 @@ class Processed:
 class Processing(Processed):
     """An unconfirmed message in ProcessingList_N of a node N, with its recipients."""
 
-    recipients: Annotated[dict[int, Recipient], "Γ_N^m without N"]
+    recipients: Annotated[dict[int, Recipient], "the members of Γ_N^m except N, with their responsible nodes"]
 
     @property
     def is_finished(self) -> bool:
@@ -111,10 +118,10 @@ class Processing(Processed):
 
 @record(key="source,source_seq,sender")
 class Waiting:
-    """A node that has sent a duplicate of an unconfirmed message, and gets CONF when the message is finished."""
+    """A node that has sent N a duplicate of an unconfirmed message m, and gets CONF from N when m is finished."""
 
     source: Annotated[int, "source of the multicast message m"]
-    source_seq: Annotated[int, "number of m at its source"]
+    source_seq: Annotated[int, "number of m among the calls of its source"]
     sender: Annotated[int, "a member of Sender_N^m other than the sender of the first copy"]
 
 
@@ -122,8 +129,11 @@ class Waiting:
 class Detected:
     """A row of the duplicate detector (nts_obj_N): the highest identifier received from a source."""
 
-    source: Annotated[int, "the source; with visited lists the visited node; for REJOIN of R, -1 - R"]
-    last_seq: Annotated[int, "highest identifier received from the source"]
+    source: Annotated[
+        int,
+        "detector identifier: the source; detector visited: the visited node; for messages REJOIN of node R: -1 - R",
+    ]
+    last_seq: Annotated[int, "highest identifier of the source that the node has received"]
 
 
 @record(key="join_point")
@@ -133,7 +143,10 @@ class JoinState:
     join_point: Annotated[int, "the join point"]
     source_seq: Annotated[int, "number of the node's join call"]
     is_asked: Annotated[bool, "whether the node has sent its JOIN_REQUEST; false in runs without crashes"]
-    status: Annotated[str, "DETACHED, ATTACHED, CONFIRMED (J is confirmed, an answer is missing) or VALID_JOINED"]
+    status: Annotated[
+        str,
+        "DETACHED, ATTACHED, CONFIRMED (J is confirmed, but a synchronisation point has not answered) or VALID_JOINED",
+    ]
 
 
 @record(key="joiner")
@@ -147,12 +160,14 @@ class JoinRequest:
 
 @record(key="source_seq")
 class WaitingCall:
-    """An application call that waits until its node is VALID_JOINED and OPERATIONAL."""
+    """A call of an application that its node delays until the node is VALID_JOINED and OPERATIONAL."""
 
-    source_seq: Annotated[int, "number of the call at its node"]
+    source_seq: Annotated[int, "number of the call among the calls of its node"]
     kind: Annotated[str, "subscribe, unsubscribe or publish"]
     subscription_id: Annotated[int | None, "subscribe, unsubscribe: the subscription"]
-    matches: Annotated[tuple[int, ...] | None, "publish: subscriptions whose predicate the publication satisfies"]
+    matches: Annotated[
+        tuple[int, ...] | None, "publish: ids of the subscriptions whose predicate the publication satisfies"
+    ]
 
 
 @record(key="peer")
@@ -160,8 +175,11 @@ class PeerState:
     """The state of another node X as node N knows it. N has a connection to each neighbour without a row."""
 
     peer: Annotated[int, "the other node X"]
-    status: Annotated[str, "WAITING for an answer of X, OPERATIONAL, RECOVERING or FAILED; a live neighbour has no row"]
-    incarnation: Annotated[int | None, "incarnation of X that N is connected to, or that failed; null until X answers"]
+    status: Annotated[str, "WAITING (X has not answered), OPERATIONAL, RECOVERING or FAILED"]
+    incarnation: Annotated[
+        int | None,
+        "incarnation of X to which N is connected, or, if status is FAILED, that failed; null until X answers",
+    ]
     latency_rounds: Annotated[int | None, "latency of the connection"]
 
 

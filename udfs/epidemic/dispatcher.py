@@ -62,7 +62,7 @@ class EventCopy:
     hops: Annotated[int, "number of links from the source to the receiver"]
     id_: Annotated[str, "identifier of the event, such as 3:P0-5:P2-4"]
     issued_round: Annotated[int, "round of the publication"]
-    matches: Annotated[tuple[int, ...], "the patterns that the content satisfies, ascending"]
+    matches: Annotated[tuple[int, ...], "ids of the patterns that the content satisfies, ascending"]
     tags: Annotated[tuple[Tag, ...], "matched patterns in the source's subscription table, with the source's counters"]
 
 
@@ -111,8 +111,8 @@ class Pattern:
     """A subscription that the scenario issues at a dispatcher, with its pattern."""
 
     subscription_id: Annotated[int, "the subscription"]
-    pattern_id: Annotated[int, "pattern of the subscription: the lowest subscription id with an equal predicate"]
-    is_initial: Annotated[bool, "whether the subscription is issued before the first publication of the run"]
+    pattern_id: Annotated[int, "pattern of the subscription: the lowest id of the subscriptions with this predicate"]
+    is_initial: Annotated[bool, "whether the subscription was issued before the first publication of the run"]
 
 
 @record(key="subscription_id")
@@ -125,7 +125,10 @@ class TableEntry:
     """An entry of a dispatcher's subscription table: a pattern has subscribers in the direction of a neighbour."""
 
     pattern_id: Annotated[int, "the pattern"]
-    next_hop: Annotated[int, "neighbour in the direction of subscribers; the dispatcher itself: a client subscribes"]
+    next_hop: Annotated[
+        int,
+        "neighbour towards subscribers of the pattern; the dispatcher itself, if its client subscribes to the pattern",
+    ]
 
 
 @record(key="source_seq,pattern_id")
@@ -134,7 +137,10 @@ class EventTag:
 
     source_seq: Annotated[int, "number of the event among the dispatcher's calls"]
     pattern_id: Annotated[int, "the pattern"]
-    number: Annotated[int | None, "counter for the pattern; null: the dispatcher's table lacked the pattern"]
+    number: Annotated[
+        int | None,
+        "counter: number of the event among the dispatcher's events of the pattern; null: its table lacked the pattern",
+    ]
     issued_round: Annotated[int, "round of the publication"]
 
 
@@ -152,7 +158,10 @@ class ReceivedEvent:
 
     source: Annotated[int, "the event's source"]
     source_seq: Annotated[int, "number of the event among the source's calls"]
-    is_routed: Annotated[bool, "true: over the tree, or published by the dispatcher; false: only as REPLY"]
+    is_routed: Annotated[
+        bool,
+        "true: the dispatcher published the event or received it over the tree; false: it received only REPLY",
+    ]
 
 
 @record(key="source,pattern_id")
@@ -161,7 +170,9 @@ class ExpectedNumber:
 
     source: Annotated[int, "the source"]
     pattern_id: Annotated[int, "the pattern"]
-    next_number: Annotated[int, "one more than the highest received counter"]
+    next_number: Annotated[
+        int, "the highest counter that the dispatcher has received for the pattern from the source, plus 1"
+    ]
 
 
 @record(key="source,source_seq")
@@ -170,13 +181,15 @@ class CachedEvent:
 
     source: Annotated[int, "the event's source"]
     source_seq: Annotated[int, "number of the event among the source's calls"]
-    position: Annotated[int, "number of the event among the events that the dispatcher has cached, from 1"]
+    position: Annotated[int, "number of the event, from 1, in the order in which the dispatcher cached events"]
     is_own: Annotated[bool, "whether the dispatcher published the event, or one of its clients subscribed to it"]
     cached_round: Annotated[int, "round in which the dispatcher cached the event"]
     hops: Annotated[int, "number of links that the event travelled over"]
     issued_round: Annotated[int, "round of the publication"]
-    matches: Annotated[tuple[int, ...], "the patterns that the content satisfies, ascending"]
-    tags: Annotated[tuple[Tag, ...], "the patterns of the identifier, with their counters"]
+    matches: Annotated[tuple[int, ...], "ids of the patterns that the content satisfies, ascending"]
+    tags: Annotated[
+        tuple[Tag, ...], "tags of the event's identifier: matching patterns, with the source's counter of each"
+    ]
 
 
 @record(key="source,pattern_id,number")
@@ -184,10 +197,10 @@ class LostEvent:
     """An entry of a dispatcher's LostBuffer: an event whose loss the dispatcher has detected."""
 
     source: Annotated[int, "source of the lost event"]
-    pattern_id: Annotated[int, "pattern of the dispatcher's clients that revealed the loss"]
-    number: Annotated[int, "the source's counter for the pattern"]
+    pattern_id: Annotated[int, "pattern whose counters have the gap; a client of the dispatcher subscribes to it"]
+    number: Annotated[int, "number in the gap: the counter of the lost event for the pattern"]
     detected_round: Annotated[int, "round in which the loss was detected"]
-    expires_round: Annotated[int, "round from which the dispatcher no longer requests the event"]
+    expires_round: Annotated[int, "first round in which the dispatcher no longer requests the event"]
 
 
 @record(key="source")
@@ -195,8 +208,8 @@ class SourceRoute:
     """An entry of a dispatcher's buffer Routes: the path back to a source."""
 
     source: Annotated[int, "the source"]
-    source_seq: Annotated[int, "newest event of the source that arrived over the tree"]
-    path: Annotated[tuple[int, ...], "the dispatchers on the way back to the source, the source last"]
+    source_seq: Annotated[int, "number of the newest event of the source that arrived over the tree"]
+    path: Annotated[tuple[int, ...], "the dispatchers on the path to the source, the source last"]
 
 
 @record()
@@ -204,11 +217,19 @@ class GossipTimer:
     """The gossip timer of a dispatcher, and the number of events that the dispatcher has cached."""
 
     interval_rounds: Annotated[int, "the gossip interval, in rounds"] = 1
-    next_round: Annotated[int, "round of the next gossip round; later gossip rounds follow at whole intervals"] = 0
-    push_end_round: Annotated[int | None, "round from which no push digest is sent; null: no event was cached"] = None
-    lost_end_round: Annotated[int | None, "round from which no pull digest is sent; null: LostBuffer is empty"] = None
+    next_round: Annotated[
+        int, "round in which the next gossip round is due; later gossip rounds follow at multiples of the interval"
+    ] = 0
+    push_end_round: Annotated[
+        int | None, "first round in which the dispatcher sends no push digest; null: it has cached no event"
+    ] = None
+    lost_end_round: Annotated[
+        int | None, "first round in which the dispatcher sends no pull digest; null: LostBuffer is empty"
+    ] = None
     n_cached: Annotated[int, "number of events that the dispatcher has cached"] = 0
-    is_busy: Annotated[bool, "whether a loss was detected or a REQUEST came since the last gossip round"] = False
+    is_busy: Annotated[
+        bool, "whether the dispatcher has detected a loss or received a REQUEST since its last gossip round"
+    ] = False
 
     @property
     def end_round(self) -> int:

@@ -19,7 +19,7 @@ class Publication:
     topic: Annotated[str, "topic of the message"]
     source: Annotated[int, "client that published the message"]
     source_seq: Annotated[int, "number of the publication among the client's calls"]
-    guarantee: Annotated[str, "delivery guarantee of the message"]
+    guarantee: Annotated[str, "order of delivery of the message: eventual, causal or total"]
     keys: Annotated[tuple[str, ...], "key items of the message"]
     issued_round: Annotated[int, "round in which the client issued the message"]
 
@@ -39,7 +39,9 @@ class Neighbour:
     """A neighbour of a node in the tree."""
 
     neighbour: Annotated[int, "the neighbour"]
-    relationship: Annotated[str, "role of the neighbour: parent, child or client; edge: the broker of a client"]
+    relationship: Annotated[
+        str, "role of the neighbour: parent, child, client, or edge (the edge broker, if the node is a client)"
+    ]
     latency_rounds: Annotated[int, "latency of the link, in rounds"]
 
 
@@ -49,8 +51,8 @@ class TreeView:
 
     peer: Annotated[int, "the broker"]
     relationship: Annotated[str, "ancestor or sibling"]
-    n_up: Annotated[int, "links upwards at the beginning of the path from the broker to the node"]
-    n_down: Annotated[int, "links downwards in the rest of that path"]
+    n_up: Annotated[int, "number of links from child to parent on the path from the broker to the node"]
+    n_down: Annotated[int, "number of links from parent to child on this path, after the n_up links"]
     latency_rounds: Annotated[int, "latency of the path, in rounds"]
 
 
@@ -68,7 +70,9 @@ class ClientTopic:
     """A topic that a client subscribes to or publishes on."""
 
     topic: Annotated[str, "the topic"]
-    usage: Annotated[str, "subscribed, or published: the client has no subscription to the topic"]
+    usage: Annotated[
+        str, "subscribed: the client has a subscription to the topic; published: it only publishes on the topic"
+    ]
 
 
 @record(key="subscription_id")
@@ -81,7 +85,7 @@ class ReceivedSubscribe:
     source_seq: Annotated[int, "number of the subscription among the client's calls"]
     edge: Annotated[int, "the client's edge broker"]
     next_hop: Annotated[int, "neighbour that sent the message, and to which the broker sends Subscribed"]
-    n_waiting: Annotated[int, "neighbours whose Subscribed has not arrived"]
+    n_waiting: Annotated[int, "number of neighbours whose Subscribed has not arrived"]
 
 
 @record(key="topic, neighbour")
@@ -99,39 +103,47 @@ class Member:
 
     topic: Annotated[str, "the topic"]
     members: Annotated[set[int], "brokers of the sub-tree, and clients that subscribe"] = field(default_factory=set)
-    approach: Annotated[list[int], "path at the start from the broker to the nearest broker of the sub-tree"] = field(
-        default_factory=list
-    )
+    approach: Annotated[
+        list[int], "path from the broker to the nearest broker of the sub-tree, in the initial tree"
+    ] = field(default_factory=list)
 
 
 @record(key="topic, source, source_seq")
 class Pending(Publication):
     """A total-order message whose key items a broker has locked, and that it has not processed (linearT)."""
 
-    arrival: Annotated[int, "number that ascends in the order in which messages arrive at the broker"]
-    came_from: Annotated[str, "below: from a client or child, so the parent lacks the message; above: from the parent"]
+    arrival: Annotated[int, "number that ascends in the order in which messages arrived at the broker"]
+    came_from: Annotated[
+        str, "sender of the message; below: a client or child, so the parent lacks the message; above: the parent"
+    ]
     hops: Annotated[int, "number of links that the message travelled over"]
-    covered: Annotated[set[int], "nodes that are known to have locked the key items"]
+    covered: Annotated[set[int], "nodes that have locked the key items, as far as the broker knows"]
     acked: Annotated[set[int], "children that acknowledged the message (childrenAcks)"] = field(default_factory=set)
-    sent: Annotated[set[int] | None, "covered nodes that the broker reported to the parent; null: no report"] = None
+    sent: Annotated[
+        set[int] | None, "nodes in covered that the broker has reported to its parent; null: it has sent no report"
+    ] = None
 
 
 @record(key="topic, source, source_seq")
 class EntryQueue(Publication):
     """A client's message that waits at the client's edge broker until it may enter the tree."""
 
-    arrival: Annotated[int, "number that ascends in the order in which messages arrive at the broker"]
+    arrival: Annotated[int, "number that ascends in the order in which messages arrived at the broker"]
     client: Annotated[int, "client that sent the message to the broker"]
     hops: Annotated[int, "number of links that the message travelled over"]
 
 
 @record(key="position")
 class BufferedEvent(Publication):
-    """An event of a message at a node: an entry of metadataBuffer."""
+    """An event of a message at a node, such as its forwarding: an entry of metadataBuffer."""
 
-    position: Annotated[int, "number that ascends in the order of events"]
-    event: Annotated[str, "passed: forwarded or locked; processed: unlocked and delivered; published: the client's own"]
-    hops: Annotated[int | None, "number of links that the message travelled over; null: published, by the node itself"]
+    position: Annotated[int, "number that ascends in the order of the events at the node"]
+    event: Annotated[
+        str,
+        "passed: the node forwarded the message or locked its key items; processed: the node unlocked them and "
+        "delivered the message; published: the node, a client, published the message",
+    ]
+    hops: Annotated[int | None, "number of links that the message travelled over; null: event is published"]
 
 
 @record(key="topic")
@@ -139,9 +151,12 @@ class Discarded:
     """The discarded events of a topic: events that have left the buffer of a node."""
 
     topic: Annotated[str, "the topic"]
-    position: Annotated[int, "largest position up to which the buffer holds no event"]
-    left: Annotated[list[Departed], "discarded events whose ids are kept, in order"]
-    collected: Annotated[Runs, "messages that all members have received: intervals of numbers (first, last), by source"]
+    position: Annotated[int, "position of the last event that has left the buffer because of its size; -1: no event"]
+    left: Annotated[list[Departed], "events that have left the buffer, in order; the node stores only their ids"]
+    collected: Annotated[
+        Runs,
+        "garbage-collected messages: for each source, intervals of numbers (first, last)",
+    ]
 
 
 @record(key="position")

@@ -13,31 +13,48 @@ from udfs.nodes.records import record
 
 @record()
 class Repair:
-    """The position of a node in the tree, and its search for a parent (sections 4.2.3 and 6.1)."""
+    """A node in the tree, and its search for a parent (sections 4.2.3 and 6.1)."""
 
     role: Annotated[str, "broker or client"] = "broker"
-    is_mended: Annotated[bool, "whether the run repairs its tree: a broker crashes or joins in some round"] = False
-    is_present: Annotated[bool, "whether the node is in the tree, or searches for a parent"] = False
-    is_root: Annotated[bool, "whether the node is the root"] = False
-    is_level: Annotated[bool, "false from the failure of the parent until the missing messages have arrived"] = True
-    is_new: Annotated[bool, "whether the node joined or recovered, and so left the sub-trees of the start"] = False
-    is_joining: Annotated[bool, "whether the node joins or recovers, until its exchange with a parent ends"] = False
-    join_seq: Annotated[int | None, "number of the call by which the node joins; null: no call"] = None
-    asked: Annotated[int | None, "broker that has not answered the ParentRequest; null: no broker"] = None
-    awaited: Annotated[int | None, "broker for whose answer the timer waits; null: the timer ends a pause"] = None
-    is_promised: Annotated[bool, "whether broker `awaited` joins sub-trees before it accepts the node"] = False
-    declined: Annotated[list[int], "brokers that declined"] = field(default_factory=list)
-    break_degree: Annotated[bool, "whether the node requests a connection beyond totalDegree (breakDegree)"] = False
-    n_passes: Annotated[int, "number of passes over all brokers of the view"] = 0
-    n_asked: Annotated[int, "number of requests to publishers for missing messages"] = 0
-    dead: Annotated[set[int], "brokers that the node knows to be down"] = field(default_factory=set)
-    lost_parent: Annotated[int | None, "the last parent that failed; null: no parent failed"] = None
-    upward: Annotated[list[str], "topics whose sub-tree continues at the last parent that failed"] = field(
+    is_mended: Annotated[
+        bool, "whether nodes store messages for repairs: in some round of the run a broker crashes or joins"
+    ] = False
+    is_present: Annotated[bool, "whether the node is in the tree, or searches for a place in it"] = False
+    is_root: Annotated[bool, "whether the node is the root of the tree"] = False
+    is_level: Annotated[
+        bool,
+        "false from the failure of the node's parent until the messages that it missed have arrived",
+    ] = True
+    is_new: Annotated[
+        bool, "whether the node has joined or recovered; it is then no longer in the sub-trees of the initial tree"
+    ] = False
+    is_joining: Annotated[
+        bool, "whether the node is joining or recovering: its exchange with a parent has not ended"
+    ] = False
+    join_seq: Annotated[int | None, "number of the node's join call; null: the node does not join by a call"] = None
+    asked: Annotated[
+        int | None, "broker that has not answered the node's last ParentRequest; null: no request is open"
+    ] = None
+    awaited: Annotated[
+        int | None,
+        "broker whose answer or messages the node awaits until its timer expires; null: the node pauses until then",
+    ] = None
+    is_promised: Annotated[bool, "whether broker `asked` has answered that it first joins sub-trees"] = False
+    declined: Annotated[list[int], "brokers that have declined a ParentRequest in this pass"] = field(
         default_factory=list
     )
-    seen: Annotated[dict[int, int], "at a client: brokers of earlier views, and the rounds to them"] = field(
-        default_factory=dict
+    break_degree: Annotated[bool, "whether the node requests a connection beyond totalDegree (breakDegree)"] = False
+    n_passes: Annotated[int, "number of passes in which all brokers of the view have declined"] = 0
+    n_asked: Annotated[int, "number of times that the node has requested missing messages from their publishers"] = 0
+    dead: Annotated[set[int], "brokers that the node knows to be down"] = field(default_factory=set)
+    lost_parent: Annotated[int | None, "the last parent of the node that failed; null: no parent has failed"] = None
+    upward: Annotated[list[str], "topics whose sub-tree contained the last parent that failed"] = field(
+        default_factory=list
     )
+    seen: Annotated[
+        dict[int, int],
+        "client: latency in rounds of each broker in earlier views, for the case that its view has no live broker",
+    ] = field(default_factory=dict)
 
 
 class Vote(NamedTuple):
@@ -58,19 +75,22 @@ class Deferred(NamedTuple):
 class ElectionState:
     """The state of a broker's election (Alg. 7)."""
 
-    is_electing: Annotated[bool, "whether an election is under way"] = False
+    is_electing: Annotated[bool, "whether an election has started and not ended"] = False
     is_elected: Annotated[bool, "whether the broker has won an election"] = False
-    vote: Annotated[int, "residual degree that the broker sent to its siblings"] = 0
-    gone: Annotated[list[int], "failed brokers that the broker's vote names"] = field(default_factory=list)
-    votes: Annotated[dict[int, Vote], "received votes, by sibling"] = field(default_factory=dict)
-    heard: Annotated[list[int], "failed brokers that the received votes name"] = field(default_factory=list)
-    answered: Annotated[list[int], "siblings that got a vote after the election ended"] = field(default_factory=list)
-    below: Annotated[list[int], "siblings that have become descendants of another sibling"] = field(
+    vote: Annotated[int, "residual degree in the vote that the broker sent to its siblings"] = 0
+    gone: Annotated[list[int], "failed brokers in the vote that the broker sent"] = field(default_factory=list)
+    votes: Annotated[dict[int, Vote], "received vote of each sibling"] = field(default_factory=dict)
+    heard: Annotated[list[int], "failed brokers in the received votes"] = field(default_factory=list)
+    answered: Annotated[list[int], "siblings to which the broker sent its vote again after the election"] = field(
         default_factory=list
     )
-    decided: Annotated[list[int] | None, "failed brokers named in the last election; null: no election ended"] = None
-    expected: Annotated[list[int], "siblings that elected the broker, and have not sent a ParentRequest"] = field(
-        default_factory=list
+    below: Annotated[list[int], "siblings that now are descendants of another sibling"] = field(default_factory=list)
+    decided: Annotated[
+        list[int] | None,
+        "failed brokers in the last election that ended; null: none ended since the last parent failed",
+    ] = None
+    expected: Annotated[list[int], "siblings that have elected the broker and have not yet sent it a ParentRequest"] = (
+        field(default_factory=list)
     )
     deferred: Annotated[list[Deferred], "ParentRequests that arrived during the election"] = field(default_factory=list)
 
@@ -80,7 +100,7 @@ class Awaited:
     """A new child or client that has not yet sent its broker the messages that the broker lacks."""
 
     partner: Annotated[int, "the child or client"]
-    incarnation: Annotated[int, "number of recoveries of the child before its request"] = 0
+    incarnation: Annotated[int, "number of times that the child or client had recovered before its request"] = 0
 
 
 @record(key="failed")
@@ -94,12 +114,12 @@ class FailedBroker:
 class Hold:
     """An application message that a node holds until its repair ends."""
 
-    kind: Annotated[str, "kind of the message"]
+    kind: Annotated[str, "type of the message"]
     sender: Annotated[int, "node that sent the message"]
     topic: Annotated[str | None, "topic of the message"] = None
     source: Annotated[int | None, "client that published the message"] = None
     source_seq: Annotated[int | None, "number of the publication among the client's calls"] = None
-    guarantee: Annotated[str | None, "delivery guarantee of the message"] = None
+    guarantee: Annotated[str | None, "order of delivery of the message: eventual, causal or total"] = None
     keys: Annotated[tuple[str, ...] | None, "key items of the message"] = None
     issued_round: Annotated[int | None, "round in which the client issued the message"] = None
     hops: Annotated[int | None, "number of links that the message travelled over"] = None
@@ -107,7 +127,7 @@ class Hold:
     failed: Annotated[
         int | None, "the failed broker if kind is Failed, else null; for Failed, columns topic to covered are null"
     ] = None
-    is_down: Annotated[bool | None, "whether the failed broker is still down, if kind is Failed; else null"] = None
+    is_down: Annotated[bool | None, "whether the failed broker is still down, if kind is Failed, else null"] = None
 
     @property
     def message(self) -> Message:
@@ -117,7 +137,7 @@ class Hold:
 
 @record(key="client")
 class ClientSubscription:
-    """A client that attached to a broker after its earlier edge broker had failed."""
+    """A client that attached to a broker after the client's earlier edge broker had failed."""
 
     client: Annotated[int, "the client"]
     topics: Annotated[tuple[str, ...], "topics that the client subscribes to"]
@@ -127,17 +147,19 @@ class ClientSubscription:
 class Parked:
     """A partner's answer that lacks the bodies of messages, and waits until their publishers repeat them."""
 
-    partner: Annotated[int, "node that sent the answer"]
-    kind: Annotated[str, "kind of the answer"]
-    topic: Annotated[str | None, "topic of the answer; null: several topics"]
-    told: Annotated[MissingSets, "content of the answer"]
+    partner: Annotated[int, "exchange partner: the node that sent the answer"]
+    kind: Annotated[str, "type of the answer"]
+    topic: Annotated[str | None, "topic of the answer; null: it concerns several topics"]
+    told: Annotated[MissingSets, "content of the answer: events, ids, failed brokers and members that the partner has"]
 
 
 @record(key="source, source_seq")
 class Gap(Publication):
-    """A message that a node lacks and that has left the buffer of its partner."""
+    """A message that a node lacks and that has left the buffer of its exchange partner."""
 
-    status: Annotated[str, "open; given_up: the publisher did not repeat the message"]
+    status: Annotated[
+        str, "open: the publisher may still repeat the message; given_up: it has not repeated the message"
+    ]
 
 
 @record(key="source, source_seq, lacking")
@@ -155,16 +177,22 @@ class TopicJoin:
     """A broker's search for the sub-tree of a topic (section 4.2.3)."""
 
     topic: Annotated[str, "the topic"]
-    is_joined: Annotated[bool, "whether the broker has joined the sub-tree by a search of its own"] = False
-    is_open: Annotated[bool, "whether answers are missing"] = False
-    is_own: Annotated[bool, "whether the broker itself joins; false: the broker searches for a neighbour"] = False
-    askers: Annotated[list[int], "neighbours that sent JoinTopic and await the answer"] = field(default_factory=list)
-    waiting: Annotated[list[int], "neighbours whose answers are missing"] = field(default_factory=list)
+    is_joined: Annotated[bool, "whether the broker has joined the sub-tree by a search that it started for itself"] = (
+        False
+    )
+    is_open: Annotated[bool, "whether the search has not ended"] = False
+    is_own: Annotated[
+        bool, "true: the broker searches in order to join the sub-tree; false: it only searches for a neighbour"
+    ] = False
+    askers: Annotated[list[int], "neighbours that sent JoinTopic, and get the answer at the end of the search"] = field(
+        default_factory=list
+    )
+    waiting: Annotated[list[int], "neighbours that have not answered JoinTopic"] = field(default_factory=list)
 
 
 @record()
 class Entrant:
-    """A node whose ParentRequest waits until the broker has joined the sub-trees of the requested topics."""
+    """A node whose ParentRequest waits until the requested broker has joined the sub-trees of the request's topics."""
 
     node: Annotated[int, "the node"]
     request: Annotated[ParentRequest, "ParentRequest of the node"]
@@ -185,8 +213,8 @@ class Receipt:
 
     topic: Annotated[str, "the topic"]
     sender: Annotated[int, "the child or client"]
-    covered: Annotated[tuple[int, ...], "the sender, and the nodes below it"]
-    runs: Annotated[Runs, "received messages: intervals of numbers (first, last), by source"]
+    covered: Annotated[tuple[int, ...], "the sender, and the nodes below the sender in the tree"]
+    runs: Annotated[Runs, "received messages: for each source, intervals of numbers (first, last)"]
 
 
 @record(key="topic")
@@ -194,4 +222,4 @@ class Reported:
     """The number of messages in a node's last report Received to its parent."""
 
     topic: Annotated[str, "the topic"]
-    n_messages: Annotated[int, "number of messages in the report that have not been garbage-collected since"]
+    n_messages: Annotated[int, "number of messages in the report that have not been garbage-collected"]

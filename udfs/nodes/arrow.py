@@ -62,8 +62,8 @@ CARRIED: Mapping[str, pa.DataType] = {"source": _LONG, "source_seq": _LONG, "bod
 class Timer:
     """A timer that a node has set."""
 
-    name: Annotated[str, "the purpose of the timer"]
-    key: Annotated[int, "distinguishes timers of one name"]
+    name: Annotated[str, "name of the timer: its purpose"]
+    key: Annotated[int, "number that distinguishes timers with equal names"]
     round: Annotated[int, "the round in which the timer expires"]
 
 
@@ -72,7 +72,7 @@ class Watched:
     """A node that another node watches for crashes."""
 
     peer: Annotated[int, "the watched node"]
-    latency_rounds: Annotated[int, "the latency of the connection to the watched node"]
+    latency_rounds: Annotated[int, "latency of the connection to the watched node, in rounds"]
     round: Annotated[int, "the round in which the watch started"]
 
 

@@ -15,11 +15,11 @@ SUBSCRIBER = "subscriber"
 class Bundle(OfTopic):
     """A topic that a client uses, with the bundle of repositories that serve the topic."""
 
-    number: Annotated[int, "the node's number of the topic, the key of the topic's timers"]
+    number: Annotated[int, "number of the topic at this node; it is the key of the topic's timers in table timer"]
     members: Annotated[tuple[int, ...], "repositories that serve the topic, as far as the client knows"]
     is_publisher: Annotated[bool, "whether the client publishes on the topic"]
     registered: Annotated[
-        tuple[int, ...] | None, "registered subscribers, as far as the client knows; None: everybody may subscribe"
+        tuple[int, ...] | None, "registered subscribers, as far as the client knows; null: everybody may subscribe"
     ] = None
 
 
@@ -29,14 +29,14 @@ class Steering(OfTopic):
 
     role: Annotated[str, "the client's role: publisher or subscriber"]
     repository: Annotated[
-        int | None, "the designated steering repository; None: no repository has answered a probe"
+        int | None, "the designated steering repository; null: no repository has answered a probe"
     ] = None
-    designation: Annotated[int, "number of the designation: the round of its start (rule P12)"] = -1
+    designation: Annotated[int, "number of the designation: the round in which it started (rule P12)"] = -1
     is_seeking: Annotated[bool, "whether the client waits for an answer to its probes"] = False
     is_changing: Annotated[bool, "whether the client starts a new designation at the end of the round"] = False
     is_established: Annotated[bool, "whether the steering repository has answered this designation"] = False
     is_refused: Annotated[bool, "whether the steering repository has refused the client"] = False
-    tries: Annotated[int, "requests since the last answer"] = 0
+    tries: Annotated[int, "number of requests since the last answer"] = 0
     heard_round: Annotated[int, "round of the last event from the steering repository"] = -1
     answers: Annotated[tuple[int, ...], "operational repositories that answered a probe in this round"] = ()
 
@@ -46,8 +46,8 @@ class Publishing(OfTopic):
     """The current catenation of a publisher on a topic: its incarnation and its last number (rule P1)."""
 
     incarnation: Annotated[int, "round in which the publisher started"]
-    n: Annotated[int, "catenation number of the last message"] = 0
-    confirmed: Annotated[int, "the calls of messages up to this catenation number are confirmed"] = 0
+    n: Annotated[int, "catenation number of the publisher's last message"] = 0
+    confirmed: Annotated[int, "catenation number up to which the publish calls are confirmed"] = 0
 
 
 @record()
@@ -71,7 +71,7 @@ class Unstable(OfTopic):
 class Registering(OfRole):
     """A registration or deregistration that no repository has confirmed to the owner of the topic."""
 
-    tries: Annotated[int, "number of requests sent before the last request"]
+    tries: Annotated[int, "number of requests that the owner has sent, without the last one"]
     is_registered: Annotated[bool, "true: a registration; false: a deregistration"]
     source_seq: Annotated[int, "number of the call among the owner's calls"]
 
@@ -81,9 +81,13 @@ class Subscribed(OfTopic):
     """A subscription of a client."""
 
     subscription_id: Annotated[int, "id of the subscription"]
-    source_seq: Annotated[int | None, "number of the call that is not confirmed yet; None: no call waits"]
+    source_seq: Annotated[
+        int | None,
+        "number of the subscribe or unsubscribe call that is not confirmed yet; null: all calls are confirmed",
+    ]
     cut: Annotated[
-        tuple[Upto, ...] | None, "messages up to here are not delivered (rule P10); None: no repository has answered"
+        tuple[Upto, ...] | None,
+        "cut: messages up to these numbers are not delivered (rule P10); null: no repository has answered",
     ] = None
     is_ended: Annotated[bool, "whether the client has unsubscribed"] = False
 
@@ -99,11 +103,13 @@ class Mark(OfTopic):
 
 @record(key="topic")
 class Reading(OfTopic):
-    """A subscriber's progress on a topic, in sequence numbers of its steering repository."""
+    """The position of a subscriber in the messages of a topic, as sequence numbers of its steering repository."""
 
-    position: Annotated[int, "the subscriber has passed all numbers up to this number"] = 0
-    sync: Annotated[int, "the steering repository has confirmed the acknowledgements up to this number"] = 0
-    unacknowledged: Annotated[int, "deliveries since the last S2R-ACK"] = 0
+    position: Annotated[int, "number up to which the subscriber has delivered or skipped all messages"] = 0
+    sync: Annotated[
+        int, "number up to which the steering repository has confirmed the subscriber's acknowledgements"
+    ] = 0
+    unacknowledged: Annotated[int, "number of deliveries since the last S2R-ACK"] = 0
 
 
 @record(key="topic, source, source_seq")
@@ -122,12 +128,14 @@ class Expected(OfTopic):
     """A sequence number, after the subscriber's position, that the steering repository has announced."""
 
     seq: Annotated[int, "sequence number at the steering repository"]
-    prev: Annotated[int, "number that the subscriber has to pass before this number"]
-    source: Annotated[int, "id of the message's publisher; -1: the number has no message, and ends a Rectify"]
+    prev: Annotated[int, "number that the subscriber's position must reach before it delivers this message"]
+    source: Annotated[
+        int, "id of the message's publisher; -1: the row has no message, but is the end of the range of a Rectify"
+    ]
     source_seq: Annotated[int, "number of the publication among its publisher's calls"]
     incarnation: Annotated[int, "round in which the publisher's incarnation started"]
     n: Annotated[int, "catenation number of the message within the incarnation"]
-    round: Annotated[int, "round in which the subscriber first heard of the number"]
+    round: Annotated[int, "round in which the subscriber first received the number"]
 
 
 @record(key="topic, seq")
@@ -141,7 +149,7 @@ class Unsynced(OfTopic):
 class OrderedDelivery:
     """A delivery of a subscriber, with its position among all deliveries of the subscriber."""
 
-    position: Annotated[int, "ascending in the order of deliveries, also within a round"]
+    position: Annotated[int, "number that ascends in the order of deliveries, also within a round"]
     topic: Annotated[str, "the topic"]
     source: Annotated[int, "id of the message's publisher"]
     source_seq: Annotated[int, "number of the publication among its publisher's calls"]

@@ -62,7 +62,9 @@ class OfRole(OfTopic):
 
     client: Annotated[int, "id of the client"]
     role: Annotated[str, "role of the client: publisher or subscriber"]
-    number: Annotated[int, "number of the action or designation; of two the higher number counts"]
+    number: Annotated[
+        int, "number of the action or designation; if two conflict, the one with the higher number is valid"
+    ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +93,9 @@ class Interest:
     """A subscription of a client, and its cut: for each incarnation, the last message before the subscription."""
 
     subscription_id: Annotated[int, "id of the subscription"]
-    cut: Annotated[tuple[Upto, ...], "messages up to here are not delivered to the subscription (rule P10)"]
+    cut: Annotated[
+        tuple[Upto, ...], "cut: messages up to these numbers are not delivered to the subscription (rule P10)"
+    ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +143,7 @@ class Authorising(Addressed):
 
     client: Annotated[int, "client of the action"]
     role: Annotated[str, "role of the client: publisher or subscriber"]
-    number: Annotated[int, "number of the action; of two actions the higher number counts"]
+    number: Annotated[int, "number of the action; if two conflict, the one with the higher number is valid"]
 
 
 @dataclass(frozen=True, slots=True)

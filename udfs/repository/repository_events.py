@@ -24,7 +24,7 @@ class Action:
     number: Annotated[int, "of two actions about one client and role the higher number counts"]
     interests: Annotated[
         tuple[Interest, ...] | None,
-        "all subscriptions of the client; None: the action is a registration or deregistration",
+        "all subscriptions of the client; null: the action is a registration or deregistration",
     ] = None
     is_registered: Annotated[bool, "whether the action authorises the client"] = True
     cut: Annotated[tuple[Upto, ...], "for a deregistration: messages after this cut are excluded"] = ()
@@ -38,7 +38,7 @@ class Entry:
     publisher: Annotated[int, "id of the message's publisher"]
     incarnation: Annotated[int, "round in which the publisher's incarnation started"]
     n: Annotated[int, "catenation number of the message within the incarnation"]
-    action: Annotated[Action | None, "the action with this number; None: the number identifies a message"]
+    action: Annotated[Action | None, "the action with this number; null: the number identifies a message"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,7 +191,7 @@ class PublisherAck(Designated):
     upto: Annotated[int, "all messages up to this catenation number are stored"]
     stable: Annotated[int, "every member of the bundle has all messages up to this catenation number"]
     members: Annotated[tuple[int, ...], "members of the bundle"]
-    registered: Annotated[tuple[int, ...] | None, "registered subscribers; None: everybody may subscribe"]
+    registered: Annotated[tuple[int, ...] | None, "registered subscribers; null: everybody may subscribe"]
 
 
 @message("R2P-NAK")
@@ -209,7 +209,7 @@ class PublisherRecovered(Designated):
     incarnation: Annotated[int, "round in which the publisher's incarnation started"]
     upto: Annotated[int, "end of the incarnation's filled prefix at the sender"]
     members: Annotated[tuple[int, ...], "members of the bundle"]
-    registered: Annotated[tuple[int, ...] | None, "registered subscribers; None: everybody may subscribe"]
+    registered: Annotated[tuple[int, ...] | None, "registered subscribers; null: everybody may subscribe"]
 
 
 @message("R2S*-Persistent")

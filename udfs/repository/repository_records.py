@@ -18,12 +18,12 @@ ACTION = "action"
 class Log(OfTopic):
     """A topic that a repository serves."""
 
-    number: Annotated[int, "the node's number of the topic, the key of the topic's timers"]
+    number: Annotated[int, "number of the topic at this node; it is the key of the topic's timers in table timer"]
     last_seq: Annotated[int, "last sequence number in use"] = 0
     frontier: Annotated[int, "last sequence number before the first reserved slot (rule P5)"] = 0
-    owner: Annotated[int | None, "client that registers other clients; None: everybody may publish and subscribe"] = (
-        None
-    )
+    owner: Annotated[
+        int | None, "client that registers the other clients of the topic; null: everybody may publish and subscribe"
+    ] = None
     is_member: Annotated[bool, "whether the repository is a member of the bundle, or has asked to join"] = True
     is_complete: Annotated[bool, "whether the repository has been operational once (rule P22)"] = True
     is_leaving: Annotated[bool, "whether the repository has started to leave the bundle"] = False
@@ -32,15 +32,16 @@ class Log(OfTopic):
 
 @record(key="topic")
 class Duty(OfTopic):
-    """The state of a repository's recovery of a topic, since the last start of the repository."""
+    """The recovery of a topic at a repository since the repository's last start."""
 
     is_operational: Annotated[bool, "whether the repository may steer clients"] = False
-    assistant: Annotated[int | None, "repository that assists the recovery; None: no repository has answered"] = None
-    begun_round: Annotated[int, "round in which the incarnation began"] = 0
+    assistant: Annotated[int | None, "repository that assists the recovery; null: no repository has answered"] = None
+    begun_round: Annotated[int, "round in which the repository started, or recovered"] = 0
     asked_round: Annotated[
-        int, "round of the last progress: the assistant's first answer, or a missing message that arrived"
+        int,
+        "round of the recovery's last progress: its start, the assistant's answer, or the arrival of a message",
     ] = 0
-    n_missed: Annotated[int, "messages that were missing at the last request of the recovery"] = 0
+    n_missed: Annotated[int, "number of messages that were missing at the last request of the recovery"] = 0
 
 
 @record(key="topic, seq")
@@ -48,15 +49,19 @@ class Slot(OfTopic):
     """A sequence number of a repository. It belongs to a message or action, or is reserved for a message (P2, P5)."""
 
     seq: Annotated[int, "sequence number"]
-    status: Annotated[str, "``stored``, ``reserved``, ``void`` or ``action``"]
-    publisher: Annotated[int, "id of the message's publisher; of an action: the client"]
-    incarnation: Annotated[int, "round in which the publisher's incarnation started; of an action: action number"]
-    n: Annotated[int, "catenation number of the message; of an action: 0"]
+    status: Annotated[str, "stored, reserved, void or action"]
+    publisher: Annotated[int, "message: id of its publisher; action: id of its client"]
+    incarnation: Annotated[
+        int, "message: round in which the publisher's incarnation started; action: number of the action"
+    ]
+    n: Annotated[int, "message: its catenation number; action: 0"]
     source_seq: Annotated[
-        int | None, "number of the publication among its publisher's calls; None: the message has not arrived"
+        int | None, "number of the publication among its publisher's calls; null: the message has not arrived"
     ] = None
-    publication: Annotated[Publication | None, "the message; None: not arrived, or the slot is void"] = None
-    action: Annotated[Action | None, "the action; None: the slot is of a message"] = None
+    publication: Annotated[
+        Publication | None, "the message; null: it has not arrived, the slot is void, or the slot has an action"
+    ] = None
+    action: Annotated[Action | None, "the action; null: the slot is not that of an action"] = None
 
 
 @record(key="topic, publisher, incarnation, n")
@@ -68,16 +73,20 @@ class Orphan(OfMessage):
 
 @record(key="topic, publisher, incarnation")
 class Incarnation(OfTopic):
-    """An incarnation of a publisher, with the numbers of its messages at the repository."""
+    """An incarnation of a publisher, with the state of its messages at the repository."""
 
     publisher: Annotated[int, "id of the publisher"]
     incarnation: Annotated[int, "round in which the incarnation started"]
-    last: Annotated[int, "highest catenation number with a slot"] = 0
-    prefix: Annotated[int, "end of the filled prefix: highest catenation number at or before the frontier"] = 0
+    last: Annotated[int, "highest catenation number that has a slot"] = 0
+    prefix: Annotated[int, "highest catenation number of the incarnation in the filled prefix"] = 0
     is_closed: Annotated[
-        bool, "whether a newer incarnation exists, or the publisher is silent and a message is missing (P32)"
+        bool,
+        "whether the incarnation is closed: a newer one exists, or the publisher is silent and a message is "
+        "missing (P32)",
     ] = False
-    heard_round: Annotated[int, "last round in which the authorised publisher was heard"] = 0
+    heard_round: Annotated[
+        int, "last round in which an event of the publisher arrived while the publisher was authorised"
+    ] = 0
 
 
 @record(key="topic, client")
@@ -85,11 +94,13 @@ class Subscriber(OfTopic):
     """The subscriptions of a client on a topic, as a repository knows them."""
 
     client: Annotated[int, "id of the client"]
-    number: Annotated[int, "number of the designation that brought these subscriptions"]
-    interests: Annotated[tuple[Interest, ...], "the client's subscriptions"]
-    last_seq: Annotated[int, "last sequence number up to the frontier whose message matches a subscription"] = 0
-    sync: Annotated[int, "the client has acknowledged all its messages up to this sequence number"] = 0
-    offered: Annotated[int, "the frontier at the last check for missing acknowledgements (rule P14)"] = 0
+    number: Annotated[int, "number of the designation in which the client sent these subscriptions"]
+    interests: Annotated[tuple[Interest, ...], "the client's subscriptions on the topic, with their cuts"]
+    last_seq: Annotated[int, "sequence number of the last message up to the frontier that matches a subscription"] = 0
+    sync: Annotated[int, "sequence number up to which the client has acknowledged all its messages"] = 0
+    offered: Annotated[
+        int, "value of the frontier at the repository's last check for missing acknowledgements (rule P14)"
+    ] = 0
 
 
 @record(key="topic, client, role")
@@ -97,17 +108,17 @@ class Registration(OfRole):
     """The registration or deregistration of a client."""
 
     is_registered: Annotated[bool, "whether the client is authorised"]
-    cut: Annotated[tuple[Upto, ...], "for a deregistration: messages after this cut are excluded (rule P25)"] = ()
-    seq: Annotated[
-        int, "sequence number of the action at this repository; 0: the registration is part of the scenario"
-    ] = 0
+    cut: Annotated[
+        tuple[Upto, ...], "deregistration: the client gets, or publishes, no messages after this cut (rule P25)"
+    ] = ()
+    seq: Annotated[int, "sequence number of the action at this repository; 0: the scenario registers the client"] = 0
 
 
 @record(key="topic, client, role")
 class Confirming(OfRole):
-    """An action that this repository confirms to the owner as soon as all heard members have the action."""
+    """A registration or deregistration that this repository confirms to the owner when all heard members have it."""
 
-    owner: Annotated[int, "client that waits for the confirmation"]
+    owner: Annotated[int, "owner of the topic, which awaits the confirmation"]
 
 
 @record(key="topic, client, role")
@@ -139,7 +150,7 @@ class Acknowledged(OfTopic):
 
 @record(key="topic, publisher, incarnation, n")
 class Numbered(OfMessage):
-    """A row of the repository-table: the number of a message at this repository."""
+    """A message of the repository-table, with its sequence number at this repository."""
 
     seq: Annotated[int, "sequence number at this repository"]
 
@@ -167,9 +178,9 @@ class Storing(OfTopic):
 
 @record(key="topic, repository, seq")
 class Located(OfTopic):
-    """A row of the repository-table: the message that has number `seq` at another repository."""
+    """A message of the repository-table, with its sequence number at another repository."""
 
-    repository: Annotated[int, "the other repository"]
+    repository: Annotated[int, "id of the other repository"]
     seq: Annotated[int, "sequence number at the other repository"]
     publisher: Annotated[int, "id of the message's publisher"]
     incarnation: Annotated[int, "round in which the publisher's incarnation started"]
@@ -185,7 +196,7 @@ class Lacking(OfMessage):
 
 @record(key="topic, publisher, incarnation, n")
 class Missed(OfMessage):
-    """A message that a recovery waits for (rule P21)."""
+    """A message that the recovery of the topic awaits (rule P21)."""
 
 
 @record(key="topic, publisher")
@@ -197,47 +208,51 @@ class Live(OfTopic):
 
 @record(key="topic, repository")
 class Peer(OfTopic):
-    """The state of another member of the bundle, as this repository knows it."""
+    """The state of another member of the bundle, as far as this repository knows it."""
 
     repository: Annotated[int, "id of the other repository"]
-    seen: Annotated[int, "this repository has received the entries of the other repository up to this number"] = 0
-    told: Annotated[int, "the other repository has received the entries of this repository up to this number"] = 0
+    seen: Annotated[int, "number up to which this repository has received the entries of the other repository"] = 0
+    told: Annotated[int, "number up to which the other repository has received the entries of this repository"] = 0
     beyond: Annotated[tuple[Upto, ...], "messages that the other repository has stored after its frontier"] = ()
     knows_leaving: Annotated[bool, "whether the other repository knows that this repository is leaving"] = False
     is_complete: Annotated[bool, "whether the other repository has been operational once"] = False
-    heard_round: Annotated[int, "round of the last event from the other repository; before: round of its addition"] = 0
+    heard_round: Annotated[
+        int, "round of the last event from the other repository; before the first one: round in which it became known"
+    ] = 0
 
 
 @record(key="topic, repository, publisher, incarnation")
 class PeerPrefix(OfTopic):
-    """The filled prefix of an incarnation at another repository."""
+    """The last message of a publisher's incarnation in the filled prefix of another repository."""
 
-    repository: Annotated[int, "the other repository"]
+    repository: Annotated[int, "id of the other repository"]
     publisher: Annotated[int, "id of the publisher"]
     incarnation: Annotated[int, "round in which the incarnation started"]
-    n: Annotated[int, "last catenation number of the prefix"]
+    n: Annotated[int, "catenation number of this message"]
 
 
 @record(key="topic, repository, seq")
 class ForeignAck(OfTopic):
-    """The acknowledgements of a sequence number of another repository.
+    """A sequence number of another repository that clients have acknowledged to that repository.
 
     This repository does not know which message has that number (rule P15).
     """
 
-    repository: Annotated[int, "repository that steered the clients"]
-    seq: Annotated[int, "sequence number at that repository"]
-    clients: Annotated[set[int], "clients that have acknowledged the message"]
+    repository: Annotated[int, "the other repository, which steered the clients"]
+    seq: Annotated[int, "sequence number of the message at this other repository"]
+    clients: Annotated[set[int], "clients that have acknowledged the message to this other repository"]
 
 
 @record(key="topic, repository, client")
 class ForeignSync(OfTopic):
     """The sync of a subscriber at another repository (rule P16)."""
 
-    repository: Annotated[int, "the other repository"]
+    repository: Annotated[int, "id of the other repository"]
     client: Annotated[int, "id of the subscriber"]
-    seq: Annotated[int, "the subscriber has acknowledged all its messages up to this number of the other repository"]
-    subscription_ids: Annotated[tuple[int, ...], "subscriptions that the sync covers"]
+    seq: Annotated[
+        int, "sequence number at the other repository up to which the subscriber has acknowledged all its messages"
+    ]
+    subscription_ids: Annotated[tuple[int, ...], "ids of the subscriptions that the sync covers"]
     applied: Annotated[
-        int, "last number of the other repository whose acknowledgement this repository has recorded"
+        int, "number of the other repository up to which this repository has recorded the acknowledgements of the sync"
     ] = 0

@@ -13,7 +13,7 @@ from udfs.repository import client_records as client, repository_records as repo
 class NodeRole:
     """The role of the node."""
 
-    role: Annotated[str, "``client``, ``repository`` or ``broker``"] = "broker"
+    role: Annotated[str, "client, repository or broker"] = "broker"
 
 
 @record(key="neighbour")
@@ -26,7 +26,7 @@ class Neighbour:
 
 @record(key="src, dst")
 class Link:
-    """A directed link of the overlay. A node with one neighbour stores no links."""
+    """A directed link of the overlay, as a node knows it. A node with one neighbour stores no links."""
 
     src: Annotated[int, "id of the sender"]
     dst: Annotated[int, "id of the receiver"]

@@ -35,7 +35,7 @@ class Slot:
     """A shortcut slot of a node."""
 
     label: Annotated[str, "label of the shortcut"]
-    node: Annotated[int | None, "id of the node in the slot; None: the slot is empty"]
+    node: Annotated[int | None, "id of the node in the slot; null: the slot is empty"]
 
 
 @record(key="topic, round")
@@ -43,15 +43,15 @@ class ConfigurationChange:
     """A change of the ring state that a node has for a topic. The row contains the state from round ``round`` on."""
 
     topic: Annotated[str, "topic of the ring"]
-    round: Annotated[int, "round of the change; -1: the start state"]
+    round: Annotated[int, "round of the change; -1: the initial state"]
     wants: Annotated[bool, "whether the application has subscribed to the topic"]
-    label: Annotated[str | None, "label of the node; None: the node has no label"]
-    left: Annotated[RingPeer | None, "nearest node before this node in the order of labels"]
-    right: Annotated[RingPeer | None, "nearest node after this node in the order of labels"]
+    label: Annotated[str | None, "label of the node; null: the node has no label"]
+    left: Annotated[RingPeer | None, "nearest node before this node in the order of labels, with its label"]
+    right: Annotated[RingPeer | None, "nearest node after this node in the order of labels, with its label"]
     ring: Annotated[
         RingPeer | None, "neighbour over the edge that closes the ring; only the first and the last node have it"
     ]
-    slots: Annotated[tuple[Slot, ...], "slots of the shortcuts"]
+    slots: Annotated[tuple[Slot, ...], "label and node of each shortcut slot"]
 
     @property
     def on_ring(self) -> tuple[RingPeer | None, RingPeer | None, RingPeer | None]:
@@ -69,10 +69,10 @@ class DatabaseChange:
     """A change of one tuple in a supervisor's database."""
 
     topic: Annotated[str, "topic of the database"]
-    round: Annotated[int, "round of the change; -1: the start state"]
+    round: Annotated[int, "round of the change; -1: the initial state"]
     label: Annotated[str, "label of the tuple"]
-    subscriber: Annotated[int | None, "subscriber with the label from this round on; None: no subscriber"]
-    is_tuple: Annotated[bool, "whether the tuple exists from this round on; a tuple without subscriber is corrupted"]
+    subscriber: Annotated[int | None, "subscriber with the label after the change; null: no subscriber"]
+    is_tuple: Annotated[bool, "whether the tuple exists after the change; a tuple without subscriber is corrupted"]
 
 
 def explicit(own: Subscription) -> Explicit:

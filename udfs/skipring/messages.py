@@ -49,9 +49,9 @@ class RequestFor(OfTopic):
 class SetData(OfTopic):
     """The configuration of a subscriber, sent by the supervisor (section 3.2.1)."""
 
-    predecessor: Annotated[Contact | None, "node before the receiver on the ring; None: no such node"]
-    label: Annotated[Label | None, "the receiver's label; None: the receiver is not recorded, and may leave"]
-    successor: Annotated[Contact | None, "node after the receiver on the ring; None: no such node"]
+    predecessor: Annotated[Contact | None, "node before the receiver on the ring; null: no such node"]
+    label: Annotated[Label | None, "the receiver's label; null: the receiver is not recorded, and may leave"]
+    successor: Annotated[Contact | None, "node after the receiver on the ring; null: no such node"]
     reason: Annotated[
         str, "``round_robin``, ``subscribe``, ``request``, ``moved`` (to the label of a node that left) or ``leave``"
     ]
@@ -71,7 +71,7 @@ class Introduce(OfTopic):
     node: Annotated[int, "id of the introduced node"]
     label: Annotated[Label, "label of the introduced node"]
     believed: Annotated[
-        Label | None, "the receiver's label as the introduced node knows it; None: the sender forwards the introduction"
+        Label | None, "the receiver's label as the introduced node knows it; null: the sender forwards the introduction"
     ]
     flag: Annotated[str, "purpose: ``LIN``, ``CYC`` or ``COR``"]
 
@@ -98,7 +98,7 @@ class CheckTrie(OfTopic):
 class CheckAndPublish(OfTopic):
     """A request to compare a trie node of the sender, and to send publications that the sender lacks (section 4.2)."""
 
-    trie_node: Annotated[NodeHash | None, "trie node of the sender; None: nothing to compare"]
+    trie_node: Annotated[NodeHash | None, "trie node of the sender; null: nothing to compare"]
     prefix: Annotated[str, "prefix of the keys of the publications that the sender lacks"]
 
 

@@ -56,15 +56,15 @@ class Subscription:
 
     topic: Annotated[str, "topic of the ring"]
     wants: Annotated[bool, "whether the application has subscribed to the topic"] = False
-    label: Annotated[Label | None, "label of the node; None: the node has no label"] = None
-    left: Annotated[Neighbour | None, "nearest node before this node in the order of labels"] = None
-    right: Annotated[Neighbour | None, "nearest node after this node in the order of labels"] = None
+    label: Annotated[Label | None, "label of the node; null: the node has no label"] = None
+    left: Annotated[Neighbour | None, "nearest node before this node in the order of labels, with its label"] = None
+    right: Annotated[Neighbour | None, "nearest node after this node in the order of labels, with its label"] = None
     ring: Annotated[
         Neighbour | None, "neighbour over the edge that closes the ring; only the first and the last node have it"
     ] = None
-    short: Annotated[dict[Label, int | None], "node in the slot of each shortcut label; None: the slot is empty"] = (
-        field(default_factory=dict)
-    )
+    short: Annotated[
+        dict[Label, int | None], "for each shortcut label, the node in its slot; null: the slot is empty"
+    ] = field(default_factory=dict)
 
     def on_ring(self) -> list[Neighbour]:
         """Returns the neighbours ``left``, ``right`` and ``ring`` that exist. Two of them may be the same node."""
@@ -115,8 +115,12 @@ class Database:
     """A supervisor's database of a topic (section 3.1)."""
 
     topic: Annotated[str, "topic of the ring"]
-    next: Annotated[int, "index of the last subscriber that got its configuration in round-robin order"] = -1
-    entries: Annotated[Entries, "subscriber of each label; None: the tuple is corrupted"] = field(default_factory=dict)
+    next: Annotated[
+        int, "index of the last subscriber to which Timeout sent its configuration, in round-robin order"
+    ] = -1
+    entries: Annotated[
+        Entries, "tuples of the database: for each label its subscriber; null: the tuple is corrupted"
+    ] = field(default_factory=dict)
 
 
 @record(key="node")
@@ -131,7 +135,7 @@ class Supervisor:
     """A supervisor. Every node knows all supervisors (section 1.1, rule K14)."""
 
     node: Annotated[int, "id of the supervisor"]
-    point: Annotated[float, "position of the supervisor on [0, 1)"]
+    point: Annotated[float, "position of the supervisor on [0, 1), which determines its topics"]
 
 
 @cache

@@ -36,7 +36,7 @@ class NodeHash:
     """The label and hash of a trie node in a request."""
 
     label: Annotated[str, "label of the trie node"]
-    hash: Annotated[str | None, "hash of the trie node; None: the trie is empty"]
+    hash: Annotated[str | None, "hash of the trie node; null: the trie is empty"]
 
 
 @record(key="topic, label")
@@ -44,13 +44,17 @@ class TrieNode:
     """A node of a subscriber's Patricia trie."""
 
     topic: Annotated[str, "topic of the trie"]
-    label: Annotated[str, "key of a leaf; of an inner node: the longest common prefix of the keys below it"]
+    label: Annotated[
+        str, "leaf: the key of its publication; inner node: the longest common prefix of the keys below it"
+    ]
     hash: Annotated[str, "hash of the subtree, as hexadecimal digits"]
-    zero: Annotated[str | None, "label of the child that continues with 0; None: a leaf"] = None
-    one: Annotated[str | None, "label of the child that continues with 1; None: a leaf"] = None
-    publication: Annotated[Publication | None, "publication of a leaf; None: an inner node"] = None
+    zero: Annotated[str | None, "label of the child whose label continues with 0; null: the row is a leaf"] = None
+    one: Annotated[str | None, "label of the child whose label continues with 1; null: the row is a leaf"] = None
+    publication: Annotated[Publication | None, "publication of the leaf; null: the row is an inner node"] = None
     via: Annotated[
-        str | None, "source of a leaf: ``publish``, ``flooding``, ``trie`` or ``start``; None: an inner node"
+        str | None,
+        "way of the publication into the trie: publish, flooding, trie or start, see view trie_way; null: "
+        "the row is an inner node",
     ] = None
 
 
