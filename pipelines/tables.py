@@ -74,7 +74,8 @@ NODE = table(
     "node", "a node of a run", "node_id",
     ("node_id", BIGINT, "id of the node, from 0"),
     ("name", STRING, "name of the node in the scenario"),
-    ("role", STRING, "role of the node: broker, server, or a type of client"),
+    ("role", STRING, "role of the node: broker, server or client, or the protocol's name for it, for example "
+     "supervisor"),
 )  # fmt: skip
 LINK = table(
     "link",
@@ -97,7 +98,11 @@ SUBSCRIPTION = table(
         "round in which the node issued the subscription, which may be later than the call; if a "
         "crash lost it, round of the call",
     ),
-    ("confirmed_round", BIGINT, "round of the confirmation; null: unconfirmed, or the protocol does not confirm"),
+    (
+        "confirmed_round",
+        BIGINT,
+        "round of the confirmation; null: the call is unconfirmed, or the protocol does not confirm calls",
+    ),
     ("unsubscribed_round", BIGINT, "round in which the node issued the unsubscription; null: no unsubscription"),
     (
         "ended_round",
@@ -149,7 +154,11 @@ PUBLICATION = table(
     ("content", STRING, "JSON object of the attributes and their values, without topic"),
     ("guarantee", STRING, "requested order of delivery: eventual, causal or total; null: no request"),
     ("keys", T.ArrayType(STRING), "key items of the requested order; null: no key items"),
-    ("confirmed_round", BIGINT, "round of the confirmation; null: unconfirmed, or the protocol does not confirm"),
+    (
+        "confirmed_round",
+        BIGINT,
+        "round of the confirmation; null: the call is unconfirmed, or the protocol does not confirm calls",
+    ),
 )
 MESSAGE = table(
     "message", "a message put on a link; the row is written when the message's fate is known", "message_id",
@@ -162,7 +171,7 @@ MESSAGE = table(
     ("due_round", BIGINT, "round in which the receiver handles the message, if it is not lost"),
     ("fate", STRING, "delivered: handled by the receiver; duplicate: dropped by the receiver as a duplicate; "
      "lost_link: lost on the link; lost_crash: the receiver was down; in_flight: due after the end of the run"),
-    ("source", BIGINT, "node whose call the message serves; null: the message serves no call"),
+    ("source", BIGINT, "node whose call caused the message; null: no call caused it"),
     ("source_seq", BIGINT, "number of this call among the calls of source"),
     ("body", STRING, "JSON object of the fields that are not in another column; null: no such fields"),
 )  # fmt: skip

@@ -18,10 +18,11 @@ from pyspark.sql import DataFrame
 
 BROKEN_ORDER: Final = "broken_order"
 COLUMNS: Final = {
-    "n_source_order_broken": "deliveries of a publication after the delivery of a later publication of the same source",
-    "n_causal_order_broken": "deliveries of a publication after the delivery of a publication that causally depends"
-    " on it",
-    "n_total_order_broken": "pairs of publications that two subscribers got in different orders",
+    "n_source_order_broken": "number of deliveries of a publication after the delivery of a later publication of the "
+    "same source",
+    "n_causal_order_broken": "number of deliveries of a publication after the delivery of a publication that causally "
+    "depends on it",
+    "n_total_order_broken": "number of pairs of publications that two subscribers got in different orders",
     "n_asked_causal_broken": "deliveries in n_causal_order_broken, if the later publication requests causal or total "
     "order and both publications share a topic and a key item; null: no publication requests an order",
     "n_asked_total_broken": "pairs in n_total_order_broken, if the publications share a topic and a key item and at "

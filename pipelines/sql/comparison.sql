@@ -9,10 +9,12 @@
 -- are added. Sizes therefore do not depend on a binary encoding. A measure is null if the run has nothing to measure.
 -- :* run
 -- :n_deliveries number of first deliveries: one for each publication and subscriber
--- :n_duplicates repeated deliveries of a publication at a subscriber
--- :n_source_order_broken deliveries of a publication after the delivery of a later publication of the same source
--- :n_causal_order_broken deliveries of a publication after the delivery of a publication that causally depends on it
--- :n_total_order_broken pairs of publications that two subscribers got in different orders
+-- :n_duplicates number of repeated deliveries of a publication at a subscriber
+-- :n_source_order_broken number of deliveries of a publication after the delivery of a later publication of the same
+--   source
+-- :n_causal_order_broken number of deliveries of a publication after the delivery of a publication that causally
+--   depends on it
+-- :n_total_order_broken number of pairs of publications that two subscribers got in different orders
 -- :n_asked_causal_broken deliveries in n_causal_order_broken, if the later publication requests causal or total order
 --   and both publications share a topic and a key item; null: no publication requests an order
 -- :n_asked_total_broken pairs in n_total_order_broken, if the publications share a topic and a key item and at least

@@ -97,9 +97,9 @@ def _column(values: Sequence[Any]) -> pa.Array:
 
 HELD_STATE: Final = "held_state"
 HELD_STATE_COLUMNS: Final = {
-    "table_name": "name of the state table in its protocol",
-    "n_rows": "rows of the run in the table",
-    "n_bytes": "bytes of these rows as JSON, without run_id and nulls",
+    "table_name": "name of the state table, without the prefix state_",
+    "n_rows": "number of rows of the run in the table",
+    "n_bytes": "number of bytes of these rows as JSON, without run_id and nulls",
     "is_durable": "whether the rows survive a crash of their node",
 }
 _HELD_STATE_SCHEMA = pa.schema([

@@ -1,6 +1,6 @@
 -- Which messages were dropped as duplicates, and when was the first copy handled?
--- One row per dropped message. The copies of a message are the messages of the same type to the same node that serve
--- the same call.
+-- One row per dropped message. The copies of a message are the messages of the same type to the same node that the same
+-- call caused.
 -- :* message
 -- :first_round round in which the receiver handled the first copy; null: table message has no handled copy
 with first_copy as (

@@ -2,7 +2,7 @@
 -- One row per run with deliveries and per quantile: 0, 0.05, ..., 0.95, 0.99, 1. All runs have the same quantiles, so
 -- their curves are comparable.
 -- :* delivery
--- :quantile proportion of the deliveries that have at most this latency, from 0 to 1
+-- :quantile the quantile, as a proportion of the deliveries from 0 to 1
 -- :latency_rounds the smallest latency that at least this proportion of the deliveries does not exceed
 -- :latency_ms latency_rounds in ms; null where run.round_ms is null
 with counted as (

@@ -86,7 +86,7 @@ class Processed:
     trigger: Annotated[
         int, "second part of MsgId_N: number that ascends in the order of messages and calls within the round"
     ]
-    sender: Annotated[int | None, "sender of the first copy; null at the source"]
+    sender: Annotated[int | None, "sender of the first copy; null: N is the source"]
     hops: Annotated[int | None, "number of links from the source to N"]
     subscription_id: Annotated[int | None, "SUB, UNSUB: the subscription"]
     origin: Annotated[int | None, "SUB, UNSUB: field `from` of m at N"]
@@ -97,8 +97,10 @@ class Processed:
         "PUB: ids of the subscriptions whose predicate the publication satisfies; null in runs without crashes",
     ]
     origin_path: Annotated[tuple[int, ...] | None, "SUB, UNSUB that N accepted as Guided: P(N, m.from)"]
-    msg_id: Annotated[int | None, "MsgId_N, if visited lists detect duplicates"]
-    visited: Annotated[tuple[Visit, ...] | None, "received m.visited, if visited lists detect duplicates"]
+    msg_id: Annotated[int | None, "MsgId_N, if visited lists detect duplicates; else null"]
+    visited: Annotated[
+        tuple[Visit, ...] | None, "field `visited` of the received m, if visited lists detect duplicates; else null"
+    ]
 
 
 @record(key="source,source_seq")

@@ -123,9 +123,9 @@ class Hold:
     keys: Annotated[tuple[str, ...] | None, "key items of the message"] = None
     issued_round: Annotated[int | None, "round in which the client issued the message"] = None
     hops: Annotated[int | None, "number of links that the message travelled over"] = None
-    covered: Annotated[tuple[int, ...] | None, "nodes that are known to have locked the key items"] = None
+    covered: Annotated[tuple[int, ...] | None, "nodes that have locked the key items, as far as the node knows"] = None
     failed: Annotated[
-        int | None, "the failed broker if kind is Failed, else null; for Failed, columns topic to covered are null"
+        int | None, "kind Failed: the failed broker, and columns topic to covered are null; else null"
     ] = None
     is_down: Annotated[bool | None, "whether the failed broker is still down, if kind is Failed, else null"] = None
 

@@ -67,8 +67,8 @@ sent_message.""",
         "node_id": "node that subscribed, unsubscribed or crashed; null: the cause is start",
         "n_configurations": "number of changes of explicit state (rule K18) until the next disturbance, without those "
         "at node_id",
-        "explicit_round": "first round from which the explicit state of the nodes is that of the skip ring; null: it "
-        "is not before the next disturbance or the end",
+        "explicit_round": "first round from which the explicit state of the nodes is that of the skip ring; null: no "
+        "such round before the next disturbance or the end",
         "clean_round": "first round from which, in addition, no message in flight contradicts this state (rule K9); "
         "null: as for explicit_round",
         "changed_round": "first round after clean_round in which explicit state changed; null: it did not change "

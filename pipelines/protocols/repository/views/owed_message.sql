@@ -15,7 +15,7 @@
 --   known to be stored, or a repository died before needed_rounds had passed without a fault.
 -- :* publication
 -- :topic topic of the publication
--- :subscription_id lowest id of a matching subscription
+-- :subscription_id lowest id of the subscriptions that the publication satisfies
 -- :n_holders number of live repositories that have stored the publication before their first reserved number
 -- :known_round round of the confirmation, or of the first delivery if that is earlier; null: neither happened
 -- :end_round first round in which the subscriber could no longer receive the publication; null: it could receive it to

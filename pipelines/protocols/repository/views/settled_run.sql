@@ -1,7 +1,7 @@
 -- Did each run last long enough after its last external event for all pending work to finish?
 -- One row per run (protocol repository). If a link fault does not end, disturbed_round is last_round.
 -- :last_round last round of the run's batch, because all runs of a batch have the same number of rounds
--- :disturbed_round round of the last call, publication, crash, recovery or change of links
+-- :disturbed_round round of the last call, fault, recovery or change of links
 -- :needed_rounds upper bound of the rounds until all pending work is finished: the durations of all timers, latencies
 --   of paths, and, after a crash or join, the fetches of a recovery
 -- :ways_rounds upper bound of the rounds from the storage of a message to its delivery, if there is no fault: the
