@@ -186,8 +186,8 @@ class CrashGenerator(Checked):
     )
     recovery: Round | None = Field(
         None,
-        description="at_most: rounds for which a node counts as recovering after a crash; default: 20 times the "
-        "largest latency of a link",
+        description="at_most: rounds after the restart of a crashed node in which the node counts as recovering; "
+        "default: 20 times the largest latency of a link",
     )
     down: _DownRounds | None = Field(
         None,

@@ -60,7 +60,7 @@ class MessageFault(LinkFaultSpec):
     kinds: Kinds | None = Field(None, description="types of the messages that the fault can affect; default: all types")
     nth: Annotated[int, Field(ge=1, le=MAX_ROUND, strict=True)] | None = Field(
         None,
-        description="replaces rate: the fault affects a single message, the n-th that is sent from round `round` on "
+        description="replaces rate; the fault affects a single message, the n-th that is sent from round `round` on "
         "and matches kinds, from and to; only in form program",
     )
     sender: NodeName | None = Field(None, alias="from", description="nth: count only the messages of this sender")

@@ -172,8 +172,9 @@ class FileOverlay(_Rooted):
     member: str | None = Field(None, description="the file inside a .tar.gz or .zip archive, e.g. Abilene.graphml")
     format: OverlayFormat | None = Field(
         None,
-        description="default: determined by the file's name, else by its first lines; rocketfuel: .graph (Rocketfuel, "
-        "Repetita); cch: Rocketfuel's router maps; json: node-link; edges: an edge list in text",
+        description="format of the file; default: determined by the file's name, else by its first lines; rocketfuel: "
+        ".graph (Rocketfuel, Repetita); cch: Rocketfuel's router maps; json: node-link; edges: an edge "
+        "list in text",
     )
     names: Composed | None = Field(
         None, description="the attribute that names the nodes; default: label, else name, else the ids of the nodes"
@@ -213,16 +214,16 @@ class GenerateOverlay(_Rooted):
     nodes: Size | None = Field(None, description="number of nodes; required, except for a grid with rows and columns")
     rows: Size | None = Field(None, description="grid: number of rows")
     columns: Size | None = Field(None, description="grid: number of columns")
-    branching: _Thousand = Field(2, description="balanced_tree: children of each node")
+    branching: _Thousand = Field(2, description="balanced_tree: number of children of each node")
     max_degree: Annotated[int, Field(ge=2, le=MAX_NODES, strict=True)] | None = Field(
         None, description="random_tree: maximum number of links of a node"
     )
     probability: Share | None = Field(
         None, description="erdos_renyi: probability of each link; watts_strogatz: probability of rewiring a link"
     )
-    attach: _Thousand = Field(2, description="barabasi_albert: links of each new node")
+    attach: _Thousand = Field(2, description="barabasi_albert: number of links of each new node")
     neighbours: Annotated[int, Field(ge=2, le=1000, strict=True)] = Field(
-        4, description="watts_strogatz: neighbours of each node in the ring"
+        4, description="watts_strogatz: number of neighbours of each node in the ring"
     )
     prefix: Prefix = Field("N", description="nodes are called prefix1, prefix2, ...")
 
@@ -262,9 +263,11 @@ class GenerateOverlay(_Rooted):
 class NodesOverlay(Checked):
     """Nodes without links, for protocols that build the overlay themselves."""
 
-    count: Size = Field(description="nodes with applications; they are called prefix1, prefix2, ...")
+    count: Size = Field(description="number of nodes with applications; they are called prefix1, prefix2, ...")
     supervisors: _Thousand = Field(
-        1, description="additional nodes that supervise the `count` nodes; called supervisor1, supervisor2, ..."
+        1,
+        description="number of additional nodes that supervise the `count` nodes; they are called supervisor1, "
+        "supervisor2, ...",
     )
     prefix: Prefix = Field("N", description="prefix of the names of the nodes with applications")
 
@@ -278,7 +281,7 @@ class Attached(Strict):
     """A node with a single link, which leads to a broker."""
 
     name: NodeName = Field(description="the name of the node; no other node has it")
-    at: NodeName = Field(description="the edge broker: the broker to which the node is linked")
+    at: NodeName = Field(description="the edge broker, that is, the broker to which the node is linked")
     latency: LatencyRounds = Field(1, description="latency of the link to the edge broker, in rounds")
 
 
@@ -316,7 +319,9 @@ class GeneratedClients(Strict):
     """Generated clients: an equal number of clients at each selected broker."""
 
     at: Nodes = Field("all", description="edge brokers: names, a number of randomly chosen brokers, all, or leaves")
-    per_broker: Annotated[int, Field(ge=1, le=100_000, strict=True)] = Field(1, description="clients at each broker")
+    per_broker: Annotated[int, Field(ge=1, le=100_000, strict=True)] = Field(
+        1, description="number of clients at each broker"
+    )
     prefix: Prefix = Field("C", description="clients are called prefix1, prefix2, ...")
     latency: LatencyRounds = Field(1, description="latency of each client's link, in rounds")
 
@@ -343,8 +348,8 @@ class OverlaySpec(Checked):
     nodes: NodesOverlay | None = Field(None, description="nodes without links: the protocol builds the overlay itself")
     order: Annotated[list[NodeName], Field(min_length=1)] | None = Field(
         None,
-        description="links: names of all nodes; their order determines the ids of nodes; default: the order of the "
-        "names in links",
+        description="links: names of all nodes, in the order of their ids; default: the order in which the names "
+        "occur in links",
     )
     latency: Latency | None = Field(
         None,
@@ -352,10 +357,10 @@ class OverlaySpec(Checked):
         "generator give",
     )
     clients: ListOr[ListedClient, ClientGenerator] = Field(
-        default_factory=list, description="clients: a list, or a generator"
+        default_factory=list, description="a list of clients, or a generator"
     )
     servers: ListOr[Server, ServerGenerator] = Field(
-        default_factory=list, description="servers: a list, or a generator; for protocols with servers"
+        default_factory=list, description="a list of servers, or a generator; for protocols with servers"
     )
     start: Literal["joined", "joining"] = Field(
         "joined",

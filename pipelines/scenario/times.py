@@ -104,15 +104,15 @@ class Timed(Checked):
 
     at_ms: Moment | None = Field(
         None,
-        description="replaces round: a time, which is rounded to the nearest round: ms from the start of the run, ms "
-        "from 1970, or a quoted timestamp ('2024-03-01T10:00:00Z')",
+        description="replaces round; a time, which is rounded to the nearest round, in ms from the start of the run, "
+        "in ms from 1970, or as a quoted timestamp ('2024-03-01T10:00:00Z')",
     )
 
 
 class TimedSpan(Timed):
     """A part of a scenario that begins in a round and can end in a later round; `until` or `until_ms` gives its end."""
 
-    until_ms: Moment | None = Field(None, description="replaces until: a time, as in at_ms")
+    until_ms: Moment | None = Field(None, description="replaces until; a time, as in at_ms")
 
 
 class TimeSpec(Strict):

@@ -145,9 +145,11 @@ class ListedPublication(Timed):
     at: NodeName = Field(description="the node that calls")
     round: Round = Field(0, description="the round of the call")
     topic: Topic | None = Field(None, description="the topic; in predicates it is the attribute topic")
-    content: dict[str, Scalar] = Field(default_factory=dict, description="attribute → value")
+    content: dict[str, Scalar] = Field(default_factory=dict, description="mapping of attributes to their values")
     guarantee: Guarantee | None = Field(None, description="the order of delivery, for protocols with several orders")
-    keys: list[Key] = Field(default_factory=list, description="key items: messages with a common key item are ordered")
+    keys: list[Key] = Field(
+        default_factory=list, description="key items of the publication; messages with a common key item are ordered"
+    )
 
     def _problems(self) -> Iterator[Problem]:
         yield from (repeated := list(repetition_problems(("keys",), self.keys)))
@@ -163,7 +165,9 @@ class Join(Timed):
     """A node that joins the overlay during the run; before it joins, it has no link."""
 
     node: NodeName = Field(description="the node that joins")
-    to: NodeName = Field(description="the join point: the node of the overlay to which the joining node gets a link")
+    to: NodeName = Field(
+        description="the join point, that is, the node of the overlay to which the joining node gets a link"
+    )
     round: Round = Field(description="the round of the join call")
 
 
@@ -200,7 +204,9 @@ class _GeneratedSubscriptions(Strict):
     nodes: Nodes = Field(
         "all", description="subscribers: names, a number of randomly chosen nodes, all, leaves, brokers, or clients"
     )
-    per_node: Annotated[int, Field(ge=0, le=100_000, strict=True)] = Field(1, description="subscriptions of each node")
+    per_node: Annotated[int, Field(ge=0, le=100_000, strict=True)] = Field(
+        1, description="number of subscriptions of each node"
+    )
     rounds: Rounds = Field(
         (0, 0), description="first and last round of the subscribe calls; the round of each call is random"
     )
@@ -225,7 +231,8 @@ class _GeneratedPublications(Strict):
 class _Topics(Checked):
     topics: _Topic = Field(10, description="number of topics")
     levels: Annotated[list[_Topic], Field(min_length=2)] | None = Field(
-        None, description="replaces topics: names in each level; [3, 4] means the 12 topics topic1/1 to topic3/4"
+        None,
+        description="replaces topics; number of names in each level: [3, 4] means the 12 topics topic1/1 to topic3/4",
     )
     zipf: Zipf = 1.0
 
@@ -258,7 +265,7 @@ class _Content(Strict):
     attributes: dict[str, AttributeRange] = Field(
         default_factory=lambda: {"a": AttributeRange(), "b": AttributeRange()},
         min_length=1,
-        description="attribute → the range of its values",
+        description="mapping of each attribute to the range of its values",
     )
 
 
@@ -400,18 +407,18 @@ class WorkloadSpec(Checked):
         | Annotated[SubscriptionFileSource, Tag("<file>")]
         | Annotated[SubscriptionGenerator, Tag("<generate>")],
         by_form(nodes_form),
-    ] = Field(default_factory=list, description="a list, a file, or a generator")
+    ] = Field(default_factory=list, description="a list of subscriptions, a file, or a generator")
     publications: Annotated[
         Annotated[list[ListedPublication], Tag("<list>")]
         | Annotated[PublicationFileSource, Tag("<file>")]
         | Annotated[PublicationGenerator, Tag("<generate>")],
         by_form(nodes_form),
-    ] = Field(default_factory=list, description="a list, a file, or a generator")
+    ] = Field(default_factory=list, description="a list of publications, a file, or a generator")
     topics: Literal["exact", "mqtt"] = Field(
         default="exact", description="mqtt: + and # in topics of subscriptions are MQTT wildcards; exact: plain names"
     )
     joins: ListOr[Join, JoinGenerator] = Field(
-        default_factory=list, description="nodes that join the overlay during a run: a list, or a generator"
+        default_factory=list, description="a list of nodes that join the overlay during a run, or a generator"
     )
     moves: list[Move] = Field(
         default_factory=list,

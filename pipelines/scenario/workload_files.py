@@ -20,8 +20,8 @@ class _RowFile(Checked):
     path: FilePath = Field(description="the file, beside the scenario or in the installed data")
     at_ms: Annotated[str, Field(min_length=1)] | None = Field(
         None,
-        description="replaces round: the column of the time, a timestamp in ISO 8601 or a number; numbers count from "
-        "the start of the run, or, if they are after 1998, from 1970",
+        description="replaces round; column of the time: timestamps in ISO 8601, or numbers that count from 1970 (if "
+        "large enough for a date after July 1998) or from the start of the run",
     )
     unit: Literal["s", "ms", "us", "ns"] | None = Field(
         None,
@@ -63,7 +63,7 @@ class SubscriptionFile(_RowFile):
         None, description="column of the round of the unsubscribe call; empty: the subscription does not end"
     )
     until_ms: Annotated[str, Field(min_length=1)] | None = Field(
-        None, description="replaces until: column of the time of the unsubscribe call; values as in at_ms"
+        None, description="replaces until; column of the time of the unsubscribe call, with values as in at_ms"
     )
 
 
@@ -84,8 +84,8 @@ class PublicationFile(_RowFile):
     content: list[str] | None = Field(None, description="columns of the content; default: all other columns")
     round: ColumnOrRound = Field(
         0,
-        description="column of the round; or the first round, as a number: then each round gets the next `per_round` "
-        "rows of the file",
+        description="column of the round; or a number, the first round: each round gets the next `per_round` rows of "
+        "the file",
     )
     per_round: Annotated[int, Field(ge=1, le=10_000_000, strict=True)] = Field(
         1, description="number of rows that each round gets, if round is a number"

@@ -26,17 +26,17 @@ class DeltaSettings(Strict):
     detector: Literal["identifier", "visited"] = Field(
         "identifier",
         description="detection of duplicate messages; identifier: by the number that the source assigned; visited: by "
-        "visited lists, with the ids that the last δ+1 nodes on the path assigned",
+        "the ids that the last δ+1 nodes on the path assigned (visited list)",
     )
     detection_rounds: Natural = Field(
         5,
-        description="rounds from a crash to its report at a neighbour; if the latency of the link is larger, the "
-        "latency",
+        description="rounds from a crash to its report at a neighbour; the report takes at least the latency of the "
+        "link",
     )
     par_rows: Natural = Field(
         100,
-        description="rows of routing information (PAR_TOP, PAR_SUB) per round that a node sends to a recovering node, "
-        "at low priority",
+        description="number of rows of routing information (PAR_TOP, PAR_SUB) that a node sends to a recovering node "
+        "per round, at low priority",
     )
 
 

@@ -85,18 +85,18 @@ class EpidemicSettings(Strict):
     p_forward: Share = Field(0.75, description="P_forward: probability that a dispatcher forwards a gossip message")
     fanout: Natural = Field(
         1,
-        description="maximum number of neighbours to which a dispatcher sends a gossip message towards subscribers; "
-        "they are chosen at random",
+        description="maximum number of random neighbours to which a dispatcher sends a gossip message that goes "
+        "towards subscribers",
     )
     push_draw: Literal["every_hop", "subscribers"] = Field(
         "every_hop",
-        description="push: every_hop: every dispatcher forwards a digest with probability p_forward; subscribers: "
-        "only dispatchers with clients for the pattern do so, and all other dispatchers always forward",
+        description="push: dispatchers that forward a digest with probability p_forward instead of always; every_hop: "
+        "all dispatchers; subscribers: dispatchers with clients for the digest's pattern",
     )
     push_patterns: Literal["all", "local"] = Field(
         "all",
-        description="push: set from which a gossip round chooses a pattern; all: patterns in the subscription table; "
-        "local: patterns of the dispatcher's clients",
+        description="push: patterns among which a gossip round chooses; all: the patterns in the subscription table; "
+        "local: the patterns of the dispatcher's clients",
     )
     push_rounds: Natural = Field(
         200, description="push: a dispatcher gossips until this number of rounds after it cached its newest event"

@@ -17,8 +17,8 @@ class FloodingSettings(Strict):
     name: Literal["flooding"] = Field("flooding", description="selects this protocol")
     max_hops: Annotated[int, Field(ge=1, le=1_000, strict=True)] | None = Field(
         None,
-        description="maximum number of links that a copy crosses; nodes then store no ids of publications, and drop "
-        "no duplicates; null: no maximum, and nodes store ids and drop duplicates",
+        description="null: nodes store the ids of publications and drop duplicates; a number: a copy crosses at most "
+        "this number of links, and nodes store no ids and drop no duplicates",
     )
 
 

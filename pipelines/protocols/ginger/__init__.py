@@ -219,12 +219,12 @@ class GingerSettings(Strict):
     name: Literal["ginger"] = Field("ginger", description="selects this protocol")
     root: NodeName | None = Field(None, description="the broker at the root of the tree; default: the first broker")
     start_balance: Annotated[int, Field(ge=0, le=10**15, strict=True)] = Field(
-        100_000, description="workload bank: initial balance of every account, in cents"
+        100_000, description="initial balance of every account in workload bank, in cents"
     )
     total_degree: Annotated[int, Field(ge=1, le=1000, strict=True)] = Field(
         8,
-        description="number of connections from which on a broker refuses other brokers, except requests with "
-        "breakDegree (totalDegree); clients are always accepted",
+        description="totalDegree: a broker with this number of connections accepts another broker only if its request "
+        "has breakDegree; it accepts all clients",
     )
     detection_rounds: Natural = Field(
         5, description="rounds from the arrival of a failed neighbour's last message to the report of the failure"
@@ -236,16 +236,16 @@ class GingerSettings(Strict):
     )
     buffer_size: Natural = Field(
         150,
-        description="maximum number of events of a topic whose message a node stores, to send it again (bufferSize); "
-        "of older events it stores only ids",
+        description="bufferSize: maximum number of events of a topic for which a node stores the whole message, to "
+        "send it again; for older events it stores only ids",
     )
     collect_every: Annotated[int, Field(ge=0, le=1_000_000, strict=True)] = Field(
         0,
-        description="garbage collection: number of new messages of a topic after which a node reports the received "
-        "messages to its parent; 0: no garbage collection",
+        description="number of new messages of a topic after which a node reports the received messages to its "
+        "parent, for garbage collection; 0: no garbage collection",
     )
     max_hops: Annotated[int, Field(ge=1, le=100, strict=True)] = Field(
-        3, description="maximum number of links between a node and a broker in its view (maxHops)"
+        3, description="maxHops: maximum number of links between a node and a broker in its view"
     )
 
 

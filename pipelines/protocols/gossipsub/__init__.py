@@ -62,7 +62,7 @@ class GossipSubSettings(Strict):
         60, description="number of heartbeats after a PRUNE in which neither of the two nodes grafts the other"
     )
     unsubscribe_backoff: _Heartbeats = Field(
-        10, description="as prune_backoff, after the PRUNE of a node that leaves the topic"
+        10, description="as prune_backoff, for the PRUNE that a node sends when it leaves the topic"
     )
     fanout_ttl: _Heartbeats = Field(
         60, description="number of heartbeats for which a node keeps a fanout after its last publication on the topic"
