@@ -1,4 +1,4 @@
--- Which measures did each run have, for which parameters?
+-- What are the parameters and the measures of each run?
 -- One row per run: its parameters, its seed, and the measures of view run_summary.
 -- :* run_summary
 -- :* parameter

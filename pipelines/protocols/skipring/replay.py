@@ -56,8 +56,8 @@ def _played(reader: Reader, play: Play, columns: Mapping[str, pa.DataType]) -> D
 _TOPIC = {"topic": "the topic", "n_subscribers": "number of subscribers of the topic that are up"}
 _CONVERGENCE = ComputedView(
     """When was the ring of each topic legitimate, and did it stay legitimate?
-One row per run, topic and disturbance, replayed from state_configuration_change, state_database_change and
-sent_message.""",
+One row per run, topic and disturbance (protocol skipring): the start, a subscription, an unsubscription or a crash. The
+view replays the tables state_configuration_change, state_database_change and sent_message.""",
     convergence,
     {
         **_TOPIC,
@@ -79,9 +79,9 @@ sent_message.""",
     },
 )
 _PROGRESS = ComputedView(
-    """How many labels are wrong in each round, how many subscribers are recorded, and what is the diameter?
-One row per run, topic and round in which explicit state changed. The values hold until the next row. The edges
-are the undirected edges between subscribers.""",
+    """How many labels are wrong in each round, how many subscribers are in the database, and what is the diameter?
+One row per run, topic and round in which explicit state changed (protocol skipring). The values do not change until
+the round of the next row.""",
     progress,
     {
         **_TOPIC,
@@ -90,7 +90,7 @@ are the undirected edges between subscribers.""",
         "n_wrong_labels": "number of subscribers that have no label, or a label that differs from their label in the "
         "database",
         "max_degree": "maximum number of neighbours of a subscriber",
-        "n_edges": "number of edges",
+        "n_edges": "number of undirected edges between subscribers",
         "diameter": "maximum number of hops between two subscribers; null: two subscribers are not connected, or "
         "the topic has more than 500 subscribers and a wrong label",
     },

@@ -1,10 +1,10 @@
 -- For how many rounds after the last crash or recovery may a node count as recovering?
--- One row per run. The grace period has 2(δ+1)(D + 2W + P) + 2T rounds. W is the largest latency of δ+1 hops, and T is
--- the sum of all link latencies. D is the detection delay, at least W. P is the number of rounds in which a node sends
--- its whole routing information to a recovering node, at low priority. Without further faults a recovering node
--- bypasses at most δ nodes that are down; each bypass takes one detection delay. The node waits for at most δ other
--- recovering nodes, and for each of them for one request and one answer. Then the confirmation of its REJOIN passes
--- these nodes and crosses at most the whole tree.
+-- One row per run. The grace period has 2(δ+1)(D + 2W + P) + 2T rounds. W is the largest latency of a path of δ+1
+-- links, and T is the sum of all link latencies. D is the detection delay, at least W. P is the number of rounds in
+-- which a node sends its whole routing information to a recovering node, at low priority. Without further faults a
+-- recovering node bypasses at most δ nodes that are down; each bypass takes one detection delay. The node waits for at
+-- most δ other recovering nodes, and for each of them for one request and one answer. Then the confirmation of its
+-- REJOIN passes these nodes and crosses at most the whole tree.
 -- :delta δ
 -- :grace_rounds length of the grace period in rounds
 -- :grace_ms grace_rounds in ms; null if run.round_ms is null

@@ -1,9 +1,9 @@
 -- How many events does each dispatcher retransmit?
--- One row per run and node (protocol epidemic). If sources send most of the REPLY messages, this is the acknowledgement
--- implosion that the paper discusses for publisher-based pull.
+-- One row per run and node (protocol epidemic). If sources send most of the REPLY messages, the run shows the
+-- acknowledgement implosion that the paper discusses for publisher-based pull.
 -- :is_source whether the node published an event
 -- :n_retransmissions REPLY messages that the node sent
--- :share n_retransmissions / the REPLY messages of the run
+-- :share n_retransmissions / the number of REPLY messages of the run
 with sent as (
   select run_id, src as node_id, count(1) as n_retransmissions
   from sent_message

@@ -2,7 +2,7 @@
 -- One row per lock: a run, broker, topic, key item and total-order message (protocol ginger). A broker that crashes
 -- loses its locks, so the same message may later lock a key item at this broker again. Locks are computed from
 -- messages: a broker forwards Metadata when it locks key items, and TotalProcessed when it unlocks them. A broker under
--- repair holds messages; its locks count from the round in which the message arrived.
+-- repair delays messages; its locks count from the round in which the message arrived.
 -- :topic topic of the message
 -- :key_item the key item
 -- :number number of the lock, from 1, among the locks of the key item at the broker, in the order in which the locks

@@ -1,6 +1,6 @@
 -- How long does a node whose parent failed take to find another parent, and to receive the messages that it missed?
--- One row per reconfiguration of a broker or a client (protocol ginger). An elected root sends no request and has no
--- row.
+-- One row per reconfiguration of a broker or a client (protocol ginger). A broker that is elected root sends no request
+-- and has no row.
 -- :number number of the reconfiguration at its node, from 0
 -- :detected_round round in which the node sent its first ParentRequest, or, if that was earlier, its vote in an
 --   election

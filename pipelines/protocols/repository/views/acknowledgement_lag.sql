@@ -1,5 +1,5 @@
 -- How far behind are the acknowledgements of each subscriber?
--- One row per run, subscriber, topic and designation (protocol repository).
+-- One row per run, subscriber, topic and designation, see view designation_period (protocol repository).
 -- :* designation_period
 -- :n_delivered deliveries during the designation
 -- :n_unsynced deliveries that no Sync or Rectify of the repository covers

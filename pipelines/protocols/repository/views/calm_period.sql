@@ -1,4 +1,4 @@
--- In which long periods of a run did no fault and no change of a bundle occur?
+-- In which long periods of a run did neither a fault nor a change of a bundle occur?
 -- One row per run and period of at least needed_rounds rounds (view settled_run) without a fault, a recovery, an active
 -- link fault or a change of a bundle (protocol repository). In this period each broker and each repository was up, or
 -- had crashed for good.

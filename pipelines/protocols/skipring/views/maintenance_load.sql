@@ -1,5 +1,5 @@
 -- How many messages does each node send to maintain the ring, in each Timeout interval?
--- One row per run, node, kind and interval (protocol skipring).
+-- One row per run, node, type of message and interval (protocol skipring).
 -- :* sent_message
 -- :kind type of the messages; nodes send messages of this type periodically, without end
 -- :number number of the interval: interval i starts in round i * timeout_interval
