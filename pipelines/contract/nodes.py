@@ -66,7 +66,7 @@ def program_error(error: Exception) -> NodeProgramError | None:
 
 def _states(rows: ProgramColumns) -> list[StateRelation]:
     """Returns the relation of nodes, the relation of their durable state, and the relations of all declared tables."""
-    nodes = _table(NODE_STATE, "a node that is up, with its state between rounds", INTERNAL, rows.volatile)
+    nodes = _table(NODE_STATE, "a node that is up, with its tables as JSON documents", INTERNAL, rows.volatile)
     found = [StateRelation(nodes)]
     if rows.durable:
         durable = _table(NODE_DURABLE, "a node, with its durable tables as JSON documents", rows.kept, rows.durable)
