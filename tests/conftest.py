@@ -97,8 +97,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """Leaves what is imported by now out of garbage collection: looking through it takes a twentieth of the time."""
+    """Excludes imported objects from garbage collection, and raises its thresholds.
+
+    Collections of imported objects take a twentieth of the time of tests. The thresholds are those of `pipelines.cli`;
+    with Python's defaults, collections take a tenth of the time that tests spend in Python.
+    """
     gc.freeze()
+    gc.set_threshold(200_000, 20, 50)
 
 
 @pytest.hookimpl(tryfirst=True)

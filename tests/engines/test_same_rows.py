@@ -41,10 +41,13 @@ def as_dataflow(runs: Sequence[RunConfig], session: Session, root: Path, commit_
 
 
 def in_executors(spark: Session, runs: Sequence[RunConfig], root: Path, patch: pytest.MonkeyPatch) -> Store:
-    """Runs them on Spark as if they had many rows, with relations in 1, 2 and 5 partitions in turn."""
+    """Runs them on Spark as if they had many rows, with relations in 1, 2 and 5 partitions alternately.
+
+    Spark interprets the plans of rounds, because compiling them takes a quarter of the time.
+    """
     patch.setattr("pipelines.rounds.execute.is_small", lambda inputs: False)
     spark.activate()
-    with spread(spark, 5) as session:
+    with spread(spark, 5) as session, session.suited(is_small=True):
 
         def next_partitions(progress: Progress) -> None:
             session.spark.conf.set("spark.sql.shuffle.partitions", (1, 2, 5)[progress.round % 3])

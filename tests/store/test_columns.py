@@ -49,7 +49,7 @@ def readers(sail: Session, tmp_path_factory: pytest.TempPathFactory) -> dict[str
     return found
 
 
-@pytest.fixture(params=OVERLAYS)
+@pytest.fixture(scope="module", params=OVERLAYS)
 def protocol(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
@@ -59,9 +59,10 @@ def reader(readers: dict[str, StoreReader], protocol: str) -> StoreReader:
     return readers[protocol]
 
 
-@pytest.fixture
-def described(reader: StoreReader, protocol: str) -> dict[str, dict[str, str | None]]:
-    """The columns of each view that the store has, with what they mean."""
+@pytest.fixture(scope="module")
+def described(readers: dict[str, StoreReader], protocol: str) -> dict[str, dict[str, str | None]]:
+    """The columns of each view of the store, with their comments."""
+    reader = readers[protocol]
     known = {*view_names(), *COMPUTED, *PROTOCOLS[protocol].made_views}
     names = [name for name in reader.tables() if name in known]
     rows = {name: reader.sql(f"describe {name}").collect() for name in names}
