@@ -17,7 +17,7 @@ from pipelines.contract.protocol import ASSUMPTIONS, NO_RUN, Bound, Protocol
 from pipelines.engines.checkpoints import checkpoints_for
 from pipelines.engines.frames import frame_of, union
 from pipelines.engines.session import Session
-from pipelines.errors import plural
+from pipelines.errors import QueryError, plural
 from pipelines.protocols import PROTOCOLS, protocol_named
 from pipelines.sql.query import StoreReader
 from pipelines.sql.small_store import SmallStoreReader
@@ -29,6 +29,7 @@ SHOWN = 5
 """The maximum number of violating rows that a finding shows."""
 _UNDECIDED = "undecided_run"
 _VIOLATION = pa.schema([field.with_nullable(True) for field in to_arrow_schema(VIOLATION.schema)])
+_FOUND = pa.schema([_VIOLATION.field(name) for name in FOUND])
 _ORDER = ("run_id", "round", "node_id", "source", "source_seq", "detail")
 _DELIVERED = {name: name for name in FOUND if name != "detail"} | {"node_id": "subscriber"}
 """Maps the columns of a violating row that identify a delivery to their names in table ``delivery``."""
@@ -288,10 +289,11 @@ def _violating(audits: Sequence[Audit], evidence: Evidence) -> dict[str, pa.Tabl
     )
     try:
         found = evidence.sql(statement).toArrow()
+        typed = _typed(found).append_column("guarantee", found["guarantee"])
     except Exception:  # separate statements show which audit failed
         return {audit.name: _rows_or_error(audit, evidence) for audit in audits}
     return {
-        audit.name: found.filter(pc.equal(found["guarantee"], audit.name)).select(FOUND)
+        audit.name: typed.filter(pc.equal(typed["guarantee"], audit.name)).select(FOUND)
         if isinstance(audit.find, str)
         else _rows_or_error(audit, evidence)
         for audit in audits
@@ -300,9 +302,24 @@ def _violating(audits: Sequence[Audit], evidence: Evidence) -> dict[str, pa.Tabl
 
 def _rows_or_error(audit: Audit, evidence: Evidence) -> pa.Table | Exception:
     try:
-        return audit.rows(evidence).toArrow()
+        return _typed(audit.rows(evidence).toArrow())
     except Exception as error:  # a failed audit leaves its guarantee undecided
         return error
+
+
+def _typed(found: pa.Table) -> pa.Table:
+    """Returns columns `FOUND` of violating rows, with the types of table ``violation``.
+
+    Raises:
+        QueryError: A column has another type than whole numbers or, for ``detail``, strings.
+    """
+    types = pa.types
+    for field in _FOUND:
+        kind = found.schema.field(field.name).type
+        is_string = types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind)
+        if not types.is_null(kind) and not (is_string if types.is_string(field.type) else types.is_integer(kind)):
+            raise QueryError(f"the audit returns column {field.name!r} with type {kind}; allowed: {field.type}")
+    return found.select(FOUND).cast(_FOUND)
 
 
 def _check(

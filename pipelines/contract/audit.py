@@ -15,6 +15,7 @@ from threading import RLock
 from typing import TYPE_CHECKING, Protocol as Structural
 from uuid import uuid4
 
+from pipelines.errors import QueryError
 from udfs.batches import BEYOND
 
 if TYPE_CHECKING:
@@ -157,8 +158,15 @@ class Audit:
     is_dated: bool = False
 
     def rows(self, evidence: Evidence) -> DataFrame:
-        """Returns the violations in a store, columns `FOUND`."""
+        """Returns the violations in a store, columns `FOUND`.
+
+        Raises:
+            QueryError: The result of ``find`` lacks a column.
+        """
         found = evidence.sql(self.find) if isinstance(self.find, str) else self.find(evidence)
+        if missing := [name for name in FOUND if name not in found.columns]:
+            has = f"the result has the columns {', '.join(found.columns)}"
+            raise QueryError(f"the audit returns no column {missing[0]!r}; {has}; required: {', '.join(FOUND)}")
         return found.select(*FOUND)
 
 

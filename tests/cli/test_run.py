@@ -233,13 +233,34 @@ def test_json_is_one_object_a_line_and_the_last_is_the_verdict(tmp_path: Path) -
     assert json.loads(again.stdout) == last
 
 
-def test_an_audit_that_cannot_run_decides_nothing(small: tuple[Path, Result], monkeypatch: pytest.MonkeyPatch) -> None:
-    wrong = replace(GENERAL[0], find="select no_such_column from delivery")
+@pytest.mark.parametrize(
+    ("find", "reason"),
+    [
+        ("select no_such_column from delivery", "column 'no_such_column' does not exist"),
+        (
+            "select run_id, round, source, source_seq, '' as detail from delivery",
+            "returns no column 'node_id'; the result",
+        ),
+        (
+            "select run_id, 'one' as round, subscriber as node_id, source, source_seq, '' as detail from delivery",
+            "returns column 'round' with type string; allowed: int64",
+        ),
+        (
+            "select run_id, 1.5 as round, subscriber as node_id, source, source_seq, null as detail from delivery",
+            "returns column 'round' with type d",
+        ),
+    ],
+)
+def test_an_audit_that_cannot_run_decides_nothing(
+    small: tuple[Path, Result], monkeypatch: pytest.MonkeyPatch, find: str, reason: str
+) -> None:
+    wrong = replace(GENERAL[0], find=find)
     monkeypatch.setattr("pipelines.audits.run.GENERAL", (wrong, *GENERAL[1:]))
     result = cli("audit", small[0] / "runs/small/latest")
     monkeypatch.undo()
     assert result.exit_code == 2
     assert "exactly_once could not be checked: " in result.stdout
+    assert reason in " ".join(result.stdout.split())
     assert "not decided: no audit of exactly_once; history" in result.stdout.splitlines()[-1]
     assert cli("audit", small[0] / "runs/small/latest").exit_code == 0
 
