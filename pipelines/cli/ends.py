@@ -19,6 +19,7 @@ from typer.core import TyperGroup
 
 from pipelines.engines.names import engine_cure
 from pipelines.errors import InternalError, RoundtableError, ScenarioError
+from pipelines.store.damage import disk_error
 
 VALID, INVALID, UNKNOWN = 0, 1, 2
 WRONG_INPUT = 64
@@ -132,16 +133,17 @@ def _code_of(command: Callable[[], object]) -> int:
     except ScenarioError as error:
         complain(*error.problems)
         return WRONG_INPUT
-    except RoundtableError as error:
-        complain(f"error: {'; '.join((str(error), *_notes(error)))}")
-        return WRONG_INPUT
     except ModuleNotFoundError as error:
         if (cure := engine_cure(error)) is None:
             return _internal(error)
         complain(f"error: {cure}")
         return WRONG_INPUT
     except Exception as error:  # users get one line; ROUNDTABLE_DEBUG=1 shows the traceback
-        return _internal(error)
+        told = error if isinstance(error, RoundtableError) else disk_error(error)
+        if told is None:
+            return _internal(error)
+        complain(f"error: {'; '.join((str(told), *_notes(error)))}")
+        return WRONG_INPUT
     return code if isinstance(code, int) else VALID
 
 

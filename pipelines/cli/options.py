@@ -14,7 +14,7 @@ import typer
 from pipelines.cli.ends import INTERRUPTION
 from pipelines.contract.forms import ASKED_FORMS
 from pipelines.engines.names import ASKED_ENGINES, current_name
-from pipelines.errors import QueryError, nearest
+from pipelines.errors import QueryError, RoundtableError, nearest
 from pipelines.rounds.progress import ProgressForm
 
 if TYPE_CHECKING:
@@ -269,10 +269,13 @@ def opened_output(path: Path | None) -> Iterator[TextIO]:
         return
     part = path.with_name(f".{path.name}.part")
     try:
-        with part.open("w", encoding="utf-8", newline="") as out:
-            yield out
-        part.replace(path)
+        try:
+            with part.open("w", encoding="utf-8", newline="") as out:
+                yield out
+            part.replace(path)
+        finally:
+            part.unlink(missing_ok=True)
+    except RoundtableError:
+        raise
     except OSError as error:
         raise QueryError(f"the file {str(path)!r} cannot be written: {error.strerror}; check the folder") from error
-    finally:
-        part.unlink(missing_ok=True)

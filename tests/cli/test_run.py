@@ -393,6 +393,7 @@ def test_queries_come_from_files_and_stdin_and_go_to_files(small: tuple[Path, Re
     assert "missing argument" in cli("sql", store).stderr.lower()
     assert "cannot be read: No such file" in cli("sql", store, "-f", tmp_path / "none.sql").stderr
     assert "cannot be written: No such file" in cli("sql", store, "select 1", "-o", tmp_path / "none" / "x").stderr
+    assert "cannot be written: File name too long" in cli("sql", store, "select 1", "-o", tmp_path / ("x" * 256)).stderr
     assert cli("export", store, "--run", "0", "-o", tmp_path / "run.jsonl").stdout == ""
     assert '"f": "publish"' in (tmp_path / "run.jsonl").read_text()
 

@@ -54,10 +54,16 @@ def test_a_damaged_file_is_named(store: Path, spoil: object) -> None:
     [file, *_] = (store / "message").glob("*.parquet")
     assert callable(spoil)
     spoil(file)
-    for arguments in (("sql", store, "select max(body) from message"), ("audit", store)):
+    for arguments in (
+        ("sql", store, "select max(body) from message"),
+        ("audit", store),
+        ("why", store, "--subscriber", "C", "--source", "A", "--seq", 1),
+        ("export", store, "-o", store.parent / "run.jsonl"),
+    ):
         result = cli(*arguments)
         assert result.exit_code == 64
         assert f"is damaged: its file message/{file.name} cannot be read; restore it from a backup" in result.stderr
+    assert [one.name for one in store.parent.iterdir()] == ["store"]
 
 
 CRASH = SCENARIO.replace("time:", "faults: [{kind: crash, node: B, round: 24, until: 40}]\ntime:")
