@@ -51,7 +51,7 @@ from pipelines.sql.computed import (
 )  # fmt: skip
 from pipelines.sql.errors import query_error
 from pipelines.sql.snapshot import SENT_MESSAGE, StoredRuns, StoreSnapshot
-from pipelines.sql.statement import Statement, read_statement, with_lower_case
+from pipelines.sql.statement import Statement, read_statement, with_escaped_quotes, with_lower_case
 from pipelines.sql.views import (
     COMMON,
     PROTOCOL_COLUMNS,
@@ -249,7 +249,7 @@ class StoreReader:
 
     def _query(self, body: str, round_: int | None, explain: str = "") -> DataFrame:
         known = set(self.tables())
-        body = with_lower_case(body, known)
+        body = with_escaped_quotes(with_lower_case(body, known))
         names = [name for name in self._relations(body) if name in known]
         snapshot = StoreSnapshot(self._store, self._runs, self._ledger(), round_)
         definitions = [f"{name} as (\n{self._definition(name, snapshot, round_)}\n)" for name in names]

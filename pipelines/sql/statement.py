@@ -6,6 +6,7 @@ import re
 from collections.abc import Container, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import pairwise
 from typing import Literal, NamedTuple
 
 from pipelines.errors import QueryError, nearest
@@ -63,6 +64,18 @@ def with_lower_case(text: str, names: Container[str]) -> str:
         is_alias = before is not None and before.text.lower() == "as"
         if token.kind == "word" and token.text.lower() in names and not is_alias:
             text = text[: token.start] + token.text.lower() + text[token.end :]
+    return text
+
+
+def with_escaped_quotes(text: str) -> str:
+    r"""Returns a SQL string with ``\'`` for ``''`` in string literals; Sail would end the literal there."""
+    if "''" not in text and '""' not in text:
+        return text
+    for before, token in pairwise(_tokens(text)):
+        quote = token.text[0]
+        is_one = before.end == token.start and quote in "'\"" and before.text[0] == quote
+        if is_one and before.kind == token.kind == "text":
+            text = f"{text[: before.end - 1]}\\{text[token.start :]}"
     return text
 
 

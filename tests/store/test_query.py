@@ -165,12 +165,16 @@ def test_two_stores_and_two_rounds_do_not_mix_in_one_session(readers: dict[str, 
     assert [frame.collect()[0][0] for frame in reversed(frames)] == counts[::-1]
 
 
+QUOTED = """select 'L''Aquila', '', '''', "a""b" -- it''s"""
+
+
 def test_statements_that_read_are_answered(reader: StoreReader) -> None:
     assert rows(reader, "SELECT count(*) AS Node FROM Node WHERE NODE.name <> 'Node'; -- all of them") == [(8,)]
     assert reader.sql("select name from node order by name desc limit 2").collect() == [("S4",), ("S3",)]
     assert rows(reader, "with node as (select * from node where name like 'N%') select count(*) from node") == [(3,)]
     assert rows(reader, "(select 1) union all (select 2)") == [(1,), (2,)]
     assert rows(reader, "values ('a;b', ')')") == [("a;b", ")")]
+    assert rows(reader, QUOTED) == [("L'Aquila", "", "'", 'a"b')]
     assert "plan" in reader.sql("explain select * from delivery").columns
     assert rows(reader, "select name, confirms from protocol where name = 'delta'") == [("delta", True)]
 
@@ -224,9 +228,10 @@ def check_error(reader: StoreReader, text: str, message: str) -> None:
     assert "\n" not in str(caught.value)
 
 
-def test_errors_of_classic_spark_read_the_same(spark: Session, stores: dict[str, Path]) -> None:
+def test_quotes_and_errors_of_classic_spark_read_the_same(spark: Session, stores: dict[str, Path]) -> None:
     spark.activate()
     reader = StoreReader(spark, stores["seldom"])
+    assert rows(reader, QUOTED) == [("L'Aquila", "", "'", 'a"b')]
     check_error(reader, "select * from delivry", "table 'delivry' does not exist; did you mean 'delivery'")
     check_error(reader, "select nmae from node", "column 'nmae' does not exist; did you mean 'name'. node has run_id")
     check_error(
