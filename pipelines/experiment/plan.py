@@ -196,7 +196,7 @@ def notes(prepared: Prepared) -> list[tuple[str, str]]:
         of_seeds = prepared.runs[place * n_seeds : (place + 1) * n_seeds]
         for part, (key, notes_of) in _noted(run, of_seeds, prepared.beside).items():
             if (part, key) not in told:
-                told[part, key] = [note for note in notes_of() if note]
+                told[part, key] = [*dict.fromkeys(note for note in notes_of() if note)]
             for note in told[part, key]:
                 found.setdefault(Problem((part,), note), []).append(run)
     values = _grid_values(runs)

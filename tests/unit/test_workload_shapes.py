@@ -69,6 +69,15 @@ def test_publications_are_read_in_every_dialect(
     assert [note for part, note in notes(prepare_given(given)) if part == "workload"] == ([told] if told else [])
 
 
+def test_a_note_on_a_file_that_two_parts_read_is_shown_once(tmp_path: Path) -> None:
+    (tmp_path / "w.csv").write_text("node;topic\nd1;temp\n")
+    file = {"path": str(tmp_path / "w.csv"), "node": "node", "topic": "topic"}
+    given = scenario({"subscriptions": {"file": file}, "publications": {"file": {**file, "round": 5}}})
+    assert [note for part, note in notes(prepare_given(given)) if part == "workload"] == [
+        "w.csv has semicolons between its cells"
+    ]
+
+
 def test_times_in_json_lines_stay_texts_in_contents(tmp_path: Path) -> None:
     (tmp_path / "w.jsonl").write_text('{"node": "d1", "seen": "2024-03-01T10:00:00.000Z", "n": 9007199254740993}\n')
     _, workload = built(scenario({"publications": {"file": {"path": str(tmp_path / "w.jsonl"), "node": "node"}}}))
