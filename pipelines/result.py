@@ -341,7 +341,7 @@ class Result:
             The qualified names of the tables.
 
         Raises:
-            StoreError: The schema contains a store.
+            StoreError: The schema does not exist, or it contains a store.
         """
         check_no_store(schema, self.session)
         names = [table.name for table in HISTORY if table.name != ROUND_COMMIT.name]

@@ -159,13 +159,17 @@ def _check_own(schema: Schema, table: str, store: Store) -> None:
 
 
 def check_no_store(name: str, session: Session) -> None:
-    """Checks that a schema contains no store, because an export would overwrite the store's tables.
+    """Checks that a schema exists and contains no store, because an export would overwrite the store's tables.
 
     ``name`` is the name of the schema, quoted for SQL.
 
     Raises:
-        StoreError: The schema contains the tables of a store.
+        StoreError: The schema does not exist, or it contains the tables of a store.
     """
+    with _as_store_error(f"the schema {name!r} cannot be looked up", "name an existing schema, quoted for SQL"):
+        is_known = session.spark.catalog.databaseExists(name)
+    if not is_known:
+        raise StoreError(f"the schema {name!r} does not exist; create it with CREATE SCHEMA, or name another")
     if session.engine == "local":  # engine local has no persistent schemas, so no store
         return
     if any(row.tableName == ROUND_COMMIT.name for row in session.spark.sql(f"SHOW TABLES IN {name}").collect()):

@@ -12,6 +12,7 @@ from pyspark.sql import Row
 import pipelines as rt
 from pipelines.cli.verdict import print_summary
 from pipelines.engines.session import Session
+from pipelines.errors import StoreError
 from pipelines.result import Result
 from pipelines.sql.views import view_sql
 
@@ -186,3 +187,11 @@ def test_named_columns_are_known_and_described(sweep: Result) -> None:
     assert "protocol_delta" in names
     kinds = {row.name: row.kind for row in sweep.sql("show tables").collect()}
     assert kinds["result"] == kinds["result_summary"] == kinds["parameter"] == "view"
+
+
+@pytest.mark.parametrize(
+    ("schema", "reason"), [("absent", "does not exist; create it"), ("a b", "cannot be looked up")]
+)
+def test_tables_are_published_into_a_schema_that_exists(sweep: Result, schema: str, reason: str) -> None:
+    with pytest.raises(StoreError, match=f"the schema '{schema}' {reason}"):
+        sweep.publish(schema)
