@@ -241,6 +241,8 @@ def _rows(path: Path) -> list[list[str]]:
 def _loaded(path: Path) -> pa.Table:
     try:
         return load(source_of(path, None, reverse=False, limit=None))
+    except DataFileError:
+        raise
     except OSError as error:
         raise _unreadable(path, error) from error
 

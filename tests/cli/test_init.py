@@ -152,6 +152,8 @@ def test_files_that_do_not_fit_are_told(here: Path) -> None:
     assert "cannot be read" in cli("init", "a.yaml", "--overlay", "bad.graphml").stderr
     missing = "none.graphml cannot be read: No such file or directory; check its name"
     assert missing in " ".join(cli("init", "a.yaml", "--overlay", "none.graphml").stderr.split())
+    (here / "latin.csv").write_bytes("topic\nK\xf6ln\n".encode("latin-1"))
+    assert cli("init", "a.yaml", "--subscriptions", "latin.csv").stderr.count("latin.csv") == 1
     assert "subscriptions need one with the topic" in cli("init", "a.yaml", "--subscriptions", "one.csv").stderr
     assert cli("init", "a.yaml", "--subscriptions", "none.csv").exit_code == 64
     assert not Path("a.yaml").exists()

@@ -231,7 +231,7 @@ def test_an_edge_attribute_has_the_default_that_its_key_declares(tmp_path: Path)
     ("file", "field", "words"),
     [
         ({"latency": "dely"}, "latency", "no attribute 'dely'; did you mean 'delay'? its edges have delay"),
-        ({"latency": "delay"}, "latency", "the edge of 'B' and 'C' has no attribute 'delay'"),
+        ({"latency": "delay"}, "latency", "the edge of 'B' and 'C' has no attribute 'delay'; give each edge one"),
         ({"src": "a"}, "src", "no edge list"),
     ],
 )

@@ -105,8 +105,8 @@ def _named_ms(edges: Sequence[Edge], name: str, defaults: Mapping[str, Any], col
         if value is None:
             known = _attributes(edges)
             shown = f"its edges have {', '.join(known)}" if known else "its edges have no attributes"
-            message = f"the edge of {u!r} and {v!r} has no attribute {name!r};{nearest(name, known)} {shown}"
-            raise ContentError(message, "latency")
+            hint = "give each edge one" if name in known else f"{nearest(name, known)} {shown}".lstrip()
+            raise ContentError(f"the edge of {u!r} and {v!r} has no attribute {name!r}; {hint}", "latency")
         found.append(delay(value, f"the edge of {u!r} and {v!r}, {name}"))
     return in_ms(np.array(found, dtype=np.float64), columns.latency_unit)
 
