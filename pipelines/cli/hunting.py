@@ -194,7 +194,8 @@ def _print(found: Hunt, corpus: Path | None) -> None:
         print_lines(f"coverage: {corpus / PAGE}")
     counts = [
         plural(found.n_played, "schedule"), f"{found.n_beyond:,} beyond the bound",
-        f"{found.n_undecided:,} not decided", plural(len(found.features), "feature"),
+        f"{found.n_undecided:,} not decided", *([f"{found.n_refused:,} more refused"] if found.n_refused else []),
+        plural(len(found.features), "feature"),
         *([f"{plural(found.n_replayed, 'finding')} replayed, {len(found.broken_again)} not mended"]
           if found.n_replayed else []),
     ]  # fmt: skip

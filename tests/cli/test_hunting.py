@@ -162,6 +162,10 @@ def test_an_exhaustive_hunt_tells_how_many_schedules_there_are(line: Path) -> No
     found = rt.hunt(line, 1000, strategy="exhaustive", crashes=1, window=(18, 20), say=told.append)
     assert "12 schedules of up to 1 crashes in rounds 18 to 20" in told
     assert found.n_played == found.n_beyond == 12
+    down = ("--set", "faults=[{kind: crash, node: B, round: 18, until: 40}]")
+    done = cli("hunt", line, "--strategy", "exhaustive", "--crashes", "1", "--window", "18:20", *down)
+    last = done.stdout.splitlines()[-1]
+    assert "0 findings: 9 schedules, 9 beyond the bound, 0 not decided, 3 more refused, " in last
 
 
 @pytest.mark.parametrize(
