@@ -328,7 +328,10 @@ class Result:
         return report
 
     def suited(self) -> AbstractContextManager[bool]:
-        """Configures the engine for the size of the store inside the ``with`` block, see `suited_to`."""
+        """Returns a context manager that configures the engine for the size of the store inside its ``with`` block.
+
+        The value of the context manager is True if the store has at most 2 MiB, see `suited_to`.
+        """
         return suited_to(self.store.absolute(), self.session)
 
     def publish(self, schema: str) -> list[str]:

@@ -1,6 +1,6 @@
 """Checkpoints of DataFrames: computes a DataFrame once, so that later plans read its rows instead of its plan.
 
-`Checkpoints.checkpoint` ends a dataflow round. It unites the rows of all frames into one frame (`_tagged`), so one job
+`Checkpoints.checkpoint` ends a dataflow round. It computes the union of all frames of the round (`_tagged`), so one job
 computes a round and returns the counts and rows that the driver needs. Two classes store the rows:
 
 - `SparkCheckpoints`, for Spark with many rows: in the executors' memory, partitioned by run, or by run and node if
@@ -73,7 +73,7 @@ class CheckpointResult:
 
 @dataclass(frozen=True)
 class _Slots:
-    """Maps the fields of several relations to the shared columns of the frame that unites the relations.
+    """A map from the fields of several relations to the shared columns of the union of these relations.
 
     Plans with shared columns are analysed and optimised faster than plans with one struct column for each relation.
 
@@ -286,9 +286,12 @@ def _place(columns: Sequence[str]) -> str | None:
 
 
 def _slots(schemas: Mapping[str, T.StructType]) -> _Slots:
-    """Returns the shared columns for relations with ``schemas``.
+    """Returns the shared columns of the union of several relations.
 
-    The number of columns of a type is the largest number of fields of this type in one relation.
+    For each type, the union has as many columns as the relation with the most fields of this type.
+
+    Args:
+        schemas: The schema of each relation, by name.
     """
     names: dict[tuple[str, int], str] = {}
     of = {}
@@ -304,9 +307,14 @@ def _slots(schemas: Mapping[str, T.StructType]) -> _Slots:
 
 
 def _tagged(parts: Mapping[str, Part], slots: _Slots) -> DataFrame:
-    """Returns the union of all frames, with the columns ``tag, digest, run_id, place`` and the shared columns.
+    """Returns the union of the frames ``parts``: columns ``tag, digest, run_id, place`` and the columns of ``slots``.
 
-    ``tag`` is the name of the frame from which a row comes, and ``place`` is the row's node.
+    ``tag`` is the name of a row's frame, and ``digest`` is the value of `Part.digest` for the row. ``place`` is the
+    node of the row, or null if the frame has none of the columns `_NODE`.
+
+    Args:
+        parts: The frames by name.
+        slots: The shared columns of the frames, computed by `_slots`.
     """
     frames = []
     for name, part in parts.items():
@@ -322,10 +330,15 @@ def _tagged(parts: Mapping[str, Part], slots: _Slots) -> DataFrame:
 
 
 def _counts_and_rows(whole: DataFrame, slots: _Slots, fetched: Collection[str]) -> DataFrame:
-    """Returns one frame with two types of rows, counts and fetched rows.
+    """Returns a frame with two types of rows: counts and fetched rows.
 
-    A count has the number of rows of one relation with one digest in column ``n_rows``. A fetched row is a row of a
-    relation in ``fetched``; its ``n_rows`` is null.
+    A count is a row for one ``tag`` and one ``digest`` of ``whole``; its column ``n_rows`` has the number of rows. A
+    fetched row is a row of ``whole`` whose ``tag`` is in ``fetched``; its ``n_rows`` is null.
+
+    Args:
+        whole: The result of `_tagged`.
+        slots: The shared columns of ``whole``.
+        fetched: Names of frames.
     """
     read = [slot for slot in slots.types if any(slot in slots.of[name].values() for name in fetched)]
     nulls = [f"cast(null as {slots.types[slot]}) as {slot}" for slot in read]

@@ -243,11 +243,15 @@ The forms with the most findings in earlier hunts come first."""
 
 
 def aimed(targets: Mapping[int | None, Sequence[Target]], around: Surroundings, first: int = 0) -> Iterator[Schedule]:
-    """Yields a schedule for each form and target.
+    """Yields a schedule for each pair of a form (`FORMS`) and a target to which the form applies.
 
-    Each form is applied to all targets of a seed before the next form. Consecutive forms use consecutive seeds, so that
-    a small number of schedules covers all forms and all seeds. ``targets`` maps each seed to its targets; None stands
-    for the seed of the scenario. ``first`` is the index of the first form.
+    In the first pass over the forms, each form gets all targets of one seed, and consecutive forms get consecutive
+    seeds. Each later pass gives each form its next seed. So a small number of schedules covers all forms and all seeds.
+
+    Args:
+        targets: The targets of each seed; key None stands for the seed of the scenario.
+        around: The properties of the scenario on which the schedules depend.
+        first: The index of the form with which each pass begins.
     """
     seeds, forms = list(targets), [*FORMS.items()]
     place = first % len(forms)

@@ -90,10 +90,15 @@ AT_ONCE = 64
 
 @dataclass(frozen=True)
 class Shrunk:
-    """The result of shrinking: ``parts``, the smallest scenario found that breaks ``guarantee``.
+    """The result of shrinking a scenario by removing its atoms: faults, calls and nodes (`hunting.atoms`).
 
-    Unless ``is_excused`` is true, excused violations are ignored. ``before`` and ``after`` map each kind of atom
-    (`KINDS`) to the number of its atoms in the original run and in ``parts``.
+    Attributes:
+        parts: The smallest scenario found that breaks the guarantee.
+        guarantee: The name of the guarantee.
+        is_excused: Whether an excused violation counts as breaking the guarantee.
+        before: The number of atoms of each kind (`KINDS`) in the original scenario.
+        after: The number of atoms of each kind in ``parts``.
+        n_played: The number of executed candidate scenarios.
     """
 
     parts: Parts
@@ -105,7 +110,7 @@ class Shrunk:
 
     @property
     def sizes(self) -> str:
-        """The numbers of atoms in ``parts`` and in the original run, as a phrase."""
+        """The numbers of atoms in ``parts`` and in the original scenario, as a phrase."""
         return ", ".join(f"{self.after[kind]:,} of {plural(n, kind)}" for kind, n in self.before.items() if n)
 
 
@@ -261,10 +266,12 @@ def played(playable: Sequence[Playable], session: Session) -> Iterator[tuple[Sto
 
 
 def runnable(parts: Parts, before: Playable | None = None) -> Playable | None:
-    """Returns the run of a scenario with its overlay, workload and faults, or None if the scenario is invalid.
+    """Builds the run of scenario ``parts``, or returns None if the scenario is invalid.
 
-    ``before`` is a run whose scenario differs from ``parts`` only in its faults and its seed. The result reuses the
-    overlay and workload of ``before``.
+    Args:
+        parts: A scenario. If it has several seeds, the result is the run with the first seed.
+        before: A run whose scenario differs from ``parts`` only in faults and seed. The result reuses the overlay and
+            the workload of this run. None builds all inputs.
     """
     try:
         if before is None:

@@ -117,7 +117,12 @@ class Calls:
     """The application calls of all runs, by round."""
 
     def __init__(self, inputs: Inputs, checkpoints: Checkpoints) -> None:
-        """Sorts the calls by round; `checkpoints` stores DataFrames of calls, and its session matches publications."""
+        """Sorts the calls by round.
+
+        Args:
+            inputs: The calls of all runs, with the attributes of publications and the predicates of subscriptions.
+            checkpoints: Stores the DataFrames of calls. Its session matches publications with subscriptions.
+        """
         self._checkpoints = checkpoints
         self._call = inputs.call.sort_by("round")
         self._rounds = self._call["round"].to_numpy()

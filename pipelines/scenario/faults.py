@@ -235,7 +235,7 @@ class CrashGenerator(Checked):
 
 
 class DrawnTimes(Checked):
-    """The keys that generators of pauses, breaks and partitions share: exactly one of count and rate."""
+    """A generator of pauses, breaks or partitions. It has exactly one of the keys ``count`` and ``rate``."""
 
     kind: str = Field(description="selects this type of fault")
     count: _Number | None = Field(None, description="number of faults, at random rounds and random nodes or links")

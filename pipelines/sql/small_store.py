@@ -50,10 +50,9 @@ def _reader(session: Session, root: Root, n_bytes: int) -> StoreReader:
 
 
 def suited_to(root: Root, session: Session) -> AbstractContextManager[bool]:
-    """Configures the engine for the size of a store until the end of the ``with`` block.
+    """Returns a context manager that configures the engine for the size of a store inside its ``with`` block.
 
-    Returns:
-        A context manager; its value is whether the store has at most `VERY_FEW_BYTES`.
+    The value of the context manager is True if the store has at most `VERY_FEW_BYTES`.
     """
     return _suited(session, Store(root, session).n_bytes())
 

@@ -56,9 +56,10 @@ class StoredRuns:
         return {row["protocol"]: row["form"] for row in self._rows}
 
     def form(self, name: str) -> ProtocolForm:
-        """Returns the form (program or dataflow) of protocol ``name`` with which its runs were played.
+        """Returns the form (program or dataflow) of protocol ``name`` that executed the protocol's runs in this store.
 
-        Raises `ProtocolError` if the protocol is not installed.
+        Raises:
+            ProtocolError: The protocol is not installed.
         """
         return protocol_form(name, self._forms[name])
 

@@ -45,7 +45,8 @@ class ViewHead:
         question: The question that the view answers.
         prose: The lines that state the grain and other facts; list items begin with ``*``.
         columns: Maps column names to meanings.
-        like: The relations in the lines ``:* relation``; an earlier relation takes precedence over a later one.
+        like: The relations in the lines ``:* relation``, in this order. A column without a meaning in `columns` has the
+            meaning of the equally named column of the first of these relations that has this column.
     """
 
     question: str

@@ -4,8 +4,9 @@ The address names the NameNode, ``hdfs://host:port/folder``, or a name service o
 HADOOP_CONF_DIR. The user comes from the environment: HADOOP_USER_NAME or a Kerberos ticket.
 
 HDFS does not support conditional writes, but it renames atomically. An atomic write therefore creates a temporary file
-and renames it. A lock file is a folder that contains one empty file; the name of that file is the lock's content. An
-update renames the empty file. No name is used twice, so only one of several concurrent updates succeeds.
+and renames it. A lock file is represented by a folder that contains one empty file. The name of the empty file is the
+content of the lock file. An update renames the empty file. No name is used twice, so only one of several concurrent
+updates succeeds.
 """
 
 from __future__ import annotations
@@ -150,7 +151,10 @@ class Hdfs(RemotePath):
 
 
 class HdfsLock:
-    """A lock file in HDFS: a folder with one empty file, whose name is the content of the lock file."""
+    """A lock file in HDFS, represented by a folder that contains one empty file.
+
+    The name of the empty file is the content of the lock file.
+    """
 
     def __init__(self, folder: Hdfs, client: Client) -> None:
         self._folder = folder

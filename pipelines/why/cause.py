@@ -141,10 +141,14 @@ def waiting(facts: RunFacts, publication: tuple[int, int], subscriber: int, roun
 
 
 def _others(case: Case, node: int, round_: int, cause: Cause) -> tuple[Downtime, ...]:
-    """Returns the downtimes, besides ``cause``, because of which ``node`` could not send a copy to any node behind it.
+    """Returns the downtimes, besides ``cause``, that prevented ``node`` from sending a copy to the nodes behind it.
 
-    After a crash of ``cause.node``, the failure detector of ``node`` reports it. The function returns the downtimes of
-    nodes behind ``node`` on the path from ``round_`` to this report. It adds a crash of ``node`` that lost the report.
+    After ``round_``, the failure detector of ``node`` reports the crash of ``cause.node``. There are two types of
+    downtimes:
+
+    1. The downtimes of nodes behind ``node`` on the path that overlap the period from ``round_`` to the report. Without
+       a report the period ends in ``round_``.
+    2. If the report was lost, the downtime of ``node`` in the round of the report.
     """
     path, facts = case.trail.path, case.facts
     report = next((report for report in facts.reports(node, cause.node) if report.due > round_), None)

@@ -207,11 +207,14 @@ def _missing(trail: Trail, subscriber: int, publication: PublicationFact) -> _En
 
 
 def _under_way(trail: Trail, publication: tuple[int, int]) -> Cause | None:
-    """Returns a cause if a message in flight may still lead to the delivery, or if runs are not finished, else None.
+    """Returns a cause if ``publication`` may still reach the subscriber, the last node of the path, else None.
 
-    The message is a copy, a failure report about the receiver of a lost copy, or another message between nodes of the
-    path. The cause has kind ``in_flight``. If the message is not a copy and a node holds the publication back, the
-    cause has kind ``waiting``.
+    The first of these conditions that applies determines the kind of the cause:
+
+    1. The runs are not finished: ``in_flight``.
+    2. A copy of the publication is in flight: ``in_flight``.
+    3. A failure report about the receiver of a lost copy, or another message between nodes of the path, is in flight:
+       ``waiting`` if a node holds the publication back, else ``in_flight``.
     """
     facts = trail.facts
     if not facts.is_finished:

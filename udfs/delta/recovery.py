@@ -293,11 +293,11 @@ _LOW = -1
 
 
 class Route(NamedTuple):
-    """The path from a recovering node to a node X.
+    """The path from a recovering node R to a node X, as a synchronisation point S of R computes it.
 
     Attributes:
         path: The path.
-        is_behind: Whether the path from this node to X leads through the recovering node.
+        is_behind: Whether X is behind R: the path from S to X leads through R.
     """
 
     path: tuple[int, ...]

@@ -304,9 +304,10 @@ def _visited(turn: Turn, m: MulticastCopy | Processing, dst: int, msg_id: int) -
 
 
 def _guide(turn: Turn, m: MulticastCopy | Processing, dst: int) -> tuple[GuideStep, ...] | None:
-    """Returns g.to for receiver `dst`: the paths from `dst` to the recipients behind `dst`, from ProcessingList.
+    """Returns g.to of the copy of `m` for `dst`: a step for each recipient of `m` whose path leads through `dst`.
 
-    Returns None if no recipient is behind `dst`, or if this node has finished the message in this round.
+    A step has the part of this path that begins with `dst`. Recipients and paths are those of `m` in ProcessingList.
+    Returns None if no path leads through `dst`, or if this node has finished `m` in this round.
     """
     known = turn.node.processing_list.get((m.source, m.source_seq))
     steps = []

@@ -25,7 +25,7 @@ _Order = tuple[int, int, int, int, int, str]
 
 
 class Tag(NamedTuple):
-    """A part of an event's identifier (section 4.2): a pattern, and the source's counter for it."""
+    """A part of an event's identifier (section 4.2): a pattern, and the source's counter for this pattern."""
 
     pattern_id: int
     number: int
@@ -108,7 +108,7 @@ def identifier(source: int, tags: Iterable[Tag]) -> str:
 
 @record(key="subscription_id")
 class Pattern:
-    """A subscription that the scenario issues at a dispatcher, with its pattern."""
+    """A subscription that the scenario issues at a dispatcher, with the id of its predicate (pattern)."""
 
     subscription_id: Annotated[int, "the subscription"]
     pattern_id: Annotated[int, "pattern of the subscription: the lowest id of the subscriptions with this predicate"]

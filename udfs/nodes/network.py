@@ -123,7 +123,13 @@ class Network:
 
     @classmethod
     def begun(cls, plan: Plan, given: RunInput, world: World) -> tuple[Network, HistoryRows]:
-        """Returns a run before its first round, and the history rows of its start: statuses and appended rows."""
+        """Returns the network in its initial state, and the history rows of this state: statuses and appended rows.
+
+        Args:
+            plan: The program with its declarations and handlers.
+            given: The input of the run.
+            world: The nodes and links of the run. `world.begin` creates the programs of the nodes.
+        """
         begin(plan.program, world)
         network, rows = cls(plan, given, world.at, (), BEFORE), HistoryRows()
         network.put(network.numbered(world.contexts))

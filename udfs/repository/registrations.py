@@ -158,7 +158,7 @@ def _subscribes(at: At, action: Action) -> bool:
 
 
 def are_changed(at: At) -> bool:
-    """Returns whether the owner of the topic has registered or deregistered a client since the start."""
+    """Returns whether this repository knows a call by which the topic's owner registered or deregistered a client."""
     return at.log.owner is not None and any(row.number > BEGINNING for row in at.of(at.node.registration))
 
 

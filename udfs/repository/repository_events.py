@@ -236,7 +236,7 @@ class SubscriberRetransmit(Carrying):
 
 @message("R2S-Sync")
 class Sync(Designated):
-    """The subscriber's new sync: the number up to which it has acknowledged all its messages (section 3.9)."""
+    """R2S-Sync: the number up to which a subscriber has acknowledged all its messages, its *sync* (section 3.9)."""
 
     sync: Annotated[int, "the subscriber has acknowledged all its messages up to this number"]
     members: Annotated[tuple[int, ...], "members of the bundle"]
@@ -244,7 +244,7 @@ class Sync(Designated):
 
 @message("R2S-Rectify")
 class Rectify(Designated):
-    """The unacknowledged messages of a subscriber (section 3.9, rule P7)."""
+    """R2S-Rectify: the messages that a subscriber has not acknowledged (section 3.9, rule P7)."""
 
     sync: Annotated[int, "the subscriber has acknowledged all its messages up to this number"]
     listed: Annotated[tuple[Listed, ...], "the subscriber's unacknowledged messages up to `upto`, ascending"]

@@ -1,4 +1,8 @@
-"""Records of repositories. A crash deletes the records about other members; gossip restores these records."""
+"""Records of repositories.
+
+A crash deletes `Peer`, `PeerPrefix`, `Located`, `ForeignAck` and `ForeignSync`, the records about other members of a
+bundle. Gossip from these members restores the records.
+"""
 
 from __future__ import annotations
 

@@ -125,10 +125,12 @@ def compute_routes(state: State, node: int) -> None:
 def send(state: State, event: Any, ctx: Context, extra: int = 0) -> None:  # noqa: ANN401 - any event with `to`
     """Sends an event as one message per link. Field ``to`` of a message names the receivers beyond that link.
 
+    If ``event.to`` is empty, the event is a discovery, and is sent to all repositories. Otherwise it is sent to the
+    receivers in ``event.to`` to which this node has a route.
+
     Args:
         state: The tables of the node.
-        event: The event. The function omits receivers to which this node has no route. If the list of receivers is
-            empty, the event is a discovery, and goes to all repositories.
+        event: The event; ``event.to`` has the ids of its receivers.
         ctx: The context of the node in this round.
         extra: The number of rounds by which the event is delayed.
     """

@@ -56,10 +56,10 @@ def seek_again(at: At, role: str) -> None:
 
 
 def on_answer(at: At, m: ProbeAnswer) -> None:
-    """R2C-Probe: updates the known members, and records an operational sender as a candidate.
+    """R2C-Probe: updates the client's list of known members.
 
-    If the sender is operational, the members in its answer replace the known members. Otherwise the known members are
-    extended by the members in the answer.
+    If the sender is operational, the members in its answer replace the list, and the client may designate the sender at
+    the end of the round (`apply_choice`). Otherwise the members in the answer are added to the list.
     """
     row = at.node.steering.get((at.topic, m.role))
     if row is None or not row.is_seeking:

@@ -80,8 +80,8 @@ def _mark(at: At, row: ForeignSync, upto: int) -> None:
 def syncs(at: At) -> tuple[SyncFact, ...]:
     """Returns the syncs of the subscribers that this repository steers, for gossip.
 
-    The result is empty if the topic's owner has registered or deregistered a client since the start. A sync may then
-    include messages that a deregistration excluded and a later registration permits (rule P25).
+    The result is empty if the topic's owner has registered or deregistered a client by a call. A sync may then include
+    messages that a deregistration excluded and a later registration permits (rule P25).
     """
     if registrations.are_changed(at):
         return ()

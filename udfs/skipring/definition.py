@@ -147,7 +147,7 @@ def eccentricities(edges: Edges) -> dict[int, int | None]:
 
 
 def diameter(edges: Edges) -> int | None:
-    """Returns the largest number of hops between two nodes, or None if the graph is not connected.
+    """Returns the length of the longest shortest path between two nodes; None if the graph is not connected.
 
     Args:
         edges: A graph from `undirected`.

@@ -51,7 +51,7 @@ class Snapshot:
         return next(self._problems(), None)
 
     def potential(self) -> int:
-        """Returns the number of problems of the explicit state, which is 0 for a legitimate state."""
+        """Returns the potential: the number of reasons why the explicit state is not legitimate."""
         return sum(1 for _ in self._problems())
 
     def _problems(self) -> Iterator[str]:

@@ -55,7 +55,7 @@ class Member:
             self._linearize(m.node, m.label)
 
     def _update_neighbour(self, node: int, label: Label) -> None:
-        """Updates the label of ring neighbour `node`, which has introduced itself, and resets its count ``silent``."""
+        """Sets the label of ring neighbour `node` to `label`, and the neighbour's count `Neighbour.silent` to 0."""
         for one in self._own.on_ring():
             if one.node == node:
                 one.label, one.silent = label, 0
@@ -162,9 +162,12 @@ class Member:
             one.silent += 1
 
     def _request(self) -> None:
-        """Requests the configuration with the probabilities of actions (ii) and (iv).
+        """Sends up to three GetConfiguration requests to the supervisor, each with its own probability (rule K13).
 
-        Also requests it if a ring neighbour is silent (rules K6 and K13).
+        - Action (ii): with probability 1/(2^k k²), where k is the length of this node's label.
+        - Action (iv): with probability 1/2, if this node has no left neighbour.
+        - Rule K6: with probability 1/2, if a ring neighbour has been silent for more than ``silence_intervals``
+          Timeouts.
         """
         own = self._own
         if self._draw("label") < request_probability(self._label):

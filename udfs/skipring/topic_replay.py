@@ -69,8 +69,8 @@ Long lists, which occur in these rounds, make the computation slow.
 PATIENCE = (4, 40)
 """Slope and offset of the time limit for convergence, which `TopicReplay.is_overdue` applies.
 
-The limit is 4 n + 40 intervals for n subscribers. It is more than four times the slowest convergence of 10,010
-arbitrary starts with 2 to 40 subscribers.
+The limit is 4 n + 40 intervals for n subscribers. It is more than four times the slowest convergence from 10,010
+arbitrary initial states with 2 to 40 subscribers.
 """
 Row = Mapping[str, Any]
 
@@ -128,8 +128,8 @@ class Measured:
         n_wrong_labels: Subscribers that have no label, or another label than in the database.
         max_degree: The largest number of neighbours of a subscriber.
         n_edges: Undirected edges between subscribers.
-        diameter: Largest number of hops between two subscribers. None if the graph is not connected, or if it has wrong
-            labels and more than `LARGE` subscribers.
+        diameter: Length of the longest shortest path between two subscribers. None if the graph is not connected, or if
+            it has wrong labels and more than `LARGE` subscribers.
     """
 
     round: int
@@ -154,7 +154,7 @@ class TopicReplay:
             crashed: Ids of subscribers whose crash has been reported. The caller adds to this set during the replay.
             supervisor: Id of the topic's supervisor.
             is_measured: Whether to compute in each round how far the topic is from the skip ring (`Measured`).
-            is_weighed: Whether to count in each round the problems of the explicit state; `stall` needs the counts.
+            is_weighed: Whether to compute the potential of the topic in each round; `stall` needs these values.
         """
         self.topic = topic
         self.kept: dict[int, ConfigurationChange | None] = {}
@@ -236,7 +236,10 @@ class TopicReplay:
             yield from self.flights.at(round_)
 
     def end(self) -> None:
-        """Compares the labels and edges of the last round with SR(n), if the topic has become legitimate."""
+        """Adds violations of audits ``labels`` and ``degrees`` to `broken`, if the topic has become legitimate.
+
+        A violation is a difference between SR(n) and the labels or edges of the last round.
+        """
         if self.disturbances[-1].seen.clean_round is None:
             return
         members = self.members
@@ -257,8 +260,8 @@ class TopicReplay:
     def stall(self, last_round: int) -> Broken | None:
         """Returns a violation if the overdue topic makes no progress, else None.
 
-        The topic makes progress if the least number of problems of its explicit state (its potential) is lower in the
-        second half of the time since the last disturbance than in the first half.
+        The topic makes progress if its lowest potential (`Snapshot.potential`) is lower in the second half of the time
+        since the last disturbance than in the first half.
 
         Args:
             last_round: The last round of the run.

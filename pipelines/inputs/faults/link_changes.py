@@ -1,4 +1,4 @@
-"""Replacements of links: a link of the tree breaks for good, and a new link joins the two parts of the tree."""
+"""Replacements of links: a link of the tree breaks permanently, and a new link connects the two parts of the tree."""
 
 from __future__ import annotations
 
@@ -95,9 +95,9 @@ def plan_replacements(wanted: Sequence[tuple[int, Replace]], overlay: Overlay) -
 def drawn_replacements(
     generator: ReplaceGenerator, overlay: Overlay, horizon: int, seed: int, purpose: str
 ) -> Iterator[Replace]:
-    """Yields drawn replacements: each breaks an existing link and adds a link that joins the two parts of the tree.
+    """Yields random replacements: each breaks an existing link, and connects the two parts of the tree by a new link.
 
-    The draws assume that no other fault replaces a link of `overlay`.
+    The replacements assume that no other fault replaces a link of `overlay`. `purpose` is the name of the random draws.
     """
     tree, since, ending = graph_of(overlay), dict[frozenset[int], int](), dict[frozenset[int], int]()
     number = np.arange(generator.count, dtype=np.int64)

@@ -184,16 +184,22 @@ def build_overlay(
 ) -> Overlay:
     """Returns the overlay of one run, built in these steps.
 
-    1. Read, generate or draw the graph with the latencies of its source.
+    1. Read or generate the graph, with the latencies that its file or its generator contains.
     2. Check that the graph is connected, or take its largest component.
     3. If the scenario has key ``overlay.latency``, replace the latencies.
     4. Replace the graph by a spanning tree if the scenario or the protocol (`needs_tree`) needs one.
     5. Round the latencies up to whole rounds.
     6. Attach the servers and the clients.
 
-    If `keeps_links` is set and only the protocol needs a tree, the overlay keeps all links. The tree then determines
-    only the brokers to which servers and clients are attached. If `notes_rounding` is set, the notes of the overlay
-    report paths that rounding lengthens (`rounding_note`).
+    Args:
+        spec: Key ``overlay`` of the scenario.
+        seed: The seed of the run.
+        round_ms: The duration of a round in milliseconds.
+        needs_tree: Whether the protocol needs a tree.
+        beside: The folder of the scenario file; None if the scenario has no file.
+        notes_rounding: Whether the notes of the overlay report paths that rounding lengthens (`rounding_note`).
+        keeps_links: Whether the overlay keeps all links if only the protocol needs a tree. The tree then determines
+            only the brokers to which servers and clients are attached.
 
     Raises:
         OverlayError: The overlay cannot be built. Each problem names the scenario key that caused it.

@@ -48,7 +48,7 @@ def change_entries(work: Work) -> tuple[DataFrame, EntryChanges | None]:
     if not (work.finished and work.may_change_entries):
         return entries, None
     if work.is_disturbed:
-        # In most rounds only publications end, and they change no entries.
+        # In most rounds only publications are finished, and they change no entries.
         finished = work.keep("ending", union(*(ended.where("kind in ('SUB', 'UNSUB')") for ended in work.finished)))
         if work.is_empty(finished) and not work.added:
             return entries, None
@@ -85,7 +85,7 @@ def _store_tombstones(work: Work, finished: DataFrame) -> DataFrame:
 
 
 def entries_after(work: Work, finished: DataFrame, path: DataFrame) -> DataFrame:
-    """Returns the routing entries (SUBS_SET) after the changes by the messages `finished`."""
+    """Returns the routing entries (SUBS_SET) after the messages in `finished` have changed them."""
     entries, added = work.now("routing_entry"), routing.added_entries(finished, path)
     if work.is_disturbed:
         added = routing.unknown_entries(added, entries, work.now("tombstone"))
@@ -93,11 +93,17 @@ def entries_after(work: Work, finished: DataFrame, path: DataFrame) -> DataFrame
 
 
 def apply_finished(work: Work, finished: DataFrame, path: DataFrame) -> None:
-    """Applies `finished`, messages that end because of a failure, to the routing information (Algorithm 1, line 26).
+    """Changes the routing information at the nodes that have finished messages in phase 1 (Algorithm 1, line 26).
 
-    These messages are not sent to a node that synchronises in this round. The node gets their effect from the routing
-    entries that are sent later in the round. All other finished messages are applied at the end of the round
-    (`change_entries`, `forward.close`).
+    A node that synchronises in this round gets no copies of these messages. It gets their effect from the routing
+    entries that are sent later in the round. Messages that are finished in later phases change the routing information
+    at the end of the round (`change_entries`, `forward.close`).
+
+    Args:
+        work: The round.
+        finished: The messages that are finished at a node, because a next hop has failed and all other next hops (Out)
+            have confirmed. Columns `confirmations.FINISHED`.
+        path: The paths of all nodes.
     """
     if work.round.facts["processing"]["joining"]:
         work.put("topology", routing.merge_links(work.now("topology"), routing.unmarked_links(finished)))

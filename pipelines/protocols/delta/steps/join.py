@@ -247,9 +247,12 @@ def processing_for_joiner(accepted: DataFrame, processing: DataFrame, path: Data
 
 
 def copies_for_joiner(added: DataFrame) -> DataFrame:
-    """Returns the messages of `processing_for_joiner` as copies for the joining node, in ProcessingList order.
+    """Returns a copy for the joining node of each message in `added`, in ProcessingList order.
 
     The copies leave the join point after PAR_TOP and PAR_SUB.
+
+    Args:
+        added: The result of `processing_for_joiner`.
     """
     order = row_number("messages for a joining node", "run_id, node_id, responsible", "round, trigger")
     return added.selectExpr(
