@@ -126,7 +126,7 @@ class Overlay:
 
     @property
     def has_links(self) -> bool:
-        """Whether the overlay has links at the start; an overlay that the protocol builds has no links."""
+        """Whether the overlay has links in round 0; an overlay that the protocol builds has none."""
         return len(self.a) > 0 or len(self.names) == 1
 
     @property

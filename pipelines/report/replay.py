@@ -39,7 +39,7 @@ _EDGES = """
 select node_id, held_node_id, is_shortcut, round, until_round as end_round from {view}
 where run_id = {run} and round <= {end} order by round, node_id, held_node_id, is_shortcut, until_round
 """
-# Messages in flight at the start have a negative round of sending; they count in round 0.
+# Messages of the initial state have a negative round of sending; they count in round 0.
 _COUNTS = """
 select round, sum(n_sent) as n_sent, sum(n_due) as n_due, sum(n_ended) as n_ended, sum(n_lost) as n_lost,
   sum(n_deliveries) as n_deliveries

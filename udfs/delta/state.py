@@ -255,7 +255,7 @@ class NodeTables(NodeProgram):
 
     @property
     def own_join(self) -> JoinState | None:
-        """The join of the node, or None if the node was in the overlay from the start."""
+        """The join of the node, or None if the node has been in the overlay since round 0."""
         return _only(self.join)
 
     @property

@@ -1,8 +1,8 @@
 """The bound of protocol ``ginger``: the failures that it tolerates (sections 4.2.2 and 4.2.3).
 
-The bound follows from the faults, the start tree and the views, not from the state of nodes. Failures less than
-`ScenarioRun.mend_rounds` apart form one *blow*, because the tree may be under repair between them. Before the first
-blow the tree is the start tree. For this blow the module computes which brokers the surviving nodes see if all failed
+The bound is computed from the faults, the initial tree and the views, not from the state of nodes. Failures less than
+`ScenarioRun.mend_rounds` apart form one *blow*, because the tree may be under repair between them. Until the first blow
+the tree is the initial tree. For this blow the module computes which brokers the surviving nodes see if all failed
 brokers are down at once. Before a later blow the tree depends on messages, which the module does not know. For these
 blows it relies on two facts: a node whose parent fails sees its grandparent, and a child of the root sees its siblings.
 """
@@ -33,7 +33,7 @@ _PARENT_OF_PARENT = 2
 class ScenarioRun:
     """The overlay, calls, faults and settings of a run. Settings have the names of `GingerSettings`."""
 
-    root: int  # the broker at the root at the start
+    root: int  # the root of the initial tree
     brokers: frozenset[int]
     links: Mapping[tuple[int, int], int]  # latency in rounds by both ends, for both directions
     max_hops: int
@@ -57,7 +57,7 @@ class ScenarioRun:
 
 
 class _Tree:
-    """The start tree of a run, without the brokers that join later."""
+    """The initial tree of a run, without the brokers that join later."""
 
     def __init__(self, given: ScenarioRun) -> None:
         around: dict[int, list[int]] = {}
@@ -248,7 +248,7 @@ def beyond_runs(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def start_parents(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Returns the parent of each broker in the tree at the start. The root has no parent and no row.
+    """Returns the parent of each broker in the initial tree. The root has no parent and no row.
 
     Args:
         batches: One row per run: ``run_id, parameters`` (JSON), and lists: ``brokers`` (structs ``node_id, name``),

@@ -1,6 +1,6 @@
 """Class `Ginger`, the node program of protocol ``ginger``, and the state of its nodes before the first round.
 
-The start tree contains all brokers except those that join later. No node has a subscription at the start.
+The initial tree contains all brokers except those that join later. Initially no node has a subscription.
 """
 
 from __future__ import annotations

@@ -29,9 +29,9 @@ class Served:
         topic: Name of the topic.
         number: Number of the topic, unique in the run.
         repositories: Ids of all repositories that serve the topic at some time.
-        members: Ids of the repositories that serve the topic from the start.
+        members: Ids of the repositories that serve the topic in round 0.
         owner: Id of the client that registers other clients. None if everybody may publish and subscribe.
-        registered: Ids of the clients that are registered at the start, by role.
+        registered: Ids of the clients that are registered before round 0, by role.
     """
 
     topic: str

@@ -1,7 +1,7 @@
 """The history of explicit state: one row for each change of the state that a node has for a topic (rule K18).
 
 Explicit state is the label, edges and slots of a node, and the database of a supervisor. Rows of round -1 contain the
-state at the start of a run, unless it is empty. Labels are strings of digits.
+initial state of a run, unless it is empty. Labels are strings of digits.
 """
 
 from __future__ import annotations

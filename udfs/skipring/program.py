@@ -60,7 +60,7 @@ class SkipRing(NodeProgram):
 
     @classmethod
     def start(cls, world: World) -> None:
-        """Sets the initial state of all nodes and the random round of their first Timeout. Records the start state."""
+        """Sets the initial state of all nodes and the random round of their first Timeout. Records this state."""
         begin(world)
         for node in world.nodes:
             program: SkipRing = world.program(node)

@@ -97,8 +97,8 @@ class Scene:
         share: The share of nodes whose label, edges or slots are corrupted.
         is_far: Whether all random labels are long. A subscriber with a long label rarely requests its configuration by
             action (ii).
-        numbers: The numbers 0, -1, ... of publications from before the start. All topics share them (rule K20).
-        published: The publications from before the start, by number.
+        numbers: The numbers 0, -1, ... of the publications of the initial state. All topics share them (rule K20).
+        published: The publications of the initial state, by number.
     """
 
     world: World
@@ -152,13 +152,13 @@ class Scene:
         return Label(bits, self.draws.below(1 << (bits - 1)) * 2)
 
     def publication(self) -> Publication:
-        """Returns a random publication from before the start: one of `published`, or a new one that is in no trie."""
+        """Returns a random publication of the initial state: one of `published`, or a new one that is in no trie."""
         if self.published and self.draws.is_in(1 / 2):
             return self.draws.one_of(list(self.published.values()))
         return self.publish(self.draws.one_of(self.everybody))
 
     def publish(self, source: int) -> Publication:
-        """Returns a new publication of `source` from before the start."""
+        """Returns a new publication of `source` for the initial state, and adds it to `published`."""
         number = next(self.numbers)
         key = publication_key(self.topic, source, number, int(self.world.settings["key_bits"]))
         self.published[number] = Publication(key, source, number, -1)
@@ -416,7 +416,7 @@ def _record(scene: Scene) -> None:
 
 
 def _publish_stored(scene: Scene, *, is_everywhere: bool) -> None:
-    """Stores publications from before the start: at all subscribers if `is_everywhere`, else at a random subset."""
+    """Stores publications of the initial state: at all subscribers if `is_everywhere`, else at a random subset."""
     settings = scene.world.settings
     for _ in range(int(settings["start_publications"]) if scene.members else 0):
         publication = scene.publish(scene.draws.one_of(scene.members))

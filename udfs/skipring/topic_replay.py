@@ -99,7 +99,7 @@ class Disturbance:
     Attributes:
         round: Round of the disturbance.
         cause: ``start``, ``subscribe``, ``unsubscribe`` or ``crash``.
-        node: The node that joined, left or crashed. None for the start.
+        node: The node that joined, left or crashed. None for cause ``start``, the start of the run.
         n_subscribers: Subscribers that are up.
         n_configurations: Changes of explicit state between this disturbance and the next one, at all nodes except
             `node`.

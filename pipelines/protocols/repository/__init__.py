@@ -31,8 +31,8 @@ class TopicSettings(Strict):
     """The clients that may publish on a topic and subscribe to it."""
 
     owner: NodeName = Field(description="the client that registers the publishers and subscribers of the topic")
-    publishers: list[NodeName] = Field([], description="the publishers that are registered at the start")
-    subscribers: list[NodeName] = Field([], description="the subscribers that are registered at the start")
+    publishers: list[NodeName] = Field([], description="the publishers that are registered before round 0")
+    subscribers: list[NodeName] = Field([], description="the subscribers that are registered before round 0")
 
 
 class RepositorySettings(Strict):
@@ -114,8 +114,8 @@ _AT_CLIENTS = ("steer", "register", "deregister")
 def problems(settings: Any, overlay: Overlay, workload: Workload, faults: Faults) -> Iterator[Problem]:  # noqa: ANN401
     """Yields the reasons why the protocol rejects a scenario.
 
-    Subscriptions, publications and calls must belong to clients or repositories of the overlay. Each topic needs a
-    repository from the start. No node may join the overlay.
+    Subscriptions, publications and calls must belong to clients or repositories of the overlay. A repository must serve
+    each topic in round 0. No node may join the overlay.
     """
     found = [*_server_problems(settings, overlay), *_topic_problems(settings, overlay)]
     yield from found
@@ -254,7 +254,7 @@ def _serving(settings: Any, overlay: Overlay, topic: str) -> set[int]:  # noqa: 
 
 
 def _unserved(settings: Any, overlay: Overlay, workload: Workload) -> Iterator[Problem]:  # noqa: ANN401
-    """Yields a problem for each topic that no repository serves from the start."""
+    """Yields a problem for each topic that no repository serves in round 0."""
     if settings.baseline:
         return
     calls = workload.other_call.to_pylist()

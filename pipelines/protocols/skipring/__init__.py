@@ -109,7 +109,7 @@ def problems(settings: Any, overlay: Overlay, workload: Workload, faults: Faults
 def _subscription_problems(settings: Any, workload: Workload) -> Iterator[Problem]:  # noqa: ANN401
     """Yields a problem for each invalid subscription.
 
-    A subscription must name a topic. If it is part of the start, it must be issued in round 0 (rule K20).
+    A subscription must name a topic. If it is part of the initial state, it must be issued in round 0 (rule K20).
     """
     for index, row in enumerate(_subscriptions(workload)):
         if row["topic"] is None:

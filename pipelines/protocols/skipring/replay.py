@@ -22,7 +22,7 @@ Play = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 
 def convergence(reader: Reader) -> DataFrame:
-    """Returns the rounds in which topics became legitimate after disturbances: starts, joins, leaves and crashes.
+    """Returns the rounds in which topics became legitimate after each disturbance (rule K19).
 
     Returns:
         One row per run, topic and disturbance: columns `replay.CONVERGENCE`, and ``name``, the name of the node.
@@ -56,8 +56,9 @@ def _played(reader: Reader, play: Play, columns: Mapping[str, pa.DataType]) -> D
 _TOPIC = {"topic": "the topic", "n_subscribers": "number of subscribers of the topic that are up"}
 _CONVERGENCE = ComputedView(
     """When was the ring of each topic legitimate, and did it stay legitimate?
-One row per run, topic and disturbance (protocol skipring): the start, a subscription, an unsubscription or a crash. The
-view replays the tables state_configuration_change, state_database_change and sent_message.""",
+One row per run, topic and disturbance (protocol skipring). A disturbance is the start of the run, a subscription, an
+unsubscription or a crash. The view replays the tables state_configuration_change, state_database_change and
+sent_message.""",
     convergence,
     {
         **_TOPIC,

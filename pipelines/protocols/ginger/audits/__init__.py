@@ -61,7 +61,7 @@ def broken_tree(evidence: Evidence) -> DataFrame:
 
 
 def start_parent(evidence: Evidence) -> DataFrame:
-    """Returns the parents of brokers in the trees at the start, columns `START_PARENTS`."""
+    """Returns the parents of brokers in the initial trees, columns `START_PARENTS`."""
     return arrow_rows(evidence.sql(_START_TREES), start_parents, START_PARENTS)
 
 

@@ -1,7 +1,7 @@
 -- audit, is_dated: an orphan asks the parent of its failed parent before its siblings
 -- Section 4.2.3, rule G11: ancestors come before siblings at equal hops. A row is a ParentRequest to a sibling in the
 -- view. Its sender has not yet asked the parent of its failed parent, and does not know of a failure of that broker.
--- The audit takes the view from the last TreeViewUpdate, or else from the start of the run.
+-- The audit takes the view from the last TreeViewUpdate, or else the initial view.
 with view as (
   select run_id, dst as node_id, due_round, message_id,
     explode(from_json(get_json_object(body, '$.seen'), 'array<struct<broker:bigint,n_up:bigint,n_down:bigint>>'))

@@ -4,7 +4,7 @@
 -- :topic the topic
 -- :node_id the client
 -- :role role of the client: publisher or subscriber
--- :from_round first round of the authorisation; -1: the client is registered at the start
+-- :from_round first round of the authorisation; -1: the scenario registers the client
 -- :end_round round of the deregister call; null: the authorisation does not end
 with listed as (
   select run_id, topic, 'publisher' as role, explode(publishers) as name from topic_owner

@@ -1,10 +1,10 @@
--- Which topics have an owner, and which clients are registered for them at the start?
+-- Which topics have an owner, and which clients does the scenario register for them?
 -- One row per run and topic with an owner (protocol repository). Everybody may use a topic without a row.
 -- :topic the topic
 -- :owner id of the owner
 -- :owner_name name of the owner
--- :publishers names of the publishers that are registered at the start
--- :subscribers names of the subscribers that are registered at the start
+-- :publishers names of the publishers that the scenario registers
+-- :subscribers names of the subscribers that the scenario registers
 with rule as (
   select run_id, explode(from_json(get_json_object(parameters, "$['protocol.topics']"),
     'map<string,struct<owner:string,publishers:array<string>,subscribers:array<string>>>')) as (topic, rules)

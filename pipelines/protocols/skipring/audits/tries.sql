@@ -1,5 +1,5 @@
 -- audit: every trie has the structure, keys and hashes of its publications
--- Section 4.2. A row is a trie node that violates the definition two Timeouts after the start.
+-- Section 4.2. A row is a trie node that violates the definition two Timeouts after the start of the run.
 with setting as (
   select run_id, cast(get_json_object(parameters, "$['protocol.key_bits']") as int) as key_bits,
     cast(get_json_object(parameters, "$['protocol.hash_bits']") as int) div 4 as n_digits,

@@ -3,7 +3,7 @@
 -- :node_id the subscriber
 -- :topic the topic
 -- :issued_round round of the subscriber's first subscription to the topic
--- :configured_round first round in which the subscriber has a label; -1: it has a label from the start; null: never
+-- :configured_round first round in which the subscriber has a label; -1: it has one in the initial state; null: never
 -- :waited_rounds rounds from issued_round to configured_round, at least 0
 -- :waited_ms waited_rounds in ms; null where run.round_ms is null
 -- :n_earlier publications of other nodes that were issued before issued_round and are stored in a trie at the end
