@@ -26,8 +26,10 @@ _HEAD = """# Keys of a scenario
 Each section lists the keys of one part of a scenario file. A scenario with any other key is rejected. The example of a
 key is the shortest value of the key in the installed scenarios; if none of them has the key, it is the default.
 
-If a description begins with another key, or with a value of another key, and a colon, the key applies only with this
-other key or value. Descriptions of settings may also begin with the name in the protocol's paper, for example `T_p:`.
+A description may begin with another key, or with a value of a key, and a colon. The described key then applies only
+together with this key or value. For example, the description `count: minimum and maximum number of rounds` of key `down`
+states that `down` applies only together with key `count`. The description of a setting may begin with the name of the
+setting in the protocol's paper, for example `T_p:`.
 
 `python -m pipelines.scenario.pages` generates this page from the model that validates scenario files.
 `roundtable schema` prints the model as JSON Schema. An editor completes and checks keys if the first line of a scenario
