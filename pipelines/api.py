@@ -58,15 +58,15 @@ def run(
         overrides: One string or several strings ``path=value``, which replace values of the scenario.
         commit_every: The number of rounds between commits. None stands for 20 in form ``dataflow``. In form
             ``program``, None stands for 200, or for 500 if a batch has 16 or more runs.
-        batch_runs: The number of runs that one job plays concurrently. Batches of this size are played one after
+        batch_runs: The number of runs that one job executes concurrently. Batches of this size are executed one after
             another. None stands for the number of runs that fits into memory.
-        rounds_per_job: The number of rounds that one job of form ``program`` plays, at least 1. None stands for all
-            rounds up to the next commit. A job of form ``dataflow`` always plays one round. The rows do not depend on
-            this number.
-        form: ``program`` plays each run as node programs, many rounds a job. ``dataflow`` plays each round of all runs
-            as a few Spark jobs. ``auto`` selects ``dataflow`` for runs of more than 20,000 nodes if the protocol has
-            this form, else ``program``. None stands for the value of ROUNDTABLE_FORM, or else the form in the scenario.
-            Both forms write equal rows.
+        rounds_per_job: The number of rounds that one job of form ``program`` executes, at least 1. None stands for all
+            rounds up to the next commit. A job of form ``dataflow`` always executes one round. The rows do not depend
+            on this number.
+        form: ``program`` executes each run as node programs, many rounds a job. ``dataflow`` executes each round of all
+            runs as a few Spark jobs. ``auto`` selects ``dataflow`` for runs of more than 20,000 nodes if the protocol
+            has this form, else ``program``. None stands for the value of ROUNDTABLE_FORM, or else the form in the
+            scenario. Both forms write equal rows.
         observe: A function that receives the progress after each job. None shows a progress bar in a notebook, and logs
             the progress elsewhere.
 

@@ -82,7 +82,7 @@ class DataFileError(RoundtableError, OSError):
 
 
 class FormError(RoundtableError, ValueError):
-    """A protocol lacks the requested form (program or dataflow), or the form cannot play the run."""
+    """A protocol lacks the requested form (program or dataflow), or the form cannot execute the run."""
 
 
 class EngineError(RoundtableError, RuntimeError):

@@ -63,7 +63,7 @@ RUN = table(
     ("parameters", STRING, "JSON object that maps the path of a scenario key to its value, for the settings of the "
      "protocol and the keys of the grid"),
     ("engine", STRING, "engine of the run: spark, connect or local"),
-    ("form", STRING, "form that played the run: program (node programs) or dataflow (steps over all nodes)"),
+    ("form", STRING, "form that executed the run: program (node programs) or dataflow (steps over all nodes)"),
     ("versions", STRING, "JSON object with the versions of the program and of its engine"),
     ("verdict", STRING, "valid: no violation, or only excused violations; invalid: a violation that is not excused; "
      "unknown: undecided, for example because the horizon ended the run early; null: the run has not ended"),

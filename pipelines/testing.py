@@ -1,4 +1,4 @@
-"""Helpers for tests of protocols: play runs, read their tables as tuples, and plant violations in copies of a store."""
+"""Helpers for tests of protocols: execute runs, read tables as tuples, and plant violations in copies of a store."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def run_all(
     runs: Sequence[RunConfig], session: Session, root: Path, commit_every: int = 200, rounds_per_job: int | None = None,
     form: AskedForm = "auto",
 ) -> Store:  # fmt: skip
-    """Plays ``runs``, writes their history into a new store below ``root``, and returns the store.
+    """Executes ``runs``, writes their history into a new store below ``root``, and returns the store.
 
     ``commit_every`` is the number of rounds between commits. Each commit writes a version of every changed table.
     """

@@ -89,7 +89,7 @@ def schema() -> None:
 
 @app.command(epilog="Example: roundtable doctor --json")
 def doctor(form: RowFormat = "table", as_json: AsJson = False, output: Output = None) -> None:
-    """Check this machine, and play a small run.
+    """Check this machine, and execute a small run.
 
     Checks Python, Java, the engines, Spark's jars, memory and disk. The mark ! is a warning: the check failed, but runs
     with --engine local do not need the component. Exit code 1: no run works on this machine.
@@ -193,20 +193,20 @@ def run(
         int | None,
         typer.Option(
             metavar="K", min=1, show_default=False,
-            help="Rounds between commits.  \\[default: 20, or 200 if a job plays several rounds]",
+            help="Rounds between commits.  \\[default: 20, or 200 if a job executes several rounds]",
         ),
     ] = None,
     rounds_per_job: Annotated[
         str,
         typer.Option(
             metavar="auto|N", callback=rounds_of_a_job,
-            help="Rounds that one job plays; dataflow steps always play 1. The rows do not depend on it.",
+            help="Rounds that one job executes; dataflow steps always execute 1. The rows do not depend on it.",
         ),
     ] = "auto",
     batch_runs: Annotated[
         int | None,
         typer.Option(
-            metavar="N", min=1, help="Runs played concurrently.  \\[default: as many as fit into memory]",
+            metavar="N", min=1, help="Runs executed concurrently.  \\[default: as many as fit into memory]",
             show_default=False,
         ),
     ] = None,

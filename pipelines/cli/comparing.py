@@ -39,7 +39,7 @@ def compare(
 ) -> None:  # fmt: skip
     """Rank protocols on a scenario by the guarantees they break.
 
-    All protocols play the same overlay, workload and faults. Guarantees: at_most_once, at_least_once, exactly_once,
+    All protocols have the same overlay, workload and faults. Guarantees: at_most_once, at_least_once, exactly_once,
     per_source_order, causal_order, total_order, asked_order (causal or total order where a publication requests it).
     Measures that can have a limit: median, p95, p99, max and settling (in ms, s or rounds), delivered (in %), messages
     and bytes per delivery, state (rows per node), storage (bytes per node), duplicates, and each numeric column of view

@@ -30,7 +30,7 @@ def add_to(app: typer.Typer) -> None:
 def hunt(
     file: File,
     runs: Annotated[
-        int, typer.Option(metavar="N", min=0, help="Number of schedules to play; 0 only replays the corpus.")
+        int, typer.Option(metavar="N", min=0, help="Number of schedules to execute; 0 only replays the corpus.")
     ] = 1_000,
     minutes: Annotated[
         float | None, typer.Option(metavar="M", min=0.0, help="Stop after M minutes.", show_default=False)
@@ -78,7 +78,7 @@ def hunt(
 ) -> None:  # fmt: skip
     """Search for fault schedules that break a guarantee.
 
-    The command first plays the scenario without changes. Messages of this run are grouped by their type and by the
+    The command first executes the scenario without changes. Messages of this run are grouped by their type and by the
     protocol status of their receiver. A schedule targets the first, middle or last message of a group. In the round of
     this message, or in an adjacent round, the sender or receiver crashes, pauses or recovers; or the message is lost,
     duplicated or delayed. If a schedule increases the coverage, the command extends it by more faults. Each finding is

@@ -169,7 +169,7 @@ class Check:
 
 
 def checks() -> Iterator[Check]:
-    """Runs the checks and yields their results. The last check plays scenario `_TEST` on engine local."""
+    """Runs the checks and yields their results. The last check executes scenario `_TEST` on engine local."""
     yield Check("python", True, f"{platform.python_version()}, {sys.executable}")
     yield Check("engine local", True, f"pysail {version('pysail')}, needs no Java")
     yield _spark()

@@ -40,7 +40,7 @@ def extract(folder: Folder, run_id: SomeRunId = None, output: Output = None) -> 
     """Write a scenario that repeats one run of a store.
 
     The scenario lists the overlay, the calls and the faults of the run, without generators and input files. If it is
-    played, the new store has the rows of the run.
+    executed, the new store has the rows of the run.
     """
     from pipelines.experiment.listed import extracted
     from pipelines.experiment.manifest import Manifest
@@ -65,7 +65,7 @@ def shrink(
 ) -> None:  # fmt: skip
     """Write the smallest scenario found that breaks a guarantee.
 
-    Removes faults, calls and nodes of the run by delta debugging. One job plays up to 64 candidate scenarios as its
+    Removes faults, calls and nodes of the run by delta debugging. One job executes up to 64 candidate scenarios as its
     runs. The result is minimal: if any single fault, call or node is removed from it, the guarantee holds.
     """
     from pipelines.experiment.manifest import Manifest

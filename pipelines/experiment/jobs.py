@@ -1,8 +1,9 @@
 """Partitions an experiment into batches of runs, and the rounds of a batch into jobs.
 
-A batch is a set of runs with consecutive ids, one protocol and one horizon. The runs of a batch are played
-concurrently; batches are played one after another into the same store. A job plays a number of rounds of one batch. The
-partition does not affect the history, only the ledger: table ``round_commit``, which has a row for each commit.
+A batch is a set of runs with consecutive ids, one protocol and one horizon. The runs of a batch are executed
+concurrently; batches are executed one after another into the same store. A job executes a number of rounds of one
+batch. The partition does not affect the history, only the ledger: table ``round_commit``, which has a row for each
+commit.
 """
 
 from __future__ import annotations
@@ -17,11 +18,11 @@ from pipelines.protocols import PROTOCOLS
 from pipelines.scenario.expand import RunConfig
 
 COMMIT_EVERY = 20
-"""Rounds between commits if a job plays one round."""
+"""Rounds between commits if a job executes one round."""
 COMMIT_BLOCKS_EVERY = 200
-"""Rounds between commits if a job plays several rounds, for fewer than `MANY_RUNS` runs."""
+"""Rounds between commits if a job executes several rounds, for fewer than `MANY_RUNS` runs."""
 COMMIT_MANY_EVERY = 500
-"""Rounds between commits if a job plays several rounds, for `MANY_RUNS` runs or more.
+"""Rounds between commits if a job executes several rounds, for `MANY_RUNS` runs or more.
 
 Each commit saves and loads all nodes. With 1,000 runs, a commit takes a third of the time of 200 rounds.
 """
@@ -39,10 +40,10 @@ _FEW_ROWS = 50_000
 
 @dataclass(frozen=True)
 class Jobs:
-    """The number of rounds that a job plays, and the number of rounds between commits.
+    """The number of rounds that a job executes, and the number of rounds between commits.
 
     Attributes:
-        rounds_per_job: Maximal number of rounds that one job plays.
+        rounds_per_job: Maximal number of rounds that one job executes.
         commit_every: Rounds between commits.
         reason: The reason for these numbers, for the user.
     """
@@ -53,19 +54,19 @@ class Jobs:
 
 
 def jobs_of(*, form: Form, n_runs: int, asked: int | None = None, commit_every: int | None = None) -> Jobs:
-    """Returns the number of rounds that a job plays, and the number of rounds between commits.
+    """Returns the number of rounds that a job executes, and the number of rounds between commits.
 
     Args:
-        form: The form of the protocol; a job of form ``dataflow`` plays one round.
+        form: The form of the protocol; a job of form ``dataflow`` executes one round.
         n_runs: Number of runs in a batch.
         asked: Requested number of rounds per job; None stands for all rounds up to the next commit.
         commit_every: Requested number of rounds between commits; None selects a default.
     """
     if form == "dataflow":
-        return Jobs(1, commit_every or COMMIT_EVERY, "each dataflow job plays one round of all runs")
+        return Jobs(1, commit_every or COMMIT_EVERY, "each dataflow job executes one round of all runs")
     every = commit_every or (COMMIT_BLOCKS_EVERY if n_runs < MANY_RUNS else COMMIT_MANY_EVERY)
     if asked is None:
-        return Jobs(every, every, "each core plays a run up to the next commit")
+        return Jobs(every, every, "each core executes a run up to the next commit")
     return Jobs(min(asked, every), every, "as asked for")
 
 
@@ -104,7 +105,7 @@ def by_protocol(told: Mapping[str, str], *, is_named: bool = False) -> Iterable[
 
 @dataclass(frozen=True)
 class Batch:
-    """A batch of runs, which are played concurrently.
+    """A batch of runs, which are executed concurrently.
 
     Attributes:
         number: Index of the batch, from 0.

@@ -1,1 +1,1 @@
-"""The round engine, which plays the runs of a protocol round by round and commits their history."""
+"""The round engine, which executes the runs of a protocol round by round and commits their history."""

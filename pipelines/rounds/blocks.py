@@ -1,8 +1,8 @@
-"""The round engine of the program form: a job plays a block, which is a number of consecutive rounds of all runs.
+"""The round engine of the program form: a job executes a block, which is a number of consecutive rounds of all runs.
 
-One core plays all rounds of a run in a block. The cores belong to Spark's executors or to processes of this machine
+One core executes all rounds of a run in a block. The cores belong to Spark's executors or to processes of this machine
 (`engines.workers`). Between two blocks the driver holds the state of the runs as Arrow tables. The driver commits a
-block while the next block is being played.
+block while the next block is being executed.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ _MOST_BYTES = 1 << 30
 _NODE = ["run_id", "node_id"]
 _CALL = ("node_id", *CALL)
 _TAG = "roundtable-block"
-"""The tag of Spark jobs that play blocks."""
+"""The tag of Spark jobs that execute blocks."""
 
 
 class RunState:
@@ -76,7 +76,7 @@ class RunState:
                 (`udfs.nodes.block.FLIGHT`) and ``counted`` (`udfs.nodes.block.COUNTED`). After a block, `runs` also has
                 a list for each state table that the node program declares.
             protocol: The program form of the protocol.
-            after: The last played round; messages that are due up to this round are dropped.
+            after: The last executed round; messages that are due up to this round are dropped.
         """
         rows = rows_of(protocol.program)
         self._shown = [name for name in (*rows.volatile, *rows.durable) if name in runs.column_names]
@@ -192,7 +192,7 @@ def listed(rows: pa.Table | None, columns: Sequence[str], run: pa.Array) -> pa.C
 
 @dataclass(frozen=True)
 class _Block:
-    """A block that is being played.
+    """A block that is being executed.
 
     Attributes:
         asked: The last round that the caller requested.
@@ -206,7 +206,7 @@ class _Block:
 
 
 class Blocks(Rounds):
-    """Plays the runs of a node program; each job plays a block of rounds."""
+    """Executes the runs of a node program; each job executes a block of rounds."""
 
     def __init__(
         self, protocol: ProgramForm, session: Session, calls: Calls, faults: RunFaults, history: History,
@@ -300,12 +300,12 @@ class Blocks(Rounds):
         return min((*self._state.next_rounds, *faults, *(() if call is None else (call,))), default=None)
 
     def play_ahead(self, upcoming: int, last: int) -> None:
-        """Submits the next block if worker processes or executors play it. This process commits at the same time."""
+        """Submits the next block if worker processes or executors execute it. This process commits at the same time."""
         if self._n_workers > 1 or self._n_executors:
             self._block = self._submit(last)
 
     def play(self, upcoming: int, last: int) -> int:
-        """Plays a block, or waits for the block that `play_ahead` submitted; returns the number of due messages."""
+        """Executes a block, or waits for the block that `play_ahead` submitted; returns the number of due messages."""
         if self._block is None or self._block.asked != last:
             self._block = self._submit(last)
         block = self._block
@@ -346,7 +346,7 @@ class Blocks(Rounds):
         return _Block(last, reached, self._thread.submit(self._play_runs, given, function, schema, what))
 
     def _play_runs(self, given: pa.Table, function: Play, schema: pa.Schema, what: str) -> pa.Table:
-        """Plays the runs in `given`, in processes of this machine or on the executors.
+        """Executes the runs in `given`, in processes of this machine or on the executors.
 
         Raises an error in the middle of a block if another thread calls `close`.
         """
@@ -366,7 +366,7 @@ class Blocks(Rounds):
 
     def commit(self, *, is_final: bool) -> None:
         """Writes the buffered history rows and the state."""
-        assert self._state is not None  # noqa: S101 - the first block is played before
+        assert self._state is not None  # noqa: S101 - the first block is executed before
         messages = self._state.messages()
         state = self._changed_state(self._state) if self._is_changed else {}
         self._is_changed = False
@@ -385,7 +385,7 @@ class Blocks(Rounds):
         self._block = None
 
     def close(self) -> None:
-        """Interrupts the block that is being played. Afterwards no block can be played."""
+        """Interrupts the block that is being executed. Afterwards no block can be executed."""
         self._ended.set()
         if self._block is not None and not self._block.runs.done():
             stop_workers()
@@ -394,7 +394,7 @@ class Blocks(Rounds):
 
 
 def players(runs: Sequence[RunConfig], engine: str, form: AskedForm) -> AbstractContextManager[None]:
-    """Returns a context manager that starts worker processes if a node program plays at least `MANY_RUNS` of `runs`.
+    """Returns a context manager that starts worker processes if a node program executes at least `MANY_RUNS` of `runs`.
 
     The processes start in the background, so that the caller can build the inputs of the runs at the same time.
     """

@@ -79,7 +79,7 @@ class CallLog:
         Args:
             event: A table of call events, with columns ``run_id, source, source_seq, round, event``. Column
                 ``event`` is ``held``, ``issued`` or ``confirmed``. None stands for no events.
-            last_round: The last played round.
+            last_round: The last executed round.
             is_final: Whether no round follows; all calls are final then.
 
         Returns:

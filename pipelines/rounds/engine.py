@@ -1,4 +1,4 @@
-"""The round engine of the dataflow form: one Spark job plays a round of all runs of a protocol.
+"""The round engine of the dataflow form: one Spark job executes a round of all runs of a protocol.
 
 A round has these steps:
 
@@ -48,7 +48,7 @@ _MAX_INCREMENTS = 16
 _NODE = ["run_id", "node_id"]
 _IN_FLIGHT: Final = "in_flight"
 _TAG: Final = "roundtable-round"
-"""The tag of Spark jobs that play rounds."""
+"""The tag of Spark jobs that execute rounds."""
 _EVENTS: Final = {
     DELIVERY.name: DELIVERY.schema,
     NODE_STATUS.name: NODE_STATUS.schema,
@@ -199,7 +199,7 @@ class Job:
 
 
 class RoundEngine(Rounds):
-    """Plays the runs of one protocol in the dataflow form, one round after the other."""
+    """Executes the runs of one protocol in the dataflow form, one round after the other."""
 
     def __init__(self, job: Job) -> None:
         """Starts with empty relations and no messages in flight."""
@@ -228,7 +228,7 @@ class RoundEngine(Rounds):
         self.round = round_
 
     def play(self, upcoming: int, last: int) -> int:
-        """Plays round `upcoming`; returns the number of due messages."""
+        """Executes round `upcoming`; returns the number of due messages."""
         job, step, before, counts = self._job, upcoming - self.round, self._in_flight, self._counts
         if job.crashes.has_crash(upcoming):
             job.history.write_through(self._relations.to_write_through())

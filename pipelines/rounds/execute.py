@@ -96,7 +96,7 @@ def execute(
     experiment: Experiment, session: Session, store: Store, observe: Callable[[Progress], None],
     start: Callable[[Batch], None] = lambda _: None,
 ) -> None:  # fmt: skip
-    """Plays all rounds of all runs, one batch after the other.
+    """Executes all rounds of all runs, one batch after the other.
 
     If the store has a commit, the function removes the rows that were written after the last commit, and resumes from
     this commit. The final tables equal the tables of an uninterrupted run. The verdicts of the runs stay null until the
@@ -107,7 +107,7 @@ def execute(
         session: The session of the engine.
         store: A new store, or a store whose runs are unfinished.
         observe: Receives the progress after each job.
-        start: Receives each batch before the rounds of the batch are played.
+        start: Receives each batch before the rounds of the batch are executed.
     """
     session.ship_udfs()
     protocols = {name: protocol_form(name, form) for name, (form, _) in experiment.forms.items()}
@@ -138,7 +138,7 @@ def _run(
     experiment: Experiment, batch: Batch, protocol: ProtocolForm, names: Mapping[str, str], store: Store,
     checkpoints: Checkpoints, last: Commit | None, observe: Callable[[Progress], None],
 ) -> None:  # fmt: skip
-    """Plays the rounds of `batch` after the commit `last`, or all rounds if `last` is `None`."""
+    """Executes the rounds of `batch` after the commit `last`, or all rounds if `last` is `None`."""
     inputs = experiment.inputs
     setting = setting_rows(experiment.runs)
     crashes = Crashes(inputs.crash, len(setting), checkpoints)

@@ -18,10 +18,10 @@ _MAX_HELD_BYTES = 2 * 1024**3
 
 
 class Rounds(ABC):
-    """Plays the rounds of the runs of one protocol. Each form of protocols (program, dataflow) has a subclass.
+    """Executes the rounds of the runs of one protocol. Each form of protocols (program, dataflow) has a subclass.
 
     Attributes:
-        round: The last played round; -1 before the first round.
+        round: The last executed round; -1 before the first round.
         history: Buffers history rows.
     """
 
@@ -39,7 +39,7 @@ class Rounds(ABC):
 
     @abstractmethod
     def play(self, upcoming: int, last: int) -> int:
-        """Plays rounds from `upcoming` up to `last` at most, in one job; returns the number of due messages.
+        """Executes rounds from `upcoming` up to `last` at most, in one job; returns the number of due messages.
 
         Raises:
             PySparkException: The job failed; the state is still the state before the job.
@@ -63,17 +63,17 @@ class Rounds(ABC):
 
 
 class Loop:
-    """Plays the runs of one protocol until no event remains or the horizon is reached."""
+    """Executes the runs of one protocol until no event remains or the horizon is reached."""
 
     def __init__(self, rounds: Rounds, jobs: Jobs, horizon: int) -> None:
-        """Starts after the last played round of `rounds`; `horizon` is the greatest round number."""
+        """Starts after the last executed round of `rounds`; `horizon` is the greatest round number."""
         self._rounds, self._jobs, self._horizon = rounds, jobs, horizon
         self._most = jobs.rounds_per_job
         self._n_rounds = rounds.history.n_rounds  # the start counts as a round
         self._n_buffered = 0
 
     def run(self, scheduled_round: int, observe: Callable[[Progress], None]) -> None:
-        """Plays rounds until no event remains or `horizon` is reached; the last commit writes all remaining rows.
+        """Executes rounds until no event remains or `horizon` is reached; the last commit writes all remaining rows.
 
         The interval between two commits is shortened if the buffered messages are many or take much memory.
 
@@ -133,6 +133,6 @@ class Loop:
         if n_rounds > 1:
             return n_rounds // 2
         if self._rounds.round >= 0:
-            with suppress(PySparkException):  # rounds that cannot be committed are played again by resume
+            with suppress(PySparkException):  # rounds that cannot be committed are executed again by resume
                 self._rounds.commit(is_final=False)
         raise failed from error

@@ -107,7 +107,7 @@ class InFlightCounts:
         last_wait: The number of rounds until the last message is due; 0 if no message is in flight.
         n_messages: The number of messages.
         n_doomed: The number of messages that no node will handle.
-        n_new: The number of messages that nodes sent in the last played round.
+        n_new: The number of messages that nodes sent in the last executed round.
     """
 
     waits: dict[str, int]

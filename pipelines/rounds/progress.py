@@ -30,7 +30,7 @@ class Progress:
     """The progress of a run after a job.
 
     Attributes:
-        round: The last played round.
+        round: The last executed round.
         n_in_flight: The number of messages in flight after that round.
         n_handled: The number of messages that nodes handled in the job.
         scheduled_round: The last round with a call or a fault.
@@ -57,7 +57,7 @@ class ProgressReading:
     """The progress of a run at one time, computed by `Meter`.
 
     Attributes:
-        round: The last played round.
+        round: The last executed round.
         in_flight: The number of messages in flight.
         messages: The number of messages handled since the start.
         messages_per_s: The number of messages handled per second since the last reading.

@@ -38,7 +38,7 @@ MAX_BYTES = 10_000_000
 _FIXED = {
     "name": "an experiment has one name",
     "engine": "all runs of an experiment go through one engine",
-    "form": "all runs of an experiment are played in one form",
+    "form": "all runs of an experiment are executed in one form",
     "runs": "the grid cannot change itself",
 }
 _ITEMS: dict[KeyPath, tuple[Any, Any]] = {

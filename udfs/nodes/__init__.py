@@ -1,9 +1,9 @@
 """Node programs: protocols as sequential Python for one node.
 
 The author of a protocol writes records and messages (`records`), and a `NodeProgram` (`program`) with a handler for
-each message kind and each kind of application call (`calls`). `world.step` plays one node in one round. `network` plays
-whole runs; `local` plays them in tests, without an engine. `arrow` converts nodes and messages to Arrow columns and
-back.
+each message kind and each kind of application call (`calls`). `world.step` executes one node in one round. `network`
+executes whole runs; `local` executes them in tests, without an engine. `arrow` converts nodes and messages to Arrow
+columns and back.
 
 Terms:
 
@@ -12,7 +12,7 @@ Terms:
 - incarnation: the period of a node from a start or recovery to the next crash; also the number of this period, from 0;
 - watch: the observation of another node by the failure detector, which reports a crash to handler ``on_down``;
 - fate: the outcome of a message (column ``fate`` of table ``message``): ``delivered``, or the reason of its loss;
-- block: consecutive rounds of whole runs, which one job plays;
+- block: consecutive rounds of whole runs, which one job executes;
 - dataflow form: a second implementation of a protocol, by joins with which an engine computes a round of all runs; it
   produces the same rows as the node program.
 """

@@ -1,8 +1,8 @@
-"""Arrow functions that play a block: consecutive rounds of whole runs.
+"""Arrow functions that execute a block: consecutive rounds of whole runs.
 
 An input row is one run before the block: its overlay and faults, its nodes and messages in flight, and the calls of the
 block. The result row is the run after the block: its nodes, its messages in flight, and the history rows of the block.
-`network` plays the rounds in plain Python.
+`network` executes the rounds in plain Python.
 """
 
 from __future__ import annotations
@@ -121,7 +121,7 @@ class BlockRun(NamedTuple):
 
 
 def first_block_of(program: type[NodeProgram]) -> Play:
-    """Returns the Arrow function that starts runs and plays their first block.
+    """Returns the Arrow function that starts runs and executes their first block.
 
     An input row is one run, and has the columns:
 
@@ -136,7 +136,7 @@ def first_block_of(program: type[NodeProgram]) -> Play:
 
 
 def block_of(program: type[NodeProgram]) -> Play:
-    """Returns the Arrow function that plays a later block.
+    """Returns the Arrow function that executes a later block.
 
     An input row is one run, and has the columns:
 
@@ -163,11 +163,11 @@ def _play_of(program: type[NodeProgram], runs: Callable[[ProgramColumns, pa.Reco
 
 
 def _next_batch(rows: ProgramColumns, upcoming: Iterator[BlockRun]) -> pa.RecordBatch | None:
-    """Plays runs until they have handled more than `_BATCH_ROWS` messages in total. Returns their result rows.
+    """Executes runs until they have handled more than `_BATCH_ROWS` messages in total. Returns their result rows.
 
     Returns None if `upcoming` has no more runs.
     """
-    with rare_collections():  # `_play_runs` drops the played runs before the GC thresholds are lowered
+    with rare_collections():  # `_play_runs` drops the executed runs before the GC thresholds are lowered
         return _play_runs(rows, upcoming)
 
 

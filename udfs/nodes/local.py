@@ -15,10 +15,10 @@ from udfs.nodes.world import Flight, NodeInfo, World
 
 
 class LocalNetwork:
-    """One run of a program, played round by round.
+    """One run of a program, executed round by round.
 
     Schedule events first (`call`, `crash`, `pause`, `replace`). The run starts with the first call of `play`, or with
-    the first access to its nodes. After the start, the methods `call`, `crash`, `pause` and `replace` raise a
+    the first access to its nodes. In a started run, the methods `call`, `crash`, `pause` and `replace` raise a
     ValueError.
 
     Example:
@@ -101,7 +101,7 @@ class LocalNetwork:
         self._replaced.append(LinkReplacement(round_, *old, *new, latency_rounds))
 
     def play(self, last: int) -> HistoryRows:
-        """Plays all rounds up to and including `last`. Returns their history rows, and adds them to `rows`."""
+        """Executes all rounds up to and including `last`. Returns their history rows, and adds them to `rows`."""
         with rare_collections():
             rows = HistoryRows()
             self._running().play(last, rows)
@@ -136,7 +136,7 @@ class LocalNetwork:
 
     @property
     def round(self) -> int:
-        """The last played round."""
+        """The last executed round."""
         return self._running().round
 
     @property

@@ -1,4 +1,4 @@
-"""Plays the rounds of one run in plain Python. The history rows equal the history rows of the dataflow form.
+"""Executes the rounds of one run in plain Python. The history rows equal the history rows of the dataflow form.
 
 A round has three steps:
 
@@ -86,7 +86,7 @@ class RunInput:
 
 
 class Network:
-    """The nodes of one run, its messages in flight, and its last played round."""
+    """The nodes of one run, its messages in flight, and its last executed round."""
 
     def __init__(
         self, plan: Plan, given: RunInput, nodes: dict[int, RunningNode], flights: Iterable[Flight], round_: int,
@@ -99,7 +99,7 @@ class Network:
             given: The input of the run.
             nodes: The nodes that are up.
             flights: The messages in flight.
-            round_: The last played round.
+            round_: The last executed round.
             down: The durable state of each node that is down, by declaration.
         """
         self._plan = plan
@@ -156,7 +156,7 @@ class Network:
         return min([round_ for round_ in found if round_ is not None], default=None)
 
     def play(self, last: int, rows: HistoryRows) -> None:
-        """Plays all rounds up to and including `last`, and adds their history rows to `rows`.
+        """Executes all rounds up to and including `last`, and adds their history rows to `rows`.
 
         Raises:
             Interrupted: The event of the enclosing `processes.until` block was set.
@@ -167,7 +167,7 @@ class Network:
         self.round = max(self.round, last)
 
     def play_round(self, round_: int, rows: HistoryRows) -> None:
-        """Plays one round: first faults, then nodes, then the network. Adds the history rows of the round to `rows`."""
+        """Executes one round: faults, then nodes, then the network. Adds the history rows of the round to `rows`."""
         self.round = self.last_played = round_
         # 1. faults
         out, noticed = self._crash(round_, rows)
@@ -224,7 +224,7 @@ class Network:
         return ctx
 
     def close(self) -> None:
-        """Drops the nodes, and breaks the reference cycles of their programs. No round can be played afterwards."""
+        """Drops the nodes, and breaks the reference cycles of their programs. No round can be executed afterwards."""
         for node in self.nodes.values():
             node.program.close()
         self.nodes.clear()

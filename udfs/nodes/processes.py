@@ -1,4 +1,4 @@
-"""Support for worker processes that play runs: pickled functions, Arrow streams, interruption, and GC thresholds."""
+"""Support for worker processes that execute runs: pickled functions, Arrow streams, interruption, and GC thresholds."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ class Interrupted(Exception):  # noqa: N818 - not an error of a program
 
 @contextmanager
 def until(ended: Event) -> Iterator[None]:
-    """Returns a context manager that lets event `ended` interrupt the rounds that this thread plays.
+    """Returns a context manager that lets event `ended` interrupt the rounds that this thread executes.
 
     Inside its ``with`` block, `check` runs before each round, and raises `Interrupted` if the event is set.
     """
@@ -135,11 +135,11 @@ def check() -> None:
 _RARELY = (1_000_000, 20, 20)
 _lock = Lock()
 _usual: list[tuple[int, int, int]] = []
-"""The GC thresholds to restore: one entry for each thread that plays nodes."""
+"""The GC thresholds to restore: one entry for each thread that executes nodes."""
 
 
 def collect_rarely() -> None:
-    """Raises the GC thresholds of this process, which only plays runs."""
+    """Raises the GC thresholds of this process, which only executes runs."""
     gc.set_threshold(*_RARELY)
 
 
