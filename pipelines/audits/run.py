@@ -256,7 +256,7 @@ def record(report: AuditReport, store: Store) -> None:
 def beyond_runs(reader: Reader, protocol: Protocol) -> tuple[Beyond, ...]:
     """Returns the runs that exceed the protocol's fault bound or break one of its network assumptions.
 
-    The result has one entry for each of these runs, with the first round in which the run does so, and all reasons.
+    The result has one entry for each of these runs: the first round beyond the bound, and all reasons.
     """
     bounds: list[Bound] = [protocol.bound, *(ASSUMPTIONS[name] for name in sorted(protocol.assumes))]
     columns = ", ".join(Beyond._fields)

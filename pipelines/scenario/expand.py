@@ -33,7 +33,7 @@ class RunConfig:
     """One run of an experiment.
 
     Attributes:
-        run_id: Number of the run from 0; runs are ordered by protocol, then by combination of the grid, then by seed.
+        run_id: Index of the run. Runs are ordered by protocol, then by combination of the grid, then by seed.
         seed: The seed of the run's random draws.
         scenario: The scenario with the grid's values for this run. All seeds of a combination share this object.
         parameters: The grid's values for this run by path, without the seed.

@@ -124,7 +124,7 @@ class Break(LinkFaultSpec):
 
 
 class Replace(Timed):
-    """The overlay changes: a link breaks for good, and another link replaces it, so that the overlay stays a tree."""
+    """The overlay changes: a link breaks permanently, and a new link replaces it, so that the overlay stays a tree."""
 
     kind: Literal["replace"] = Field(description="selects this type of fault")
     link: LinkName = Field(description="the link that breaks, [a, b]")

@@ -27,9 +27,9 @@ Each section lists the keys of one part of a scenario file. A scenario with any 
 key is the shortest value of the key in the installed scenarios; if none of them has the key, it is the default.
 
 A description may begin with another key, or with a value of a key, and a colon. The described key then applies only
-together with this key or value. For example, the description `count: minimum and maximum number of rounds` of key `down`
-states that `down` applies only together with key `count`. The description of a setting may begin with the name of the
-setting in the protocol's paper, for example `T_p:`.
+together with this key or value. For example, the description `count: minimum and maximum number of rounds` of key
+`down` states that `down` applies only together with key `count`. The description of a setting may begin with the name
+of the setting in the protocol's paper, for example `T_p:`.
 
 `python -m pipelines.scenario.pages` generates this page from the model that validates scenario files.
 `roundtable schema` prints the model as JSON Schema. An editor completes and checks keys if the first line of a scenario

@@ -172,8 +172,8 @@ def end_designations(at: At, action: Action) -> None:
     """Ends the designations of the subscribers that the new registration `action` affects (rule P25).
 
     The registration permits messages that the deregistration excluded. The positions of the subscribers may be after
-    these messages. So each subscriber gets R2C-Migrate. The stored number of its designation increases by one, so that
-    the ended designation does not become active again after a crash.
+    these messages. So each subscriber gets R2C-Migrate. The stored number of the subscriber's designation increases by
+    one, so that the ended designation does not become active again after a crash.
     """
     for row in at.of(at.node.designation):
         is_concerned = row.role == SUBSCRIBER and (action.role == PUBLISHER or row.client == action.client)

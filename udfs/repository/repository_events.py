@@ -224,7 +224,7 @@ class Persistent(Identified):
 
 @message("R2S-Retransmit")
 class SubscriberRetransmit(Carrying):
-    """The answer to S2R-NAK: a stored message with its number (Figure 1)."""
+    """The answer to S2R-NAK: a stored message with its sequence number (Figure 1)."""
 
     designation: Annotated[int, "number of the subscriber's designation"]
     steering: Annotated[int, "repository that the subscriber designates"]

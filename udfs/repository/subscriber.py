@@ -119,7 +119,7 @@ def _advance(at: At, sync: int) -> None:
 
 
 def deliver_stored(at: At) -> None:
-    """Delivers buffered messages in the order of their numbers, up to the first missing message (rules P6 and P9).
+    """Delivers buffered messages in the order of sequence numbers, up to the first missing message (rules P6 and P9).
 
     Delivers nothing if the client starts a new designation at the end of the round, because the cuts of new
     subscriptions are already computed from the marks.

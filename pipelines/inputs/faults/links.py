@@ -42,7 +42,7 @@ def bad_times(burst: Burst, link: Ints, rounds: tuple[int, int], seed: int, purp
 
     Args:
         burst: The mean lengths of good and bad periods.
-        link: A number for each directed link. The draws of a link are hashes of its number.
+        link: The index of each directed link. The draws of a link are hashes of its index.
         rounds: The first round, and the round after the last round.
         seed: The run's seed.
         purpose: The name of the draws.
@@ -262,7 +262,7 @@ def sides(parts: Sequence[tuple[int, int, Ints]]) -> pa.Table:
 
 
 def stream_of(fault: LinkFaultSpec, number: int) -> int:
-    """Returns the number of the random stream of a fault: the fault's key `stream` if set, else its index `number`."""
+    """Returns the random stream of a fault: the fault's key `stream` if set, else `number`, the index of the fault."""
     own = fault.stream if isinstance(fault, MessageFault) else None
     return number if own is None else own
 

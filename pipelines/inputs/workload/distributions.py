@@ -122,8 +122,8 @@ def _first_free(taken: Ints, owners: int, size: int) -> Ints:
 def distinct_rows(owner: Ints, draw: Callable[[Ints, int], list[Floats]]) -> list[Floats]:
     """Draws rows until no owner has two equal rows. Returns the columns of the rows.
 
-    `owner` is the owner of each row, shape (rows,). `draw` takes row numbers and the number of the attempt, and returns
-    the columns of these rows.
+    `owner` is the owner of each row, shape (rows,). `draw` takes the indexes of rows and the index of the attempt, and
+    returns the columns of these rows.
 
     Raises:
         RepetitionError: Repeated rows remain after 64 attempts.

@@ -62,7 +62,7 @@ sent_message.""",
     convergence,
     {
         **_TOPIC,
-        "disturbance": "number of the disturbance of the topic; the start of the run has number 0",
+        "disturbance": "index of the disturbance of the topic, from 0: the start of the run",
         "round": "round of the disturbance",
         "cause": "event that disturbs the ring: start (of the run), subscribe, unsubscribe, or crash",
         "node_id": "node that subscribed, unsubscribed or crashed; null: the cause is start",

@@ -95,9 +95,9 @@ def entries_after(work: Work, finished: DataFrame, path: DataFrame) -> DataFrame
 def apply_finished(work: Work, finished: DataFrame, path: DataFrame) -> None:
     """Changes the routing information at the nodes that have finished messages in phase 1 (Algorithm 1, line 26).
 
-    A node that synchronises in this round gets no copies of these messages. It gets their effect from the routing
-    entries that are sent later in the round. Messages that are finished in later phases change the routing information
-    at the end of the round (`change_entries`, `forward.close`).
+    A node that synchronises in this round gets no copies of these messages: the routing entries that it is sent later
+    in the round contain their effect. Messages that are finished in later phases change the routing information at the
+    end of the round (`change_entries`, `forward.close`).
 
     Args:
         work: The round.

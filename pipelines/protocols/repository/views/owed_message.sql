@@ -4,9 +4,9 @@
 -- excuse concerns one row. The first three excuses name the event of end_round, which came too early: less than
 -- reach_rounds after the publication was known to be stored. The excuses are (rule P23):
 -- * subscription_ended: the last matching subscription ended too early;
--- * subscriber_gone: the subscriber crashed for good too early;
--- * repositories_gone: the last repository that serves the topic (view topic_service) crashed for good or was asked to
---   leave too early;
+-- * subscriber_gone: the subscriber crashed permanently too early;
+-- * repositories_gone: the last repository that serves the topic (view topic_service) crashed permanently, or was asked
+--   to leave, too early;
 -- * unauthorised, in three cases: the subscriber was deregistered before the publication was known to be stored, or
 --   when only a dead repository knew that it was stored; no repository stored the publication, and its publisher was
 --   never registered for needed_rounds without a fault; the owner crashed, and may have lost the registration of the

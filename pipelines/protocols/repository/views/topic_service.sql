@@ -1,13 +1,13 @@
--- How many repositories serve each topic to the end, and how many repositories and publishers crashed for good?
+-- How many repositories serve each topic to the end, and how many repositories and publishers crashed permanently?
 -- One row per run and topic (protocol repository). With best effort (protocol.baseline) no repository serves a topic. A
 -- repository that joins the bundle counts only if it joined at least needed_rounds (view settled_run) before a
--- repository of the topic first crashed for good, because it needs this time to fetch all messages.
+-- repository of the topic first crashed permanently, because it needs this time to fetch all messages.
 -- :topic the topic
--- :n_serving repositories that serve the topic, are not asked to leave, are not removed, and do not crash for good
--- :n_gone repositories of the topic that crashed for good
--- :n_gone_publishers publishers of the topic that crashed for good
--- :served_round round in which the last serving repository crashed for good, was asked to leave, or was removed; null:
---   a repository serves the topic to the end
+-- :n_serving repositories that serve the topic, are not asked to leave, are not removed, and do not crash permanently
+-- :n_gone repositories of the topic that crashed permanently
+-- :n_gone_publishers publishers of the topic that crashed permanently
+-- :served_round round in which the last serving repository crashed permanently, was asked to leave, or was removed;
+--   null: a repository serves the topic to the end
 with gone as (
   select run_id, node_id, min(crash_round) as round
   from node_recovery where recovery_round is null
