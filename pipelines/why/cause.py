@@ -292,7 +292,7 @@ def _lost_copy(case: Case, node: int, round_: int) -> Cause | None:
 
 
 def _held_up(case: Case, copy: MessageFact) -> Downtime | None:
-    """Returns the last downtime of a node of the path between the publication and round ``copy.due``, or None."""
+    """Returns the last downtime of a path node that overlaps the rounds from publication to ``copy.due``, or None."""
     facts, trail = case.facts, case.trail
     downs = [down for node in trail.path for down in facts.downs.get(node, [])]
     return max((down for down in downs if down.overlaps(trail.start, copy.due)), key=lambda d: d.round, default=None)

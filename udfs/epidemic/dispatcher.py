@@ -117,7 +117,7 @@ class Pattern:
 
 @record(key="subscription_id")
 class LocalClient(Pattern):
-    """An active subscription at the dispatcher where it was issued."""
+    """An active subscription, at the dispatcher at which the scenario issued it."""
 
 
 @record(key="pattern_id,next_hop")

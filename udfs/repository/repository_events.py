@@ -62,7 +62,7 @@ class SyncFact:
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """The last sequence number up to which a repository has received the entries of another repository."""
+    """The sequence number up to which a repository has received all entries of another repository."""
 
     repository: Annotated[int, "id of the other repository"]
     seq: Annotated[int, "the sender has received that repository's entries up to this number"]
