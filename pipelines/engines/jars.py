@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 
 from platformdirs import user_cache_path
 
-from pipelines.engines.names import WITHOUT_JAVA
+from pipelines.engines.names import WITH_TESTED_SPARK, WITHOUT_JAVA
 from pipelines.errors import EngineError
 
 if TYPE_CHECKING:
@@ -36,9 +36,14 @@ _EXCLUDED = (
     "com.fasterxml.jackson.core:*,com.fasterxml.jackson.datatype:*,com.github.luben:*,org.xerial.snappy:*,io.airlift:*,"
     "commons-pool:*,commons-logging:*,com.google.code.findbugs:*,javax.annotation:*,org.locationtech.jts:*"
 )
-# The S3 client in the version of Spark's Hadoop, and the parts of Amazon's SDK that it uses; the whole SDK has 600 MB.
-_HADOOP, _SDK = "3.4.2", "2.29.52"
-_S3 = tuple(f"software.amazon.awssdk:{part}:{_SDK}" for part in ("s3", "s3-transfer-manager", "sts"))
+# The oldest Delta Lake for each Spark, newest Spark first. Spark 4.1.2 changed a constructor that Delta Lake 4.1 and
+# 4.2 call.
+_OLDEST_DELTA = (((4, 2, 0), (4, 4)), ((4, 1, 2), (4, 3)), ((4, 1, 0), (4, 1)), ((4, 0, 0), (4, 0)))
+# Maps versions of Hadoop to the version of Amazon's SDK with which the S3 client is compiled. Hadoop 3.5.0 uses a
+# constant that SDK 2.29 lacks.
+_SDK = {"3.4.1": "2.24.6", "3.4.2": "2.29.52", "3.5.0": "2.35.4"}
+# The parts of the SDK that the S3 client uses; the whole SDK has 600 MB.
+_SDK_PARTS = ("s3", "s3-transfer-manager", "sts")
 _S3_EXCLUDED = (
     "software.amazon.awssdk:bundle,org.apache.hadoop:hadoop-client-api,org.apache.hadoop:hadoop-client-runtime,"
     "org.apache.hadoop:hadoop-common,org.slf4j:*,software.amazon.encryption.s3:*,io.netty:*,org.wildfly.openssl:*"
@@ -55,8 +60,9 @@ def engine_jars(say: Callable[[str], None], cache: Path | None = None) -> list[P
     ``say`` is called before a download. ``cache`` is the cache folder; None selects the user's cache folder.
 
     Raises:
-        EngineError: The jars are not cached and cannot be downloaded.
+        EngineError: The installed Delta Lake does not fit Spark, or the jars are not cached and cannot be downloaded.
     """
+    check_delta(version("pyspark"), version("delta-spark"))
     cache = cache or cache_folder()
     index = cache / _index_name()
     listed = _listed(index)
@@ -67,6 +73,27 @@ def engine_jars(say: Callable[[str], None], cache: Path | None = None) -> list[P
         return _fetched(cache, index, [("fetch", name) for name in GRAPHFRAMES], "Delta Lake and GraphFrames")
     except OSError as error:
         raise EngineError(f"the jars cannot be kept in {cache}: {error}; make room there, {WITHOUT_JAVA}") from error
+
+
+def check_delta(spark: str, delta: str) -> None:
+    """Checks that a version of Delta Lake runs on a version of Spark.
+
+    Raises:
+        EngineError: ``delta`` is too old for ``spark``.
+    """
+    oldest = next((needed for since, needed in _OLDEST_DELTA if _release(spark) >= since), (0,))
+    if _release(delta) < oldest:
+        needed = ".".join(map(str, oldest))
+        raise EngineError(
+            f"delta-spark {delta} does not run on pyspark {spark}, which needs delta-spark {needed} or newer; "
+            + WITH_TESTED_SPARK
+        )
+
+
+def _release(version: str) -> tuple[int, ...]:
+    """Returns the numbers at the start of a version: (4, 0, 1) for ``4.0.1.dev2``."""
+    found = re.match(r"\d+(\.\d+)*", version)
+    return tuple(map(int, found[0].split("."))) if found else ()
 
 
 def bucket_jars(scheme: str | None, say: Callable[[str], None]) -> list[Path]:
@@ -81,7 +108,9 @@ def bucket_jars(scheme: str | None, say: Callable[[str], None]) -> list[Path]:
     if scheme not in _S3_SCHEMES:
         return []
     fetching = partial(say, "fetching Hadoop's client of S3 for Spark (once; 15 MB)")
-    return hadoop_jars("hadoop-aws", _S3, _S3_EXCLUDED, fetching)
+    sdk = _SDK.get(hadoop_version(), max(_SDK.values(), key=_release))
+    parts = [f"software.amazon.awssdk:{part}:{sdk}" for part in _SDK_PARTS]
+    return hadoop_jars("hadoop-aws", parts, _S3_EXCLUDED, fetching)
 
 
 def hadoop_jars(artifact: str, more: Sequence[str], excluded: str, fetching: Callable[[], None]) -> list[Path]:
@@ -96,13 +125,28 @@ def hadoop_jars(artifact: str, more: Sequence[str], excluded: str, fetching: Cal
     Raises:
         EngineError: The jars are not cached and cannot be downloaded.
     """
-    cache, coordinates = cache_folder(), f"org.apache.hadoop:{artifact}:{_HADOOP}"
-    index = cache / f"{artifact}{_HADOOP}.json"
+    hadoop = hadoop_version()
+    cache, coordinates = cache_folder(), f"org.apache.hadoop:{artifact}:{hadoop}"
+    index = cache / f"{artifact}{hadoop}.json"
     listed = _listed(index)
     if listed:
         return listed
     fetching()
     return _fetched(cache, index, [("fetch_packages", ",".join([coordinates, *more]), excluded)], coordinates)
+
+
+def hadoop_version() -> str:
+    """Returns the version of the Hadoop that the installed PySpark contains, from the name of Hadoop's jar.
+
+    Raises:
+        EngineError: PySpark contains no Hadoop.
+    """
+    import pyspark
+
+    folder = Path(pyspark.__path__[0], "jars")
+    for jar in folder.glob("hadoop-client-api-*.jar"):
+        return jar.stem.removeprefix("hadoop-client-api-")
+    raise EngineError(f"{folder} has no hadoop-client-api jar; reinstall pyspark, {WITHOUT_JAVA}")
 
 
 def cached_jars() -> list[Path]:

@@ -22,7 +22,10 @@ _EXTRAS: Final = {"pyspark": "local", "pysail": "local", "delta": "spark", "grap
 """Maps each package to the extra of this project that installs it."""
 OLDEST, NEWEST = 17, 21
 """The oldest and the newest major version of Java that Spark 4 supports."""
+OLDEST_SPARK, NEWEST_SPARK = (4, 0), (4, 2)
+"""The oldest and the newest minor version of Spark that passed the tests; Delta Lake has a jar for each of them."""
 WITHOUT_JAVA: Final = "or run with --engine local, which needs no Java"
+WITH_TESTED_SPARK: Final = f"run pip install --upgrade 'roundtable-pubsub[spark]', {WITHOUT_JAVA}"
 
 
 def engine_cure(error: ModuleNotFoundError) -> str | None:
@@ -104,6 +107,24 @@ def check_java() -> int:
             f"the engine 'spark' needs {wanted}; {program} is {found}; set JAVA_HOME to a fitting Java, {WITHOUT_JAVA}"
         )
     return version
+
+
+def check_spark(version: str, source: str, remedy: str) -> None:
+    """Checks the version of the Spark that a program uses. Patch releases of a tested minor version are accepted.
+
+    Args:
+        version: The version, for example ``4.1.1``.
+        source: The component with this version, for the message.
+        remedy: The user's next step, for the message.
+
+    Raises:
+        EngineError: The minor version of Spark has not been tested.
+    """
+    found = re.match(r"(\d+)\.(\d+)", version)
+    if found and OLDEST_SPARK <= (int(found[1]), int(found[2])) <= NEWEST_SPARK:
+        return
+    oldest, newest = (".".join(map(str, one)) for one in (OLDEST_SPARK, NEWEST_SPARK))
+    raise EngineError(f"{source} is Spark {version}; Roundtable was tested with Spark {oldest} to {newest}; {remedy}")
 
 
 def java_version() -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pyspark
 import pytest
 
 from pipelines.engines import jars
@@ -106,6 +107,38 @@ def test_a_cache_that_cannot_be_written_is_named(tmp_path: Path, monkeypatch: py
     taken.write_text("")
     with pytest.raises(EngineError, match=f"cannot be kept in {taken}"):
         _jars(monkeypatch, Repository(), taken / "jars")
+
+
+@pytest.mark.parametrize(
+    ("spark", "delta"), [("4.0.1", "4.0.0"), ("4.1.1", "4.1.0"), ("4.1.4", "4.3.0"), ("4.2.0", "4.4.0"), ("4.1.2", "5")]
+)
+def test_delta_lake_that_runs_on_spark_is_taken(spark: str, delta: str) -> None:
+    jars.check_delta(spark, delta)
+
+
+@pytest.mark.parametrize(("spark", "delta"), [("4.1.0", "4.0.1"), ("4.1.2", "4.2.0"), ("4.2.0", "4.3.1")])
+def test_older_delta_lake_is_refused(spark: str, delta: str) -> None:
+    with pytest.raises(EngineError, match=f"delta-spark {delta} does not run on pyspark {spark}, .* or newer; run pip"):
+        jars.check_delta(spark, delta)
+
+
+@pytest.mark.parametrize(("hadoop", "sdk"), [("3.4.1", "2.24.6"), ("3.4.2", "2.29.52"), ("3.5.0", "2.35.4")])
+def test_the_client_of_buckets_is_that_of_sparks_hadoop(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, hadoop: str, sdk: str
+) -> None:
+    (tmp_path / "jars").mkdir()
+    (tmp_path / "jars" / f"hadoop-client-api-{hadoop}.jar").touch()
+    monkeypatch.setattr(pyspark, "__path__", [str(tmp_path)])
+    monkeypatch.setattr(jars, "cache_folder", lambda: tmp_path / "cache")
+    fetched: list[str] = []
+
+    def fetch(name: str, packages: str, excluded: str, ivy: str) -> None:
+        fetched.extend(packages.split(","))
+        Path(ivy, "jars").mkdir()
+
+    monkeypatch.setattr(jars, "_run_child", fetch)
+    jars.bucket_jars("s3a", lambda _: None)
+    assert fetched[:2] == [f"org.apache.hadoop:hadoop-aws:{hadoop}", f"software.amazon.awssdk:s3:{sdk}"]
 
 
 def test_the_cause_is_one_line() -> None:
