@@ -15,6 +15,7 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from importlib import import_module
 from importlib.metadata import version
+from importlib.util import find_spec
 from itertools import takewhile
 from pathlib import Path
 from typing import TextIO
@@ -24,7 +25,7 @@ import pyarrow as pa
 from pipelines.cli.ends import complain
 from pipelines.cli.printing import print_lines, unbroken, write_rows
 from pipelines.cli.template import template
-from pipelines.engines.names import check_java
+from pipelines.engines.names import WITH_TESTED_SPARK, check_java, check_spark
 from pipelines.engines.settings import heap_megabytes
 from pipelines.errors import DataFileError, EngineError, RoundtableError, ScenarioError
 from pipelines.experiment.plan import built, check, notes
@@ -173,15 +174,23 @@ def checks() -> Iterator[Check]:
     yield Check("python", True, f"{platform.python_version()}, {sys.executable}")
     yield Check("engine local", True, f"pysail {version('pysail')}, needs no Java")
     yield _spark()
-    yield _jars()
+    if find_spec("delta") is not None:
+        yield _jars()
     yield _memory()
     yield _disk(Path.cwd())
     yield _self_test()
 
 
 def _spark() -> Check:
+    from pipelines.engines.jars import check_delta
+
+    if find_spec("delta") is None:
+        found = "package delta-spark is not installed; run pip install 'roundtable-pubsub[spark]' to use Spark"
+        return Check("engine spark", False, found, is_needed=False)
     try:
         java = check_java()
+        check_spark(version("pyspark"), "the installed PySpark", WITH_TESTED_SPARK)
+        check_delta(version("pyspark"), version("delta-spark"))
     except EngineError as error:
         return Check("engine spark", False, str(error), is_needed=False)
     heap = heap_megabytes()

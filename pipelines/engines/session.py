@@ -30,7 +30,7 @@ from pyspark.sql import SparkSession
 import udfs
 from pipelines.engines.classic import running_session, start_classic
 from pipelines.engines.frames import set_functions
-from pipelines.engines.names import AskedEngine, Engine, asked_engine, chosen_engine
+from pipelines.engines.names import AskedEngine, Engine, asked_engine, check_spark, chosen_engine
 from pipelines.engines.remote import connect_given, engine_of, start_sail
 from pipelines.engines.workers import n_workers_of
 
@@ -182,7 +182,7 @@ def open_session(
         The session, activated.
 
     Raises:
-        EngineError: The engine is unknown, cannot be started, or lacks a component.
+        EngineError: The engine is unknown, cannot be started, lacks a component, or is an untested version of Spark.
     """
     chosen, _ = chosen_engine(asked_engine(engine, "auto"), engine_of_program(spark))
     with ExitStack() as closing:
@@ -190,6 +190,8 @@ def open_session(
         given = spark or (running_session() if chosen == "spark" else None)
         found = given or _start(chosen, scratch, closing, say, scheme, is_small)
         kind, cores = engine_of(found), os.cpu_count() or 1
+        if kind != "local":
+            check_spark(found.version, "the session", "use a session of a tested Spark, or engine 'local'")
         partitions = cores if kind == "local" else int(found.conf.get("spark.sql.shuffle.partitions") or cores)
         session = Session(found, kind, kind == "spark", partitions, given is None, scratch, closing.pop_all())
     atexit.register(session._closing.close)

@@ -267,7 +267,7 @@ def test_what_became_of_an_overlay_is_told_of_the_values_that_it_concerns(exampl
 def test_plan_shows_the_settings_of_the_engine_asked_for(example: Path) -> None:
     spark = ("-v", "--engine", "spark", "--set", "protocol.name=forwarding", "--set", "runs.grid={}")
     result = cli("plan", example, *spark)
-    assert "engine    spark: pyspark 4.1.1 in a JVM, " in result.stdout
+    assert f"engine    spark: pyspark {version('pyspark')} in a JVM, " in result.stdout
     assert "\n  spark.app.name=roundtable\n" in result.stdout
     assert "protocol  forwarding" in result.stdout
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import socket
 import stat
@@ -10,14 +11,18 @@ import subprocess
 import sys
 import tempfile
 import time
+import tomllib
 from contextlib import ExitStack
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
+from pyspark.sql import SparkSession
 from typer.testing import CliRunner
 
 from pipelines.cli.app import app
-from pipelines.engines import jars, names, remote, session, settings
+from pipelines.engines import classic, jars, names, remote, session, settings
 from pipelines.engines.names import Engine, chosen_engine, engine_for
 from pipelines.engines.session import open_session
 from pipelines.errors import EngineError
@@ -68,6 +73,35 @@ def test_a_machine_without_java_is_told_of_sail(tmp_path: Path, monkeypatch: pyt
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(EngineError, match=r"PATH has no java.*--engine local"):
         names.check_java()
+
+
+@pytest.mark.parametrize("version", ["4.0.1", "4.1.0", "4.1.4", "4.2.0", "4.2.1.dev0"])
+def test_releases_of_tested_spark_are_taken(version: str) -> None:
+    names.check_spark(version, "the session", "")
+
+
+@pytest.mark.parametrize("version", ["3.5.7", "4.3.0", "5.0.0", "unknown"])
+def test_a_callers_session_of_other_spark_is_refused(version: str) -> None:
+    with pytest.raises(EngineError, match=f"the session is Spark {version}; .* 4.0 to 4.2; use a session of a tested"):
+        open_session(spark=cast(SparkSession, SimpleNamespace(version=version)))
+
+
+def test_other_installed_spark_is_refused_before_jars_are_fetched(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(classic, "check_java", lambda: names.OLDEST)
+    monkeypatch.setattr(classic.pyspark, "__version__", "4.3.0")
+    with pytest.raises(EngineError, match=r"the installed PySpark is Spark 4\.3\.0; .*pip install --upgrade.*local"):
+        classic.start_classic(tmp_path, ExitStack(), pytest.fail)
+
+
+def test_pip_installs_spark_up_to_the_newest_that_is_taken() -> None:
+    extras = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
+    (pin,) = (one for one in extras["optional-dependencies"]["spark"] if one.startswith("pyspark"))
+    bounds = re.fullmatch(r"pyspark\[connect\]>=(\d+)\.(\d+)\.\d+,<=(\d+)\.(\d+)\.\d+", pin)
+    assert bounds is not None
+    numbers = tuple(map(int, bounds.groups()))
+    assert (numbers[:2], numbers[2:]) == (names.OLDEST_SPARK, names.NEWEST_SPARK)
 
 
 def test_an_unknown_engine_is_refused_with_the_nearest() -> None:
