@@ -11,7 +11,6 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Final
 
-import pyspark
 from pyspark import SparkConf, SparkContext
 from pyspark.errors import PySparkRuntimeError
 from pyspark.java_gateway import launch_gateway
@@ -21,7 +20,7 @@ from pyspark.sql import SparkSession
 from pipelines.engines.class_archive import ClassArchive
 from pipelines.engines.frames import CONNECT_MODE, set_functions
 from pipelines.engines.jars import bucket_jars, cache_folder, engine_jars, error_line
-from pipelines.engines.names import WITH_TESTED_SPARK, WITHOUT_JAVA, check_java, check_spark, java_version
+from pipelines.engines.names import WITHOUT_JAVA, check_java, java_version
 from pipelines.engines.settings import hadoop_settings, local_settings, shipped_settings
 from pipelines.errors import EngineError
 
@@ -53,11 +52,9 @@ def start_classic(
         is_small: Whether the job has few rows; the JVM then gets ``conf/spark/small.conf``.
 
     Raises:
-        EngineError: Java is missing, Java or PySpark has an unsupported version, jars are missing, or the JVM does not
-            start.
+        EngineError: Java is missing or has an unsupported version, jars are missing, or the JVM does not start.
     """
     check_java()
-    check_spark(pyspark.__version__, "the installed PySpark", WITH_TESTED_SPARK)
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     set_functions(is_classic=True)
     _quiet_errors()

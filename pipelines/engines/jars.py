@@ -86,7 +86,7 @@ def check_delta(spark: str, delta: str) -> None:
         needed = ".".join(map(str, oldest))
         raise EngineError(
             f"delta-spark {delta} does not run on pyspark {spark}, which needs delta-spark {needed} or newer; "
-            + WITH_TESTED_SPARK
+            f"{WITH_TESTED_SPARK}, {WITHOUT_JAVA}"
         )
 
 

@@ -25,7 +25,7 @@ OLDEST, NEWEST = 17, 21
 OLDEST_SPARK, NEWEST_SPARK = (4, 0), (4, 2)
 """The oldest and the newest minor version of Spark that passed the tests; Delta Lake has a jar for each of them."""
 WITHOUT_JAVA: Final = "or run with --engine local, which needs no Java"
-WITH_TESTED_SPARK: Final = f"run pip install --upgrade 'roundtable-pubsub[spark]', {WITHOUT_JAVA}"
+WITH_TESTED_SPARK: Final = "run pip install --upgrade 'roundtable-pubsub[spark,local]'"
 
 
 def engine_cure(error: ModuleNotFoundError) -> str | None:

@@ -25,12 +25,13 @@ from zipfile import ZipFile
 # gRPC's handlers for forks break the start of a JVM in a process that has used Spark Connect.
 os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
 
+import pyspark
 from pyspark.sql import SparkSession
 
 import udfs
 from pipelines.engines.classic import running_session, start_classic
 from pipelines.engines.frames import set_functions
-from pipelines.engines.names import AskedEngine, Engine, asked_engine, check_spark, chosen_engine
+from pipelines.engines.names import WITH_TESTED_SPARK, AskedEngine, Engine, asked_engine, check_spark, chosen_engine
 from pipelines.engines.remote import connect_given, engine_of, start_sail
 from pipelines.engines.workers import n_workers_of
 
@@ -212,9 +213,12 @@ def beside(session: Session) -> Iterator[Session]:
 def _start(
     engine: Engine, scratch: Path, closing: ExitStack, say: Callable[[str], None], scheme: str | None, is_small: bool
 ) -> SparkSession:
+    if engine == "connect":
+        return connect_given(closing)
+    check_spark(pyspark.__version__, "the installed PySpark", WITH_TESTED_SPARK)  # Sail rejects PySpark 4.3
     if engine == "spark":
         return start_classic(scratch, closing, say, scheme, is_small=is_small)
-    return start_sail(closing) if engine == "local" else connect_given(closing)
+    return start_sail(closing)
 
 
 def engine_of_program(spark: SparkSession | None) -> Engine | None:

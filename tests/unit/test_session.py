@@ -17,12 +17,13 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import cast
 
+import pyspark
 import pytest
 from pyspark.sql import SparkSession
 from typer.testing import CliRunner
 
 from pipelines.cli.app import app
-from pipelines.engines import classic, jars, names, remote, session, settings
+from pipelines.engines import jars, names, remote, session, settings
 from pipelines.engines.names import Engine, chosen_engine, engine_for
 from pipelines.engines.session import open_session
 from pipelines.errors import EngineError
@@ -86,22 +87,22 @@ def test_a_callers_session_of_other_spark_is_refused(version: str) -> None:
         open_session(spark=cast(SparkSession, SimpleNamespace(version=version)))
 
 
-def test_other_installed_spark_is_refused_before_jars_are_fetched(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(classic, "check_java", lambda: names.OLDEST)
-    monkeypatch.setattr(classic.pyspark, "__version__", "4.3.0")
-    with pytest.raises(EngineError, match=r"the installed PySpark is Spark 4\.3\.0; .*pip install --upgrade.*local"):
-        classic.start_classic(tmp_path, ExitStack(), pytest.fail)
+@pytest.mark.parametrize("engine", ["spark", "local"])
+def test_other_installed_spark_starts_no_engine(monkeypatch: pytest.MonkeyPatch, engine: Engine) -> None:
+    monkeypatch.setattr(pyspark, "__version__", "4.3.0")
+    monkeypatch.setattr(session, "running_session", lambda: None)
+    with pytest.raises(EngineError, match=r"the installed PySpark is Spark 4\.3\.0; .* to 4\.2; run pip install --upg"):
+        open_session(engine)
 
 
-def test_pip_installs_spark_up_to_the_newest_that_is_taken() -> None:
+@pytest.mark.parametrize("extra", ["spark", "local"])
+def test_pip_installs_no_spark_that_is_refused(extra: str) -> None:
     extras = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
-    (pin,) = (one for one in extras["optional-dependencies"]["spark"] if one.startswith("pyspark"))
-    bounds = re.fullmatch(r"pyspark\[connect\]>=(\d+)\.(\d+)\.\d+,<=(\d+)\.(\d+)\.\d+", pin)
+    (pin,) = (one for one in extras["optional-dependencies"][extra] if one.startswith("pyspark"))
+    bounds = re.fullmatch(r"pyspark\[connect\]>=([\d.]+),<=([\d.]+)", pin)
     assert bounds is not None
-    numbers = tuple(map(int, bounds.groups()))
-    assert (numbers[:2], numbers[2:]) == (names.OLDEST_SPARK, names.NEWEST_SPARK)
+    for version in bounds.groups():
+        names.check_spark(version, "the pin", "")
 
 
 def test_an_unknown_engine_is_refused_with_the_nearest() -> None:
