@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 
 from platformdirs import user_cache_path
 
-from pipelines.engines.names import WITH_TESTED_SPARK, WITHOUT_JAVA
+from pipelines.engines.names import WITH_TESTED_SPARK, WITHOUT_JAVA, release
 from pipelines.errors import EngineError
 
 if TYPE_CHECKING:
@@ -81,19 +81,13 @@ def check_delta(spark: str, delta: str) -> None:
     Raises:
         EngineError: ``delta`` is too old for ``spark``.
     """
-    oldest = next((needed for since, needed in _OLDEST_DELTA if _release(spark) >= since), (0,))
-    if _release(delta) < oldest:
+    oldest = next((needed for since, needed in _OLDEST_DELTA if release(spark) >= since), (0,))
+    if release(delta) < oldest:
         needed = ".".join(map(str, oldest))
         raise EngineError(
             f"delta-spark {delta} does not run on pyspark {spark}, which needs delta-spark {needed} or newer; "
             f"{WITH_TESTED_SPARK}, {WITHOUT_JAVA}"
         )
-
-
-def _release(version: str) -> tuple[int, ...]:
-    """Returns the numbers at the start of a version: (4, 0, 1) for ``4.0.1.dev2``."""
-    found = re.match(r"\d+(\.\d+)*", version)
-    return tuple(map(int, found[0].split("."))) if found else ()
 
 
 def bucket_jars(scheme: str | None, say: Callable[[str], None]) -> list[Path]:
@@ -108,7 +102,7 @@ def bucket_jars(scheme: str | None, say: Callable[[str], None]) -> list[Path]:
     if scheme not in _S3_SCHEMES:
         return []
     fetching = partial(say, "fetching Hadoop's client of S3 for Spark (once; 15 MB)")
-    sdk = _SDK.get(hadoop_version(), max(_SDK.values(), key=_release))
+    sdk = _SDK.get(hadoop_version(), max(_SDK.values(), key=release))
     parts = [f"software.amazon.awssdk:{part}:{sdk}" for part in _SDK_PARTS]
     return hadoop_jars("hadoop-aws", parts, _S3_EXCLUDED, fetching)
 

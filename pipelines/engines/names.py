@@ -120,11 +120,16 @@ def check_spark(version: str, source: str, remedy: str) -> None:
     Raises:
         EngineError: The minor version of Spark has not been tested.
     """
-    found = re.match(r"(\d+)\.(\d+)", version)
-    if found and OLDEST_SPARK <= (int(found[1]), int(found[2])) <= NEWEST_SPARK:
+    if OLDEST_SPARK <= release(version)[:2] <= NEWEST_SPARK:
         return
     oldest, newest = (".".join(map(str, one)) for one in (OLDEST_SPARK, NEWEST_SPARK))
     raise EngineError(f"{source} is Spark {version}; Roundtable was tested with Spark {oldest} to {newest}; {remedy}")
+
+
+def release(version: str) -> tuple[int, ...]:
+    """Returns the numbers at the start of a version: (4, 0, 1) for ``4.0.1.dev2``, () for a string without numbers."""
+    found = re.match(r"\d+(\.\d+)*", version)
+    return tuple(map(int, found[0].split("."))) if found else ()
 
 
 def java_version() -> str:
