@@ -173,9 +173,12 @@ def checks() -> Iterator[Check]:
     """Runs the checks and yields their results. The last check executes scenario `_TEST` on engine local."""
     yield Check("python", True, f"{platform.python_version()}, {sys.executable}")
     yield Check("engine local", True, f"pysail {version('pysail')}, needs no Java")
-    yield _spark()
-    if find_spec("delta") is not None:
+    if find_spec("delta"):
+        yield _spark()
         yield _jars()
+    else:
+        found = "package delta-spark is not installed; run pip install 'roundtable-pubsub[spark]' to use Spark"
+        yield Check("engine spark", False, found, is_needed=False)
     yield _memory()
     yield _disk(Path.cwd())
     yield _self_test()
@@ -184,9 +187,6 @@ def checks() -> Iterator[Check]:
 def _spark() -> Check:
     from pipelines.engines.jars import check_delta
 
-    if find_spec("delta") is None:
-        found = "package delta-spark is not installed; run pip install 'roundtable-pubsub[spark]' to use Spark"
-        return Check("engine spark", False, found, is_needed=False)
     try:
         java = check_java()
         check_spark(version("pyspark"), "the installed PySpark", WITH_TESTED_SPARK)

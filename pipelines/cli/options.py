@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TextIO
 
@@ -269,13 +269,13 @@ def opened_output(path: Path | None) -> Iterator[TextIO]:
         return
     part = path.with_name(f".{path.name}.part")
     try:
-        try:
-            with part.open("w", encoding="utf-8", newline="") as out:
-                yield out
-            part.replace(path)
-        finally:
-            part.unlink(missing_ok=True)
+        with part.open("w", encoding="utf-8", newline="") as out:
+            yield out
+        part.replace(path)
     except RoundtableError:
         raise
     except OSError as error:
         raise QueryError(f"the file {str(path)!r} cannot be written: {error.strerror}; check the folder") from error
+    finally:
+        with suppress(OSError):  # a disk that cannot be written, or a name that is too long
+            part.unlink(missing_ok=True)
