@@ -19,6 +19,7 @@ from support.one_job import OneJob, Stores
 from support.s3 import s3_server
 from xdist.scheduler import LoadScopeScheduling
 
+from pipelines.cli import GC_THRESHOLDS
 from pipelines.engines.names import check_java
 from pipelines.engines.session import Session, open_session
 from pipelines.errors import EngineError
@@ -99,11 +100,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def pytest_collection_finish() -> None:
     """Excludes imported objects from garbage collection, and raises its thresholds.
 
-    Collections of imported objects take a twentieth of the time of tests. The thresholds are those of `pipelines.cli`;
-    with Python's defaults, collections take a tenth of the time that tests spend in Python.
+    Collections of imported objects take a twentieth of the time of tests. With Python's default thresholds,
+    collections take a tenth of the time that tests spend in Python.
     """
     gc.freeze()
-    gc.set_threshold(200_000, 20, 50)
+    gc.set_threshold(*GC_THRESHOLDS)
 
 
 @pytest.hookimpl(tryfirst=True)

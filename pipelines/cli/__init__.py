@@ -7,7 +7,7 @@ import os
 import signal
 from typing import Final
 
-_GARBAGE: Final = 200_000, 20, 50
+GC_THRESHOLDS: Final = 200_000, 20, 50
 """The GC thresholds during imports. Imports create no reference cycles, so collections would find nothing.
 
 With Python's default thresholds, garbage collection takes a sixth of the import time.
@@ -18,7 +18,7 @@ def main() -> None:
     """Runs the command in ``sys.argv`` and exits with its exit code."""
     # Until `pipelines.cli.ends` starts a command, no work can be lost, so Ctrl-C may end the program immediately.
     signal.signal(signal.SIGINT, _leave)
-    gc.set_threshold(*_GARBAGE)
+    gc.set_threshold(*GC_THRESHOLDS)
     from pipelines.cli.app import app
 
     app(prog_name="roundtable")
