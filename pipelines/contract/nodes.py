@@ -58,10 +58,7 @@ def program_states(protocol: declaration.Protocol) -> list[StateRelation]:
 def program_error(error: Exception) -> NodeProgramError | None:
     """Returns the failure of a handler that the engine's exception `error` reports, or None if no handler failed."""
     _, found, rest = str(error).partition(f"{ProgramError.__name__}: ")
-    if not found:
-        return None
-    told = rest.partition("\n")[0]
-    return NodeProgramError(f"{told}; what is committed stays: mend the program and resume, or run the scenario again")
+    return NodeProgramError(rest.partition("\n")[0]) if found else None
 
 
 def _states(rows: ProgramColumns) -> list[StateRelation]:

@@ -146,15 +146,20 @@ class Corpus:
     def keep(self, parts: Parts, guarantee: str, cause: str, aims: Sequence[str]) -> Path | None:
         """Writes a scenario into the corpus, in a file named by the guarantee and a hash of the scenario.
 
+        A file that exists keeps its heading: several findings may have the same scenario after shrinking.
+
         Returns the path of the file, or None if the corpus is disabled.
 
         Raises:
             StoreError: The file cannot be written.
         """
         digest = hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:8]
+        name = f"{guarantee}_{digest}.yaml"
+        if self.folder is not None and (self.folder / name).is_file():
+            return self.folder / name
         heading = [f"Breaks {guarantee}: {cause}", *(f"Found by aiming at: {aim}" for aim in aims)]
         lines = [line for one in heading for line in one.splitlines()]
-        return self.write(f"{guarantee}_{digest}.yaml", scenario_text(parts, lines))
+        return self.write(name, scenario_text(parts, lines))
 
     def write(self, name: str, text: str) -> Path | None:
         """Writes a file into the folder of the corpus, and creates the folder if necessary.

@@ -100,6 +100,7 @@ def hunt(
     Raises:
         ScenarioError: The scenario or one of its files is invalid.
         QueryError: The strategy is unknown, or the scenario sends no message.
+        NodeProgramError: A handler fails without a schedule.
         EngineError: The engine cannot start.
     """
     if strategy not in STRATEGIES:
@@ -113,7 +114,10 @@ def hunt(
         )  # fmt: skip
         search.replay()
         if runs:
-            search.begin(runs)
+            try:
+                search.begin(runs)
+            except NodeProgramError as error:
+                raise NodeProgramError(f"the program fails without a schedule; correct it first: {error}") from error
             chosen: Mapping[Strategy, Callable[[], Iterator[Schedule | None]]] = {
                 "guided": search.guided,
                 "aimed": search.aimed,
@@ -146,7 +150,7 @@ class _Search:
         self._merged: dict[tuple[str, str], tuple[str, str]] = {}
         self._broken_again: dict[Path, list[str]] = {}
         self._failed_audits: dict[str, str] = {}
-        self._pool: deque[Iterator[Schedule]] = deque()
+        self._pool: deque[Iterator[Schedule]] = deque()  # the extensions of each schedule that is extended
         self._counts = Counter[str]()
         self.targets: dict[int | None, list[Target]] = {}
         if len(prepared.runs) > 1:
@@ -256,10 +260,7 @@ class _Search:
             yield from (one for one in (first, second) if one is not None)
 
     def _next_of_pool(self) -> Schedule | None:
-        """Returns the next extension from the pool, or None if the pool is empty.
-
-        The pool has one iterator of extensions for each extended schedule. Calls use the iterators round-robin.
-        """
+        """Returns the next extension from the pool, which is read round-robin, or None if the pool is empty."""
         while self._pool:
             source = self._pool.popleft()
             schedule = next(source, None)
@@ -461,8 +462,7 @@ class _Search:
             by_cause = self._key(guarantee, found.cause)
             self._merged[key] = key = by_cause
             self._findings.setdefault(key, found)
-        known = self._findings[key]
-        self._findings[key] = replace(known, n_schedules=known.n_schedules + 1)
+        self._findings[key] = replace(self._findings[key], n_schedules=self._findings[key].n_schedules + 1)
 
     def _found(self, guarantee: str, detail: str, schedule: Schedule, n_played: int) -> HuntFinding:
         whole = self._with(schedule)

@@ -13,9 +13,9 @@ from support.commands import cli
 
 import pipelines as rt
 from pipelines.contract.audit import Audit
-from pipelines.errors import QueryError
+from pipelines.errors import NodeProgramError, QueryError
 from pipelines.hunting import Standing
-from pipelines.hunting.findings import page
+from pipelines.hunting.findings import Corpus, page
 from pipelines.protocols import PROTOCOLS
 from udfs.nodes.context import Context
 
@@ -123,6 +123,26 @@ def test_a_handler_that_fails_is_a_finding(line: Path, monkeypatch: pytest.Monke
     assert "too late" in one.cause
     assert one.file is not None
     assert found.n_played == 25
+    assert "resume" not in one.cause  # a hunt keeps no store
+
+
+def test_a_handler_that_fails_without_a_schedule_ends_the_hunt(line: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(*_: object) -> None:
+        raise KeyError("planted")
+
+    monkeypatch.setattr(Context, "deliver", fails)
+    monkeypatch.setattr("pipelines.engines.session.n_workers_of", lambda _: 0)
+    told = r"fails without a schedule; correct it first: protocol forwarding, run 0.*planted"
+    with pytest.raises(NodeProgramError, match=told):
+        rt.hunt(line, 5)
+
+
+def test_findings_with_the_same_scenario_share_a_file(tmp_path: Path) -> None:
+    parts = {"name": "one", "protocol": {"name": "forwarding"}}
+    first, second = (Corpus(tmp_path).keep(parts, "exactly_once", cause, ["a loss"]) for cause in ("lost", "late"))
+    assert first == second
+    assert first is not None
+    assert first.read_text().startswith("# Breaks exactly_once: lost\n")
 
 
 def test_a_hunt_tells_how_many_schedules_are_undecided(tmp_path: Path) -> None:
