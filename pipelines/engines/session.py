@@ -19,6 +19,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
+from threading import Event
 from typing import Self, TypeVar
 from zipfile import ZipFile
 
@@ -34,6 +35,7 @@ from pipelines.engines.frames import set_functions
 from pipelines.engines.names import WITH_TESTED_SPARK, AskedEngine, Engine, asked_engine, check_spark, chosen_engine
 from pipelines.engines.remote import connect_given, engine_of, start_sail
 from pipelines.engines.workers import n_workers_of
+from pipelines.errors import EngineError
 
 _INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
 _DESCRIPTION = "spark.job.description"
@@ -64,7 +66,6 @@ class Session:
     """An open engine with its resources; a context manager that closes them.
 
     Attributes:
-        spark: The PySpark session.
         engine: ``spark`` (classic Spark), ``connect`` (a Spark Connect server) or ``local`` (embedded Sail).
         is_classic: Whether the session is classic, with a JVM object behind each DataFrame.
         partitions: Number of partitions of an exchange.
@@ -72,13 +73,25 @@ class Session:
         scratch: A private folder for temporary files, which `close` removes.
     """
 
-    spark: SparkSession
+    _spark: SparkSession
     engine: Engine
     is_classic: bool
     partitions: int
     owns: bool
     scratch: Path
     _closing: ExitStack = field(default_factory=ExitStack, repr=False, compare=False)
+    _stopped: Event = field(default_factory=Event, repr=False, compare=False)
+
+    @property
+    def spark(self) -> SparkSession:
+        """The PySpark session.
+
+        Raises:
+            EngineError: `close` has stopped the engine.
+        """
+        if self._stopped.is_set():
+            raise EngineError("the engine is stopped, because the result was closed; open the store again: open_store")
+        return self._spark
 
     def activate(self) -> None:
         """Makes PySpark's functions build columns for this session. A process with several engines needs this call."""
@@ -154,6 +167,8 @@ class Session:
         """Stops an owned engine and removes the scratch folder; later calls do nothing."""
         atexit.unregister(self._closing.close)
         self._closing.close()
+        if self.owns:
+            self._stopped.set()
 
     def __enter__(self) -> Self:
         """Returns this session."""

@@ -124,6 +124,14 @@ def test_the_callers_session_goes_on(scenario: Path, sail: Session) -> None:
     assert sail.spark.sql("select count(1) as n from mine").collect()[0].n == 3
 
 
+def test_a_closed_result_says_that_it_is_closed(scenario: Path) -> None:
+    result = rt.run(scenario, store="out", engine="local")
+    result.close()
+    for answer in (result.summary, result.audit, lambda: result.table("run"), lambda: result.sql("select 1")):
+        with pytest.raises(EngineError, match="the engine is stopped, because the result was closed"):
+            answer()
+
+
 @pytest.mark.slow
 def test_a_classic_session_of_the_caller_is_used_as_it_is(scenario: Path, spark: Session) -> None:
     with rt.run(scenario, spark.spark, "out", engine="local") as result:
