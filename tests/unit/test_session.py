@@ -15,10 +15,12 @@ import tomllib
 from contextlib import ExitStack
 from pathlib import Path
 from types import SimpleNamespace
-from typing import cast
+from typing import Any, cast
 
 import pyspark
+import pyspark.sql.connect.proto as proto
 import pytest
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from typer.testing import CliRunner
 
@@ -288,3 +290,58 @@ def test_the_fetching_process_is_told_of_the_mirror(tmp_path: Path, monkeypatch:
     assert jars._environment()["DEFAULT_ARTIFACT_REPOSITORY"] == "https://mirror.example/m2/"
     monkeypatch.setenv("DEFAULT_ARTIFACT_REPOSITORY", "https://chosen.example/")
     assert jars._environment()["DEFAULT_ARTIFACT_REPOSITORY"] == "https://chosen.example/"
+
+
+SCHEMA, ROWS, END = (
+    proto.ExecutePlanResponse(schema=proto.DataType()),
+    proto.ExecutePlanResponse(arrow_batch=proto.ExecutePlanResponse.ArrowBatch(row_count=1)),
+    proto.ExecutePlanResponse(result_complete=proto.ExecutePlanResponse.ResultComplete()),
+)
+
+
+class Server:
+    """A server that gives the answers in ``answers`` one after the other, and counts requests that release one."""
+
+    def __init__(self, *answers: list[proto.ExecutePlanResponse]) -> None:
+        self.answers = list(answers)
+        self.asked: list[str] = []
+        self.released: list[str] = []
+
+    def unary_unary(self, *_: object) -> Any:
+        return lambda request: self.released.append(request.operation_id)
+
+    def ask(self, _: object, request: proto.ExecutePlanRequest) -> list[proto.ExecutePlanResponse]:
+        assert request.request_options[0].reattach_options.reattachable
+        self.asked.append(request.operation_id)
+        return self.answers.pop(0)
+
+    def query(self) -> list[proto.ExecutePlanResponse]:
+        request = proto.ExecutePlanRequest(plan=proto.Plan(root=proto.Relation()))
+        return [*remote.WholeAnswers(cast(Any, self)).intercept_unary_stream(self.ask, None, request)]
+
+
+@pytest.mark.parametrize("early", [[], [SCHEMA], [SCHEMA, ROWS]])
+def test_a_query_is_repeated_if_its_answer_ends_early(early: list[proto.ExecutePlanResponse]) -> None:
+    server = Server(early, [SCHEMA, ROWS, END])
+    assert server.query() == [SCHEMA, ROWS, END]
+    assert server.released == server.asked
+    assert len(set(server.asked)) == 2
+
+
+def test_an_answer_that_always_ends_early_is_an_error() -> None:
+    with pytest.raises(PySparkException, match="ended early 3 times; repeat the query, or use engine 'spark'"):
+        Server(*[[SCHEMA]] * 4).query()
+
+
+def test_commands_are_sent_as_they_are() -> None:
+    request = proto.ExecutePlanRequest(plan=proto.Plan(command=proto.Command()))
+    interceptor = remote.WholeAnswers(cast(Any, Server()))
+    assert [*interceptor.intercept_unary_stream(lambda *_: iter([SCHEMA]), None, request)] == [SCHEMA]
+    assert not request.request_options
+
+
+def test_sail_marks_the_end_of_each_answer(sail: session.Session) -> None:
+    assert sail.spark.range(100_000).count() == 100_000
+    assert sail.spark.range(0).toArrow().num_rows == 0
+    with pytest.raises(PySparkException, match="boom"):
+        sail.spark.sql("select case when id = 5 then raise_error('boom') else 1 end as x from range(10)").toArrow()
