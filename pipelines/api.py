@@ -125,6 +125,7 @@ def run_prepared(
         small = is_small(inputs)
         if chosen == "spark" and spark is None and running_session() is None and small:
             say("starting Spark; a job of this size takes seconds with --engine local")
+        small = small or all(form == "program" for form, _ in chosen_forms.values())
         session = closing.enter_context(open_session(chosen, spark, say, scheme_of(root), is_small=small))
         with new_place(store, session, prepared.scenario.name, say) as (root, check_locked):
             manifest = Manifest(

@@ -192,7 +192,8 @@ def open_session(
         spark: The caller's session; ``engine`` is then ignored. None starts ``engine``.
         say: Called with progress messages before slow steps.
         scheme: The scheme of the store's address; a local Spark needs additional jars for buckets. None for a folder.
-        is_small: Whether the job has few rows; a local Spark then gets ``conf/spark/small.conf``.
+        is_small: Whether the JVM has little work, because the job has few rows or executes node programs in Python
+            workers. A local Spark then gets ``conf/spark/small.conf``.
 
     Returns:
         The session, activated.

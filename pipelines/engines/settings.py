@@ -39,8 +39,8 @@ def local_settings(scratch: Path, *, is_small: bool = False) -> dict[str, str]:
 
     Args:
         scratch: The session's private folder.
-        is_small: Whether the jobs of the session have few rows. The result then contains ``small.conf``, too; settings
-            in ``local.conf`` override those in ``small.conf``.
+        is_small: Whether the JVM has little work. The result then contains ``small.conf``, too; settings in
+            ``local.conf`` override those in ``small.conf``.
     """
     cores = str(os.cpu_count() or 1)
     settings = {

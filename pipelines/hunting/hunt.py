@@ -107,7 +107,8 @@ def hunt(
         raise QueryError(f"strategy {strategy!r} does not exist; allowed: {', '.join(STRATEGIES)}")
     prepared = prepare_given(scenario, overrides)
     with ExitStack() as closing:
-        session = closing.enter_context(open_session(asked_engine(engine, prepared.scenario.engine), spark, say))
+        chosen_engine = asked_engine(engine, prepared.scenario.engine)
+        session = closing.enter_context(open_session(chosen_engine, spark, say, is_small=True))
         search = _Search(
             prepared, session, Corpus.at(corpus), say, observe, is_within=within_bound, is_excused=excused,
             shrinks=shrinks,
@@ -478,10 +479,7 @@ class _Search:
         )
 
     def _cause(self, parts: Parts) -> str:
-        """Returns the cause of the first missing or repeated delivery in a scenario.
-
-        Returns an empty string if no delivery is missing or repeated.
-        """
+        """Returns the cause of the first missing or repeated delivery in a scenario; an empty string without one."""
         run = runnable(parts)
         if run is None:
             return ""

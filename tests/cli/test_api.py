@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 
 import pipelines as rt
 from pipelines.cli.app import app
+from pipelines.contract.forms import AskedForm
 from pipelines.engines.session import Session
 from pipelines.errors import EngineError, QueryError, ScenarioError, StoreError
 from pipelines.rounds.progress import Progress
@@ -168,6 +169,23 @@ def test_a_small_job_on_spark_is_told_of_sail(scenario: Path, monkeypatch: pytes
     for engine, is_told in (("spark", True), ("connect", False)):
         result = CliRunner().invoke(app, ["run", "s.yaml", "--engine", engine])
         assert (told in result.stderr.splitlines()) == is_told
+
+
+@pytest.mark.parametrize(("form", "is_small"), [("program", True), ("dataflow", False)])
+def test_the_jvm_compiles_less_for_node_programs(
+    scenario: Path, monkeypatch: pytest.MonkeyPatch, form: AskedForm, is_small: bool
+) -> None:
+    asked: list[bool] = []
+
+    def opened(*_: object, is_small: bool, **__: object) -> Session:
+        asked.append(is_small)
+        raise EngineError("not now")
+
+    monkeypatch.setattr("pipelines.api.open_session", opened)
+    monkeypatch.setattr("pipelines.api.is_small", lambda _: False)
+    with pytest.raises(EngineError, match="not now"):
+        rt.run(scenario, engine="spark", form=form)
+    assert asked == [is_small]
 
 
 def test_without_a_store_there_is_a_folder_for_each_run_and_a_link_to_the_newest(scenario: Path, sail: Session) -> None:
