@@ -49,7 +49,7 @@ def start_classic(
         closing: Receives the callback that stops the session.
         say: Called with a progress message if jars have to be downloaded.
         scheme: The scheme of the store's address; None for a folder.
-        is_small: Whether the JVM has little work; it then gets ``conf/spark/small.conf``.
+        is_small: Whether the load of the JVM is small; it then gets ``conf/spark/small.conf``.
 
     Raises:
         EngineError: Java is missing or has an unsupported version, jars are missing, or the JVM does not start.

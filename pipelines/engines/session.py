@@ -192,7 +192,7 @@ def open_session(
         spark: The caller's session; ``engine`` is then ignored. None starts ``engine``.
         say: Called with progress messages before slow steps.
         scheme: The scheme of the store's address; a local Spark needs additional jars for buckets. None for a folder.
-        is_small: Whether the JVM has little work, because the job has few rows or executes node programs in Python
+        is_small: Whether the load of the JVM is small, because the job has few rows or executes node programs in Python
             workers. A local Spark then gets ``conf/spark/small.conf``.
 
     Returns:

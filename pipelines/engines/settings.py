@@ -39,7 +39,7 @@ def local_settings(scratch: Path, *, is_small: bool = False) -> dict[str, str]:
 
     Args:
         scratch: The session's private folder.
-        is_small: Whether the JVM has little work. The result then contains ``small.conf``, too; settings in
+        is_small: Whether the load of the JVM is small. The result then contains ``small.conf``, too; settings in
             ``local.conf`` override those in ``small.conf``.
     """
     cores = str(os.cpu_count() or 1)
