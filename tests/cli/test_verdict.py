@@ -79,7 +79,7 @@ def test_a_run_tells_what_became_of_its_overlay(beyond: tuple[Path, Result]) -> 
 
 def test_the_last_line_counts_what_was_delivered_beyond_the_bound(beyond: tuple[Path, Result]) -> None:
     _, result = beyond
-    assert result.exit_code == 0
+    assert result.exit_code == 0, result.stderr
     last = result.stdout.splitlines()[-1]
     assert last.startswith("valid: no run within the bound; beyond it 1 run, 1 of 2 wanted deliveries lost, excused (")
     assert "exactly_once once" in last

@@ -146,7 +146,7 @@ def by_engine(engine: Any, runs: Sequence[RunConfig]) -> dict[str, Any]:
     """Plays ``runs`` as one experiment, in the batches that `roundtable run` selects, and returns the measurement."""
     inputs = build_inputs(runs, None)
     experiment = Experiment(runs, inputs, None, runs_per_batch_of(inputs, len(runs), ["program"]))
-    with tempfile.TemporaryDirectory() as folder, open_session(engine) as session:
+    with tempfile.TemporaryDirectory() as folder, open_session(engine, is_small=True) as session:
         session.activate()
         store = Store(Path(folder), session)
         start, begun = time.perf_counter(), cpu_seconds(os.getpid())
