@@ -40,8 +40,6 @@ _ENVIRONMENT = {
     # Every round writes new files; an unlimited cache of their footers would grow forever.
     "SAIL_PARQUET__FILE_METADATA_CACHE__SIZE_LIMIT": str(64 * 1024**2),
 }
-
-
 _ATTEMPTS = 3
 """The number of times that a query is sent to Sail until its answer is whole."""
 _RELEASE = "/spark.connect.SparkConnectService/ReleaseExecute"
@@ -74,7 +72,7 @@ class WholeAnswers(grpc.UnaryStreamClientInterceptor):  # type: ignore[misc]  # 
         return self._whole(ask, details, request)
 
     def _whole(self, ask: Callable[..., Iterator[Any]], details: Any, request: Any) -> Iterator[Any]:  # noqa: ANN401
-        for _ in range(_ATTEMPTS):
+        for attempt in range(1, _ATTEMPTS + 1):
             request.operation_id = str(uuid4())
             responses = [*ask(details, request)]
             self._release(
@@ -86,7 +84,7 @@ class WholeAnswers(grpc.UnaryStreamClientInterceptor):  # type: ignore[misc]  # 
             if responses and responses[-1].HasField("result_complete"):
                 yield from responses
                 return
-            _LOG.warning("an answer of Sail ended early; the query is sent again")
+            _LOG.warning("an answer of Sail ended early, attempt %d of %d", attempt, _ATTEMPTS)
         raise PySparkException(f"Sail's answer ended early {_ATTEMPTS} times; repeat the query, or use engine 'spark'")
 
 
