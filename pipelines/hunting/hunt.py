@@ -107,8 +107,8 @@ def hunt(
         raise QueryError(f"strategy {strategy!r} does not exist; allowed: {', '.join(STRATEGIES)}")
     prepared = prepare_given(scenario, overrides)
     with ExitStack() as closing:
-        chosen_engine = asked_engine(engine, prepared.scenario.engine)
-        session = closing.enter_context(open_session(chosen_engine, spark, say, is_small=True))
+        wanted = asked_engine(engine, prepared.scenario.engine)
+        session = closing.enter_context(open_session(wanted, spark, say, is_small=True))
         search = _Search(
             prepared, session, Corpus.at(corpus), say, observe, is_within=within_bound, is_excused=excused,
             shrinks=shrinks,
@@ -463,7 +463,8 @@ class _Search:
             by_cause = self._key(guarantee, found.cause)
             self._merged[key] = key = by_cause
             self._findings.setdefault(key, found)
-        self._findings[key] = replace(self._findings[key], n_schedules=self._findings[key].n_schedules + 1)
+        known = self._findings[key]
+        self._findings[key] = replace(known, n_schedules=known.n_schedules + 1)
 
     def _found(self, guarantee: str, detail: str, schedule: Schedule, n_played: int) -> HuntFinding:
         whole = self._with(schedule)
