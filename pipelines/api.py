@@ -17,7 +17,7 @@ from pipelines.engines.names import AskedEngine, asked_engine, chosen_engine
 from pipelines.engines.session import engine_of_program, open_session
 from pipelines.errors import plural
 from pipelines.experiment.inputs import Inputs
-from pipelines.experiment.jobs import Batch, by_protocol, forms_of, is_small, runs_per_batch_of
+from pipelines.experiment.jobs import Batch, by_protocol, forms_of, has_small_load, is_small, runs_per_batch_of
 from pipelines.experiment.manifest import Manifest, manifest_files, versions
 from pipelines.experiment.plan import build, mappings, notes
 from pipelines.experiment.prepared import Prepared, prepare_given
@@ -125,8 +125,8 @@ def run_prepared(
         small = is_small(inputs)
         if chosen == "spark" and spark is None and running_session() is None and small:
             say("starting Spark; a job of this size takes seconds with --engine local")
-        small = small or all(form == "program" for form, _ in chosen_forms.values())
-        session = closing.enter_context(open_session(chosen, spark, say, scheme_of(root), is_small=small))
+        light = has_small_load((form for form, _ in chosen_forms.values()), is_small=small)
+        session = closing.enter_context(open_session(chosen, spark, say, scheme_of(root), is_small=light))
         with new_place(store, session, prepared.scenario.name, say) as (root, check_locked):
             manifest = Manifest(
                 scenario=str(prepared.loaded.path.absolute()), text=prepared.loaded.text,

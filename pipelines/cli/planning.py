@@ -15,7 +15,15 @@ from pipelines.engines.names import Engine
 from pipelines.engines.settings import heap_megabytes, local_settings
 from pipelines.errors import plural
 from pipelines.experiment.costs import Costs, costs
-from pipelines.experiment.jobs import batches_of, by_protocol, forms_of, jobs_of, runs_per_batch
+from pipelines.experiment.jobs import (
+    FEW_ROWS,
+    batches_of,
+    by_protocol,
+    forms_of,
+    has_small_load,
+    jobs_of,
+    runs_per_batch,
+)  # fmt: skip
 from pipelines.experiment.plan import Combination, combinations, mappings, notes, store_tables
 from pipelines.experiment.prepared import Prepared, labelled
 from pipelines.protocols import PROTOCOLS
@@ -59,7 +67,7 @@ def print_plan(prepared: Prepared, engine: Engine, asked: AskedForm, *, is_verbo
         _say(f"form      {told}")
     for told in _jobs(prepared, {name: form for name, (form, _) in forms.items()}):
         _say(f"jobs      {told}")
-    settings = _engine(engine)
+    settings = _engine(engine, forms, n_rows)
     _say(f"engine    {engine}: {', '.join(settings[:_SETTINGS])}")
     _say(f"takes     {_costs(taken, prepared.horizon)}", "")
     _print_combinations(rows, n_seeds)
@@ -87,11 +95,11 @@ def plan_json(prepared: Prepared, engine: Engine, asked: AskedForm) -> str:
     rows = combinations(prepared)
     seeds = prepared.scenario.runs.all_seeds()
     forms = _forms(prepared, asked, rows)
-    _, n_batches, taken = _size(prepared, engine, forms, rows)
+    n_rows, n_batches, taken = _size(prepared, engine, forms, rows)
     tables = store_tables({name: form for name, (form, _) in forms.items()})
     plan = {
         "scenario": prepared.scenario.name, "n_runs": len(prepared.runs), "seeds": list(seeds),
-        "protocols": list(prepared.protocols), "engine": engine, "settings": _engine(engine),
+        "protocols": list(prepared.protocols), "engine": engine, "settings": _engine(engine, forms, n_rows),
         "rounds": prepared.horizon,
         "round_ms": sorted({run.scenario.time.round_ms for run in prepared.combinations()}),
         "notes": [{"part": part, "note": note} for part, note in notes(prepared)], "mappings": mappings(prepared),
@@ -192,11 +200,13 @@ def _print_messages(prepared: Prepared, rows: list[Combination], n_seeds: int) -
         print_lines(f"kinds{of}: {', '.join(PROTOCOLS[name].kinds)}", indent=2)
 
 
-def _engine(engine: Engine) -> list[str]:
+def _engine(engine: Engine, forms: Mapping[str, tuple[Form, str]], n_rows: int) -> list[str]:
     if engine == "local":
         return [f"pysail {version('pysail')} in this process", "no JVM", f"{os.cpu_count()} threads"]
     if engine == "connect":
         return [f"Spark Connect at {os.environ.get('SPARK_REMOTE', 'the address that --remote names')}"]
-    settings = {key: value for key, value in local_settings(Path("-")).items() if value != str(Path("-", "warehouse"))}
+    light = has_small_load((form for form, _ in forms.values()), is_small=n_rows <= FEW_ROWS)
+    given = local_settings(Path("-"), is_small=light)
+    settings = {key: value for key, value in given.items() if value != str(Path("-", "warehouse"))}
     begun = [f"pyspark {version('pyspark')} in a JVM", f"{os.cpu_count()} threads", f"a heap of {heap_megabytes()} MB"]
     return [*begun, *(f"{key}={value}" for key, value in sorted(settings.items()))]

@@ -35,7 +35,8 @@ A row of form ``program`` and its messages take about 2 KB of the driver's memor
 batches of 500 runs took as long as one batch of 2,000 runs. A row of form ``dataflow`` takes about 3 KB on the
 executors. The limit of ``dataflow`` is higher, because each additional batch needs its own job for each round.
 """
-_FEW_ROWS = 50_000
+FEW_ROWS = 50_000
+"""With at most this number of state rows, planning a round takes longer than executing it."""
 
 
 @dataclass(frozen=True)
@@ -166,8 +167,16 @@ def n_state_rows(n_nodes: int, n_links: int, n_subscriptions: int, n_calls: int)
 
 
 def is_small(inputs: Inputs) -> bool:
-    """Returns whether the runs have so few state rows that planning a round takes longer than executing it."""
-    return _total_state_rows(inputs, inputs.n_runs) <= _FEW_ROWS
+    """Returns whether the runs have at most `FEW_ROWS` state rows."""
+    return _total_state_rows(inputs, inputs.n_runs) <= FEW_ROWS
+
+
+def has_small_load(forms: Iterable[Form], *, is_small: bool) -> bool:
+    """Returns whether the load of a JVM is small: all runs together are small, or Python workers execute programs.
+
+    ``forms`` has the forms of all protocols. ``is_small`` says that the runs have at most `FEW_ROWS` state rows.
+    """
+    return is_small or all(form == "program" for form in forms)
 
 
 def runs_per_batch_of(inputs: Inputs, n_runs: int, forms: Iterable[Form]) -> int:

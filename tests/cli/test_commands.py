@@ -270,6 +270,7 @@ def test_plan_shows_the_settings_of_the_engine_asked_for(example: Path) -> None:
     assert f"engine    spark: pyspark {version('pyspark')} in a JVM, " in result.stdout
     assert "\n  spark.app.name=roundtable\n" in result.stdout
     assert "protocol  forwarding" in result.stdout
+    assert "\n  spark.driver.extraJavaOptions=-XX:TieredStopAtLevel=1 " in result.stdout  # that of a small job
 
 
 def test_a_store_that_is_none_is_told_without_an_engine(example: Path) -> None:
