@@ -49,6 +49,12 @@ def register(kind: str, round_: int, peer: str, role: str) -> list[dict[str, Any
     return [calls(kind, "s3", round_, topic=NEWS, peer=peer, role=role)]
 
 
+def registered_again(peer: str, role: str, *faults: dict[str, Any]) -> dict[str, Any]:
+    """Returns a run in which owner s3 deregisters a client in round 300, and registers it again in round 400."""
+    made = [*register("deregister", 300, peer, role), *register("register", 400, peer, role)]
+    return chain(published=[100], rounds=END, settings={"topics": OWNED}, faults=[*faults], calls=made)
+
+
 class Case(NamedTuple):
     """A run, the change of its deliveries, the guarantees that break, and those whose breach is excused.
 
@@ -78,6 +84,8 @@ def kept(issued_round: int, *, is_acknowledged: bool = True) -> Change:
 def as_played(frame: DataFrame) -> DataFrame:
     return frame
 
+
+UNCONFIRMED = replaced(f"subscriber = {S2}", confirmed_round="null")
 
 CASES = {
     "a subscription with an end": Case(ending(500), lacking(S1), LACKS),
@@ -145,6 +153,20 @@ CASES = {
     ),
     "a copy that a dead member had no time to store": Case(
         chain(published=[200], rounds=END, faults=[down("r2", 150)]), as_played, set()
+    ),
+    "a copy of a publisher whose new registration its owner may have lost": Case(
+        registered_again("p", "publisher", down("s3", 401, 405)), as_played, set(), more={"state_unstable": kept(100)},
+    ),
+    "a copy of a publisher that is registered again before its owner crashes": Case(
+        registered_again("p", "publisher", down("s3", 450, 455)), as_played, {"nothing_pending"},
+        more={"state_unstable": kept(100)},
+    ),
+    "a subscription whose registration the owner may have lost": Case(
+        registered_again("s2", "subscriber", down("s3", 401, 405)), as_played, set(), more={"subscription": UNCONFIRMED},
+    ),
+    "a subscription that is registered again before the owner crashes": Case(
+        registered_again("s2", "subscriber", down("s3", 450, 455)), as_played, {"subscription_confirmed"},
+        more={"subscription": UNCONFIRMED},
     ),
     "a copy that no member has acknowledged": Case(
         chain(published=[200], rounds=END, faults=[down("r2", 150)]), as_played, {"nothing_pending"},

@@ -1,6 +1,7 @@
 -- audit: nothing waits in a run that has settled
--- Rule P23. No node waits for a message, an answer or a disk. There are two exceptions: a publisher keeps copies that a
--- dead member had no time to store, and a member lacks messages that only dead members have.
+-- Rule P23. No node waits for a message, an answer or a disk. There are three exceptions: a publisher keeps copies that
+-- a dead member had no time to store; a publisher keeps copies if it is deregistered, or if a crash of the owner may
+-- have lost its registration; and a member lacks messages that only dead members have.
 with published as (
   select run_id, node_id, topic, publication.source as source, publication.source_seq as source_seq,
     publication.issued_round as issued_round, false as is_copy, 'queued at its publisher' as detail
@@ -37,7 +38,7 @@ with published as (
     and d.gone_round < p.issued_round + s.needed_rounds
   left join topic_owner o on o.run_id = p.run_id and o.topic = p.topic
   left join authorisation a on a.run_id = p.run_id and a.topic = p.topic and a.node_id = p.node_id
-    and a.role = 'publisher' and a.end_round is null
+    and a.role = 'publisher' and a.end_round is null and a.is_certain
   where d.run_id is null and (o.topic is null or a.node_id is not null)
   union all
   select run_id, node_id, topic, source, source_seq, concat('expected as number ', seq, ', and not delivered') as detail

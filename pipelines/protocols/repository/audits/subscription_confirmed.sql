@@ -1,11 +1,13 @@
 -- audit: an authorised client's subscription is confirmed
--- Sections 3.3 and 3.11. The audit checks clients that are up and registered at the end.
+-- Sections 3.3 and 3.11. The audit checks clients that are up at the end, and registered without a crash of the owner
+-- that may have lost the registration.
 with about as (
   select run_id, subscription_id, max(case when attribute = 'topic' and op = '=' then text end) as topic
   from predicate
   group by run_id, subscription_id
 ), standing as (
-  select distinct run_id, topic, node_id from authorisation where role = 'subscriber' and end_round is null
+  select distinct run_id, topic, node_id from authorisation
+  where role = 'subscriber' and end_round is null and is_certain
 ), gone as (
   select distinct run_id, node_id from node_recovery where recovery_round is null
 )

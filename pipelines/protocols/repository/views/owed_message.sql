@@ -50,26 +50,10 @@ with wanted as (
   from publication p
   join node_recovery n on n.run_id = p.run_id and n.node_id = p.source and n.crash_round >= p.issued_round
   group by p.run_id, p.source, p.source_seq
-), answer as (
-  select run_id, dst as owner, get_json_object(body, '$.topic') as topic, due_round,
-    cast(get_json_object(body, '$.client') as bigint) as client, get_json_object(body, '$.role') as role,
-    cast(get_json_object(body, '$.number') as bigint) as number
-  from message
-  where kind = 'R2C-Confirm' and fate = 'delivered'
-), held as (
-  select a.run_id, a.topic, a.node_id, a.role, a.from_round, a.end_round, a.from_round < 0
-    or count(n.node_id) = 0 or min(c.due_round) < min(n.crash_round) as is_certain
-  from authorisation a
-  join topic_owner o on o.run_id = a.run_id and o.topic = a.topic
-  left join node_recovery n on n.run_id = o.run_id and n.node_id = o.owner
-    and (n.recovery_round is null or n.recovery_round > a.from_round)
-  left join answer c on c.run_id = a.run_id and c.topic = a.topic and c.owner = o.owner and c.client = a.node_id
-    and c.role = a.role and c.number >= a.from_round and (a.end_round is null or c.number < a.end_round)
-  group by a.run_id, a.topic, a.node_id, a.role, a.from_round, a.end_round
 ), standing as (
   select run_id, topic, node_id, role, count_if(end_round is null and is_certain) > 0 as is_lasting,
     max(case when is_certain then end_round end) as deregistered_round
-  from held
+  from authorisation
   group by run_id, topic, node_id, role
 ), first as (
   select run_id, subscriber, source, source_seq, min(round) as delivery_round
@@ -123,7 +107,8 @@ with wanted as (
 ), storable as (
   select distinct t.run_id, t.source, t.source_seq
   from timed t
-  join held h on h.run_id = t.run_id and h.topic = t.topic and h.node_id = t.source and h.role = 'publisher' and h.is_certain
+  join authorisation h on h.run_id = t.run_id and h.topic = t.topic and h.node_id = t.source and h.role = 'publisher'
+    and h.is_certain
   join calm_period c on c.run_id = t.run_id and greatest(c.from_round, t.issued_round, h.from_round) + t.needed_rounds
     <= least(c.to_round, coalesce(h.end_round, c.to_round))
 )
