@@ -162,7 +162,8 @@ CASES = {
         more={"state_unstable": kept(100)},
     ),
     "a subscription whose registration the owner may have lost": Case(
-        registered_again("s2", "subscriber", down("s3", 401, 405)), as_played, set(), more={"subscription": UNCONFIRMED},
+        registered_again("s2", "subscriber", down("s3", 401, 405)), as_played, set(),
+        more={"subscription": UNCONFIRMED},
     ),
     "a subscription that is registered again before the owner crashes": Case(
         registered_again("s2", "subscriber", down("s3", 450, 455)), as_played, {"subscription_confirmed"},

@@ -115,9 +115,10 @@ class Exchange:
         if sender not in awaited:
             return
         is_answered = sender in self._state.parked
-        told = self._lost.filled(sender, "LostMessageRequest", m.told)
+        told = self._lost.filled(sender, "LostMessageRequest", self._missing.arrived(m.told))
         if told is None:
             self._answer(sender, m.told)
+            self._joining.settle()
             return
         self._missing.apply(sender, told)
         if not is_answered:
@@ -144,7 +145,9 @@ class Exchange:
     def on_lost_messages(self, m: ms.LostMessages, sender: int) -> None:
         """Applies the messages in LostMessages from the parent, and ends the repair of this broker."""
         node = self._node
-        told = self._lost.filled(sender, "LostMessages", m.told) if sender == node.parent else None
+        if sender != node.parent:
+            return
+        told = self._lost.filled(sender, "LostMessages", self._missing.arrived(m.told))
         if told is None:
             return
         self._missing.apply(sender, told)
@@ -208,6 +211,8 @@ class Broker(Role):
             self.lost_messages.on_timer()
         elif name == parent_search.ELECTION_TIMER:
             self.election.on_timer(key)
+        elif name == parent_search.DOUBT_TIMER:
+            self.election.on_doubt_timer(key)
         elif name == tree_repair.TIMER and self.tree.on_timer(key):
             self._child_down(key)
 
@@ -218,18 +223,22 @@ class Broker(Role):
             status: ``JOINING`` or ``RECOVERING``, the new status of the node.
             join_seq: The number of the call ``join``; None if the broker recovers.
         """
-        node, contacts = self.node, self.node.state.contact
-        repair = node.repair
+        node, repair = self.node, self.node.repair
         repair.is_mended = repair.is_present = repair.is_new = repair.is_joining = True
         repair.is_level, repair.join_seq = False, join_seq
-        near = sorted((row.latency_rounds, contact) for contact, row in contacts.items())
-        node.latency |= {contact: rounds for rounds, contact in near}
-        node.see((contact, 0, 1 + index) for index, (_, contact) in enumerate(near))
+        self._see_contacts()
         if status == "RECOVERING":
             # All brokers that noticed the failure may have failed before they reported it.
             node.state.failed[node.id] = FailedBroker(node.id)
         node.ctx.status(status)
         self.seek()
+
+    def _see_contacts(self) -> None:
+        """Replaces the broker's view by its contacts, nearer contacts first."""
+        node = self.node
+        near = sorted((row.latency_rounds, contact) for contact, row in node.state.contact.items())
+        node.latency |= {contact: rounds for rounds, contact in near}
+        node.see((contact, 0, 1 + index) for index, (_, contact) in enumerate(near))
 
     def end_round(self) -> None:
         """Sets status OPERATIONAL if the exchange with the first parent is complete.
@@ -289,7 +298,14 @@ class Broker(Role):
         return [broker for broker in self.node.candidates() if broker not in self.node.children]
 
     def seek(self) -> None:
-        """Sends a ParentRequest to the next candidate, or starts an election."""
+        """Sends a ParentRequest to the next candidate, or starts an election.
+
+        A broker that has joined or recovered, and has no child and no live broker in its view, first adds its contacts
+        to the view (rule G31).
+        """
+        node = self.node
+        if node.repair.is_new and not node.children and not self.candidates():
+            self._see_contacts()
         self.election.seek()
 
     def request(self) -> ParentRequest:

@@ -166,6 +166,14 @@ class MissingMessages:
             self.note_known(answer, name)
         return answer
 
+    def arrived(self, missing: MissingSets) -> MissingSets:
+        """Records the failures in a partner's answer when it arrives. Returns the answer with these brokers in `back`.
+
+        The answer may be handled later, and the failed brokers may recover in between (rule G29).
+        """
+        self._node.add_dead(missing.failed - missing.back)
+        return replace(missing, back=missing.failed)
+
     def apply(self, sender: int, missing: MissingSets) -> None:
         """Handles the events and failures in `missing` one by one, like messages that arrive from `sender`."""
         for what, message, hops in missing.events:
@@ -179,7 +187,7 @@ class MissingMessages:
             elif message.id not in topic.processed:
                 self._ordering.process(topic, sender, message, hops + 1)
         for broker in sorted(missing.failed):
-            self._hold.on_failed(sender, broker, is_down=broker not in missing.back)
+            self._hold.on_failed(sender, broker)
 
     def on_repeat(self, m: ms.Repeat, sender: int) -> None:
         """Stores the message of a Repeat if this broker requested it. Else forwards it towards node `m.lacking`."""

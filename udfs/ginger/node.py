@@ -227,6 +227,10 @@ class Node:
         rounds = self._far[broker] = self.rounds_to(broker)
         self.state.tree_view[broker] = TreeView(broker, relationship(*_SIBLING), *_SIBLING, rounds)
 
+    def add_dead(self, brokers: set[int]) -> None:
+        """Records that `brokers` have failed, except those of which an earlier failure is known."""
+        self.repair.dead |= brokers - self.state.failed.keys()
+
     def candidates(self) -> list[int]:
         """Returns the live brokers of the view in order of preference (rule G11).
 

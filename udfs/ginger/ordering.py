@@ -198,11 +198,14 @@ class HoldQueue:
     def take(self, m: Any, sender: int) -> None:  # noqa: ANN401 - any of `APPLICATION`
         """Handles an application message, or holds it while the broker is under repair (Alg. 9, rule G8).
 
-        Drops a message from a node that is no neighbour.
+        Drops a message from a node that is no neighbour. Records the failure in a Failed message at once: when the
+        message leaves the hold queue, the failed broker may have recovered (rule G29).
         """
         node = self._node
         if sender != node.parent and sender not in node.children and sender not in node.clients:
             return
+        if isinstance(m, ms.Failed) and m.is_down:
+            node.add_dead({m.failed})
         self._take(m, sender)
 
     def _take(self, m: Any, sender: int) -> None:  # noqa: ANN401
@@ -219,7 +222,7 @@ class HoldQueue:
         elif isinstance(m, ms.TotalProcessed):
             self._ordering.on_total_processed(m, sender)
         else:
-            self.on_failed(sender, m.failed, is_down=m.is_down)
+            self.on_failed(sender, m.failed)
 
     def lost(self, broker: int) -> None:
         """Records that `broker` has failed, and handles a Failed message about it.
@@ -229,23 +232,15 @@ class HoldQueue:
         self._node.repair.dead.add(broker)
         self._take(ms.Failed(broker, is_down=True), self._node.id)
 
-    def on_failed(self, sender: int | None, broker: int, *, is_down: bool) -> None:
-        """Handles the first Failed message about `broker`: records the failure, and floods Failed.
+    def on_failed(self, sender: int | None, broker: int) -> None:
+        """Handles the first Failed message about `broker`, which `sender` sent: records the failure, and floods Failed.
 
         Then reports or processes the pending messages that waited only for a lock at `broker`.
-
-        Args:
-            sender: The node that sent the message.
-            broker: The failed broker.
-            is_down: Whether `broker` is still down, as far as `sender` knows.
         """
         if broker in self._state.failed:
             return
         self._state.failed[broker] = FailedBroker(broker)
-        dead = self._node.repair.dead
-        if is_down and sender != self._node.id:
-            dead.add(broker)
-        self._node.flood(ms.Failed(broker, broker in dead), sender)
+        self._node.flood(ms.Failed(broker, broker in self._node.repair.dead), sender)
         self._ordering.try_topics()
 
     def release(self) -> None:

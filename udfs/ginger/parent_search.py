@@ -15,6 +15,7 @@ from udfs.ginger import messages as ms
 from udfs.ginger.node import Role
 from udfs.ginger.repair_records import Deferred, Vote
 from udfs.ginger.tree import belongs
+from udfs.nodes.program import NodeDown
 
 MAX_PASSES = 20
 """Number of passes over the brokers of its view before a node gives up the search (rule G26)."""
@@ -64,18 +65,24 @@ class ParentSearch:
         """Handles the answer of `src`: connects to `src` if it accepts, and asks the next broker if it declines.
 
         Answer ``joining`` means that `src` joins sub-trees first, so the node waits for a second answer. An answer to
-        an earlier incarnation of the node has no effect (rule G28).
+        an earlier incarnation of the node has no effect (rule G28), but if `src` accepts the earlier incarnation, it
+        learns that this incarnation has failed.
         """
-        own = self._own
-        if src != own.asked or m.incarnation != self._node.incarnation:
+        own, node = self._own, self._node
+        if m.incarnation != node.incarnation:
+            if m.answer == ms.ACCEPTED and src not in (own.asked, node.parent):
+                node.send(src, NodeDown(node.id))
+            return
+        if src != own.asked:
             return
         if m.answer == ms.JOINING:
             own.is_promised = True
-            self._await(src, self._node.patience(src))
+            self._await(src, node.patience(src))
             return
         own.asked = None
         if m.answer == ms.ACCEPTED:
-            self._node.set_parent(src)
+            node.set_parent(src)
+            self._await(src, node.patience(src))
             own.break_degree, own.n_passes, own.declined = False, 0, []
             self._role.attached()
             return
@@ -132,6 +139,8 @@ class ParentSearch:
 
 ELECTION_TIMER = "vote"
 """The timer that limits the wait for the vote of a sibling (Alg. 8)."""
+DOUBT_TIMER = "doubt"
+"""The timer that limits the wait for the report of a failure that a vote names (rule G32)."""
 
 
 class Election:
@@ -190,11 +199,13 @@ class Election:
     def _gone(self) -> list[int]:
         """Returns the failed brokers to name in a vote (rule G18).
 
-        These are the lost parent, the failed brokers of the view, and the brokers that received votes name.
+        These are the lost parent, the failed brokers of the view, and the brokers that received votes name. Siblings
+        that have recovered and vote are excluded (rule G27).
         """
         repair = self._node.repair
         lost = set() if repair.lost_parent is None else {repair.lost_parent}
-        return sorted(repair.dead & self._node.state.tree_view.keys() | {*self._own.heard} | lost)
+        failed = repair.dead & self._node.state.tree_view.keys() | {*self._own.heard} | lost
+        return sorted(failed - {*self.siblings()})
 
     def orphaned(self, parent: int) -> None:
         """Records the failure of `parent`. Deletes votes that do not name it, and the result of the last election."""
@@ -216,13 +227,31 @@ class Election:
             self._on_refused_vote(sender, brokers)
             return
         self._add_voter(sender, brokers)
+        if node.is_sibling(sender):
+            node.repair.dead.discard(sender)
         if not self._votes_with(sender, brokers):
-            above = {broker for broker, row in node.state.tree_view.items() if row.n_up == 0}
-            node.send(sender, ms.RootElection(None, tuple(sorted(above | node.neighbours - node.children))))
-        else:
-            self._own.votes[sender] = Vote(m.vote, brokers)
-            if node.parent is None:
-                self._handle_vote(sender, brokers)
+            self._refuse(sender)
+            return
+        self._own.votes[sender] = Vote(m.vote, brokers, node.rounds_to(sender))
+        if node.parent is None:
+            self._handle_vote(sender, brokers)
+        elif node.parent in node.state.failed:
+            rounds = node.setting("detection_rounds") + node.rounds_to(node.parent)
+            node.ctx.set_timer(DOUBT_TIMER, sender, rounds)
+
+    def _refuse(self, sender: int) -> None:
+        """Answers the vote of `sender` with the brokers above this broker (rule G19)."""
+        node = self._node
+        above = {broker for broker, row in node.state.tree_view.items() if row.n_up == 0}
+        node.send(sender, ms.RootElection(None, tuple(sorted(above | node.neighbours - node.children))))
+
+    def on_doubt_timer(self, sender: int) -> None:
+        """Refuses the vote of `sender` if it names the parent of this broker, which is still connected (rule G32)."""
+        vote = self._own.votes.get(sender)
+        if vote is not None and self._node.parent in vote.gone:
+            del self._own.votes[sender]
+            self._node.latency.setdefault(sender, vote.latency_rounds)
+            self._refuse(sender)
 
     def _on_refused_vote(self, sender: int, above: Sequence[int]) -> None:
         """Handles the answer of `sender`, which does not vote, with the brokers `above` it (rule G19).

@@ -58,10 +58,11 @@ class Repair:
 
 
 class Vote(NamedTuple):
-    """The vote of a sibling: its residual degree, and the brokers `gone` that the sibling knew to have failed."""
+    """The vote of a sibling: its residual degree, the brokers `gone` that it knew to have failed, and its latency."""
 
     degree: int
     gone: list[int]
+    latency_rounds: int
 
 
 class Deferred(NamedTuple):

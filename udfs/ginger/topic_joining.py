@@ -88,11 +88,11 @@ class TopicJoining:
     def on_join_topic(self, m: ms.JoinTopic, sender: int) -> None:
         """Answers JoinTopic if the broker is in the sub-tree, else forwards it.
 
-        A broker under repair postpones JoinTopic.
+        A broker under repair postpones JoinTopic, unless it awaits only messages of publishers (rule G30).
         """
         if sender not in self._node.neighbours:
             return
-        if self._node.is_waiting:
+        if self._is_postponing():
             self._state.postponed.append(Postponed(sender, m.topic))
         elif self.is_inside(self._topics.of(m.topic)):
             self._row(m.topic)
@@ -136,7 +136,7 @@ class TopicJoining:
         """
         topic = self._topics.of(name)
         self._connect(topic, sender)
-        theirs = self._lost.filled(sender, "TopicJoined", told, name)
+        theirs = self._lost.filled(sender, "TopicJoined", self._missing.arrived(told), name)
         if theirs is None:
             return False
         self._missing.apply(sender, theirs)
@@ -154,9 +154,18 @@ class TopicJoining:
     def settle(self) -> None:
         """Handles the held messages, and then the JoinTopic messages that the broker postponed during its repair."""
         self._hold.release()
-        while self._state.postponed and not self._node.is_waiting:
+        while self._state.postponed and not self._is_postponing():
             asked = self._state.postponed.pop(0)
             self.on_join_topic(ms.JoinTopic(asked.topic), asked.sender)
+
+    def _is_postponing(self) -> bool:
+        """Returns whether this broker is under repair, and awaits more than messages that publishers send again.
+
+        A publisher without an edge broker may depend on the answer to JoinTopic (rule G30).
+        """
+        state = self._state
+        is_repeated = self._node.is_level and bool(state.parked) and state.awaited.keys() <= state.parked.keys()
+        return self._node.is_waiting and not is_repeated
 
     def ask_again(self, neighbour: int) -> None:
         """Repeats the broker's searches over the new connection to `neighbour`."""

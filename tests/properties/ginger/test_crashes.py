@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import random
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import replace
@@ -155,6 +156,73 @@ def test_a_parent_that_is_back_is_gone_all_the_same() -> None:
     """The root asks its former children before they know that it failed."""
     case = swept({0: None, 1: 0, 2: 0, 3: 1}, {4: 1, 5: 2, 6: 3}, {(0, 2): 3})
     holding(case({0: 208}, {0: at}) for at in range(209, 240))
+
+
+def two_failures(seed: int) -> Crashing:
+    """Returns a small random tree in which two brokers crash soon after each other, and perhaps recover."""
+    draw = random.Random(seed)
+    brokers = range(draw.randint(3, 7))
+    parent = {b: draw.randrange(max(0, b - 3), b) if draw.random() < 0.5 else draw.randrange(min(b, 2))
+              for b in brokers[1:]}  # fmt: skip
+    edge = {len(brokers) + client: draw.choice(brokers) for client in range(draw.randint(1, 3))}
+    latency = {(above, b): draw.choice([1, 1, 2, 3, 5]) for b, above in parent.items()}
+    first, second = draw.sample(brokers, 2) if draw.random() < 0.5 else (0, draw.choice(brokers[1:]))
+    crashes = {first: 208, second: 208 + draw.randint(0, draw.choice([45, 45, 140]))}
+    until = {b: at + draw.randint(1, draw.choice([12, 40])) for b, at in crashes.items() if draw.random() < 0.6}
+    return swept({0: None, **parent}, edge, latency)(crashes, until)
+
+
+def test_two_failures_break_no_guarantee() -> None:
+    """Of 10,000 such schedules, nine broke a guarantee before rules G29 to G32."""
+    within = [network for seed in range(600) if not (network := played(two_failures(seed))).beyond]
+    assert [(one.case, one.violations()) for one in within if one.violations()] == []
+    assert len(within) > 400
+    assert sum(len(network.case.until) for network in within) > 400
+
+
+def test_a_former_parent_that_is_back_votes_with_its_children() -> None:
+    """Rule G29: B0 recovers below the new root, which fails: its vote names this root only, those of others also B0."""
+    case = swept({0: None, 1: 0, 2: 0, 3: 1, 4: 1, 5: 2}, {6: 3}, {})
+    holding(case({0: 208, 2: at}, {0: 214}) for at in range(209, 260))
+    holding(case({0: 208, 2: at}, {0: 214, 2: at + 6}) for at in range(209, 260))
+
+
+def test_votes_that_come_before_the_report_count() -> None:
+    """Rule G13: B1 connects to the root B2 late, so its failure detector reports the failure of B2 after B0's vote."""
+    case = swept({0: None, 1: 0, 2: 0}, {3: 1}, {(0, 1): 2, (0, 2): 5})
+    holding(case({0: 208, 2: at}, {0: 220}) for at in range(222, 262))
+
+
+def test_news_of_a_failure_is_stale_when_the_broker_is_back() -> None:
+    """Rule G29: B3 handles B1's answer, which says that B0 is down, long after B0 has recovered."""
+    case = swept({0: None, 1: 0, 2: 1, 3: 0}, {4: 2, 5: 3}, {})
+    holding(case({0: 208, 1: at}, {0: 224, 1: at + 10}) for at in range(226, 270))
+
+
+def test_a_publisher_and_who_waits_for_its_messages_do_not_wait_for_each_other() -> None:
+    """Rule G30: the messages of C7 have left all buffers, and its new edge broker must join the sub-tree."""
+    latency = {(0, 1): 5, (0, 2): 5, (2, 4): 2, (3, 5): 5}
+    case = swept({0: None, 1: 0, 2: 0, 3: 1, 4: 2, 5: 3}, {6: 0, 7: 4}, latency)
+    holding(case({0: 208, 4: at}, {0: 218, 4: at + 9}) for at in range(215, 255))
+
+
+def test_a_broker_that_is_back_finds_others_when_its_new_parent_fails() -> None:
+    """Rule G31: B1 recovers below B0, which fails before B2 is its child, so B1 has seen nobody else."""
+    case = swept({0: None, 1: 0, 2: 1}, {3: 2, 4: 1}, {(1, 2): 5})
+    holding(case({1: 208, 0: at}, {1: 222}) for at in range(224, 260))
+
+
+def test_a_vote_that_names_the_former_incarnation_of_a_parent_is_answered() -> None:
+    """Rule G32: B1 is the root again, and parent of B2, when B3 hears of the failure of B0 and votes."""
+    case = swept({0: None, 1: 0, 2: 1, 3: 1, 4: 3}, {5: 1, 6: 1}, {(0, 1): 5, (1, 3): 5})
+    holding(case({1: 208, 0: at}, {1: 213}) for at in range(214, 250))
+
+
+def test_a_child_that_crashed_before_it_was_accepted_is_not_waited_for() -> None:
+    """Rules G25 and G28: B3 recovers before its first request arrives; B1 and a client wait for the same broker."""
+    latency = {(0, 1): 2, (0, 2): 5, (3, 4): 5}
+    case = swept({0: None, 1: 0, 2: 0, 3: 0, 4: 3, 5: 2, 6: 0}, {7: 0, 8: 1}, latency)
+    holding(case({0: 208, 3: at}, {3: at + 1}) for at in range(214, 250))
 
 
 def second(name: str, broker: str, at: int, until: int | None = None) -> dict[str, Any]:

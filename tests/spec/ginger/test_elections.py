@@ -31,7 +31,7 @@ from support.ginger.single import (
 )
 
 from udfs.ginger import messages as ms
-from udfs.ginger.repair_records import Deferred, Vote
+from udfs.ginger.repair_records import Deferred, FailedBroker, Vote
 
 ELECTING: list[Any] = [mode(), *around(0, (2,), (9,)), *sub_tree((0, 2), (9,)), *view(n5=(1, 1), n6=(1, 1))]
 
@@ -49,7 +49,7 @@ VOTED: dict[str, Any] = {
     "gone": [0],
 }  # fmt: skip
 VOTER: list[Any] = [mode(), *around(None, (2,), (9,)), *sub_tree((2,), (9,)), *view(n5=(1, 1), n6=(1, 1))]
-BY_5 = {5: Vote(2, [0])}
+BY_5 = {5: Vote(2, [0], 4)}
 
 
 def voted(vote: int | None, sender: int = 6, brokers: tuple[int, ...] = (0,), **values: Any) -> Outcome:
@@ -76,9 +76,9 @@ def test_the_highest_degree_wins_then_the_lowest_id(vote: int, winner: int) -> N
 
 def test_votes_count_once_all_siblings_have_voted_and_also_before_the_election() -> None:
     rows = voted(4, votes={})
-    assert (sent(rows), election(rows).votes) == ([], {6: (4, [0])})
+    assert (sent(rows), election(rows).votes) == ([], {6: (4, [0], 4)})
     early = play(1, ELECTING, Got(5, ms.RootElection(2, (0,))))
-    assert (sent(early), election(early).votes) == ([], {5: (2, [0])})
+    assert (sent(early), election(early).votes) == ([], {5: (2, [0], 4)})
 
 
 def test_votes_with_others_gone_do_not_count_together_and_are_told_again() -> None:
@@ -118,7 +118,7 @@ def test_a_sibling_that_does_not_vote_in_time_has_failed() -> None:
     assert (timers(rows), repair(rows).dead) == ({("vote", 5): 20}, {0, 6})
     known = {**VOTED, "gone": election(rows).gone, "dead": repair(rows).dead}
     assert repair(play(1, VOTER, memory(**known), Got(5, ms.RootElection(2, (0, 6))))).is_root
-    for known in (VOTED | {"is_electing": False}, VOTED | {"votes": {6: Vote(1, [0])}}):
+    for known in (VOTED | {"is_electing": False}, VOTED | {"votes": {6: Vote(1, [0], 4)}}):
         assert repair(play(1, VOTER, memory(**known), Ran("vote", 6))).dead == {0}
 
 
@@ -166,7 +166,7 @@ def test_an_orphan_votes_with_a_voter_that_its_view_lacks() -> None:
     """Rule G27: 7 became a child of a root that 1 has elected, and that failed before 1 was its child."""
     rows = play(1, VOTER, memory(**VOTED, votes=BY_5), Got(7, ms.RootElection(4, (0,))))
     assert sent(rows, "brokers", "vote") == [("RootElection", 7, (0,), 3)]
-    assert (kept(rows, "tree_view", "peer"), election(rows).votes) == ([5, 6, 7], {5: (2, [0]), 7: (4, [0])})
+    assert (kept(rows, "tree_view", "peer"), election(rows).votes) == ([5, 6, 7], {5: (2, [0], 4), 7: (4, [0], 1)})
     asking = play(1, VOTER, memory(**OUT, decided=[0], asked=5), Got(7, ms.RootElection(4, (6,))))
     assert sent(asking, "brokers", "vote") == [("RootElection", 7, (0, 6), 3)]
 
@@ -178,3 +178,26 @@ def test_an_orphan_that_sees_a_broker_above_votes_with_its_siblings_only() -> No
     assert sent(rows, "vote") == [("RootElection", 7, None)]
     rows = play(1, sees_4, memory(**OUT, asked=4), Got(7, ms.RootElection(4, (0, 4))))
     assert (kept(rows, "tree_view", "peer"), repair(rows).dead) == ([4, 5, 6, 7], {0, 4})
+
+
+def test_the_vote_of_a_sibling_that_counted_as_failed_shows_that_it_is_back() -> None:
+    """Rule G29: 1 no longer names 5, its former parent 0 has become a sibling, and 5 gets a vote that names 6 only."""
+    knows = {**OUT, "dead": {0, 5}, "decided": [0, 5], "asked": 6, "awaited": 6}
+    rows = play(1, [*VOTER, *view(n0=(1, 1))], memory(**knows), Got(5, ms.RootElection(2, (6,))))
+    assert sent(rows, "brokers", "vote") == [("RootElection", 5, (0, 6), 3)]
+    back = play(1, [*VOTER, *view(n0=(1, 1))], memory(**knows), Got(0, ms.RootElection(2, (6,))))
+    assert sent(back, "brokers", "vote") == [("RootElection", 0, (5, 6), 3)]
+    assert (repair(back).dead, election(back).gone) == ({5, 6}, [5, 6])
+
+
+def test_a_vote_that_names_a_parent_which_failed_before_waits_for_a_report() -> None:
+    """Rule G32: the detection delay is 5 rounds, and the parent is 2 rounds away; the voter has left the view."""
+    before = play(1, ELECTING, FailedBroker(0), Got(5, ms.RootElection(2, (0,))))
+    assert (sent(before), timers(before)) == ([], {("doubt", 5): 7})
+    elsewhere = play(1, ELECTING, Got(5, ms.RootElection(2, (0,))))
+    assert (sent(elsewhere), timers(elsewhere)) == ([], {})
+    voted_early = {"votes": {7: Vote(2, [0], 4)}}
+    rows = play(1, ELECTING, memory(**voted_early), Ran("doubt", 7))
+    assert (sent(rows, "rounds", "brokers", "vote"), election(rows).votes) == ([("RootElection", 7, 4, (0,), None)], {})
+    other = play(1, ELECTING, memory(votes={7: Vote(2, [4], 4)}), Ran("doubt", 7))
+    assert (sent(other), len(election(other).votes)) == ([], 1)

@@ -40,6 +40,7 @@ from support.ginger.single import (
 
 from udfs.ginger import messages as ms
 from udfs.ginger.repair_records import Awaited
+from udfs.nodes.program import NodeDown
 
 TREE: list[Any] = [mode(), *around(0, (2,), (9,)), *sub_tree((0, 2), (9,))]
 SEES = view(n4=(0, 2), n5=(1, 1))
@@ -116,7 +117,7 @@ def test_a_broker_that_accepts_is_the_parent_in_all_sub_trees_of_the_old_one() -
     assert ("parent", 4) in kept(rows, "neighbour", "relationship", "neighbour")
     assert ("broker", 4) in kept(rows, "subscriber", "relationship", "neighbour")
     known = repair(rows)
-    assert (known.asked, known.is_level) == (None, False)
+    assert (known.asked, known.is_level, timers(rows)) == (None, False, {("parent", 0): PATIENCE})
     assert (known.break_degree, known.n_passes, known.declined) == (False, 0, [])
 
 
@@ -135,6 +136,13 @@ def test_an_answer_to_another_incarnation_has_no_effect(answer: str) -> None:
     rows = answered(answer, incarnation=1)
     assert (sent(rows), timers(rows), repair(rows).asked, repair(rows).is_promised) == ([], {}, 4, False)
     assert ("parent", 4) not in kept(rows, "neighbour", "relationship", "neighbour")
+
+
+def test_who_accepts_another_incarnation_is_told_that_it_has_failed() -> None:
+    """Rule G28: 1 asks 5 now. If 1 asked 4 again, its request would say so."""
+    rows = answered(ms.ACCEPTED, incarnation=1, asked=5)
+    assert (sent(rows), messages(rows, NodeDown), repair(rows).asked) == ([("NeighborDown", 4)], [NodeDown(1)], 5)
+    assert sent(answered(ms.DECLINED, incarnation=1, asked=5)) == []
 
 
 def test_an_answer_names_the_incarnation_in_the_request() -> None:
