@@ -169,6 +169,12 @@ CASES = {
         registered_again("s2", "subscriber", down("s3", 450, 455)), as_played, {"subscription_confirmed"},
         more={"subscription": UNCONFIRMED},
     ),
+    "a broker that crashes as another one recovers": Case(
+        chain(published=[100], rounds=END, faults=[down("b2", 300, 306), down("b1", 306, 336)]), as_played, set()
+    ),
+    "a broker that is down as another one recovers": Case(
+        chain(published=[100], rounds=END, faults=[down("b2", 300, 306), down("b1", 304, 336)]), as_played, set()
+    ),
     "a copy that no member has acknowledged": Case(
         chain(published=[200], rounds=END, faults=[down("r2", 150)]), as_played, {"nothing_pending"},
         more={"state_unstable": kept(200, is_acknowledged=False)},

@@ -1,6 +1,6 @@
 -- audit, is_dated: a recovered broker repeats Broker-Up until it has an answer
--- Rule P31. A row is a Broker-Up that gets no answer and is not repeated within 4 `reroute_rounds` + 2 rounds. Neither
--- the broker nor the receiver crashes or pauses in this time.
+-- Rule P31. A row is a Broker-Up that gets no answer and is not repeated within 4 `reroute_rounds` + 2 rounds. In this
+-- time neither the broker nor the receiver crashes or pauses, and the receiver is not down.
 with setting as (
   select e.run_id, e.last_round, 4 * cast(get_json_object(r.parameters, "$['protocol.reroute_rounds']") as bigint) + 2
     as most_rounds
@@ -28,4 +28,6 @@ left join answer a on a.run_id = u.run_id and a.src = u.dst and a.dst = u.src an
   and a.due_round <= u.sent_round + s.most_rounds
 left join struck f on f.run_id = u.run_id and f.node_id in (u.src, u.dst)
   and f.round > u.sent_round and f.round <= u.sent_round + s.most_rounds
-where o.run_id is null and a.run_id is null and f.run_id is null
+left join node_recovery d on d.run_id = u.run_id and d.node_id = u.dst and d.crash_round <= u.sent_round
+  and (d.recovery_round is null or d.recovery_round > u.sent_round)
+where o.run_id is null and a.run_id is null and f.run_id is null and d.run_id is null
