@@ -256,10 +256,12 @@ class Election:
     def _on_refused_vote(self, sender: int, above: Sequence[int]) -> None:
         """Handles the answer of `sender`, which does not vote, with the brokers `above` it (rule G19).
 
-        If this broker or one of its siblings is in `above`, the election continues without `sender`. Otherwise the
-        election ends with a ParentRequest to `sender`.
+        The election continues without `sender` if this broker or one of its siblings is in `above`, or if all brokers
+        in `above` have failed, because `sender` is then an orphan, too. Otherwise the election ends with a
+        ParentRequest to `sender`.
         """
-        if {self._node.id, *self.siblings()}.isdisjoint(above):
+        is_orphan = bool(above) and {*above} <= {*self._gone()}
+        if not is_orphan and {self._node.id, *self.siblings()}.isdisjoint(above):
             self._end(sender)
             return
         self._own.below.append(sender)

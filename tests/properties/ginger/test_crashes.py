@@ -244,6 +244,7 @@ PINNED = {
         f"what followed an answer that was put aside goes with it, {at}": second("ginger_buffers", "B0", at)
         for at in range(216, 228)
     },
+    "orphans below two failed brokers": yaml.safe_load((HUNTED / "ginger_orphans.yaml").read_text("utf-8")),
     "crashed twice": scenario(
         protocol={"name": "ginger", "total_degree": 2, "timer_rounds": 66},
         overlay={

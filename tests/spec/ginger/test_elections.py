@@ -111,6 +111,13 @@ def test_who_is_below_another_elector_is_not_asked() -> None:
     assert (election(rows).below, repair(rows).is_root) == ([6], True)
 
 
+def test_an_orphan_below_failed_brokers_is_not_asked() -> None:
+    """Rule G19: 6 does not vote with 1, and all brokers above it have failed. A root has no broker above it."""
+    rows = voted(None, 6, (0,))
+    assert (sent(rows)[:1], election(rows).below, repair(rows).is_root) == ([("TreeViewUpdate", 2)], [6], True)
+    assert sent(voted(None, 6, ()))[0] == ("ParentRequest", 6)
+
+
 def test_a_sibling_that_does_not_vote_in_time_has_failed() -> None:
     """The silent sibling counts as failed, so the remaining siblings vote again (rule G18)."""
     rows = play(1, VOTER, memory(**VOTED, votes=BY_5), Ran("vote", 6))
