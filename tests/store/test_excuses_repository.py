@@ -169,6 +169,14 @@ CASES = {
         registered_again("s2", "subscriber", down("s3", 450, 455)), as_played, {"subscription_confirmed"},
         more={"subscription": UNCONFIRMED},
     ),
+    "the last repository leaves, and the other one was down when it should join": Case(
+        chain(published=[300], rounds=END, faults=[down("r2", 45, 60)],
+              calls=[calls("join", "r2", 50), calls("leave", "r1", 200)]), as_played, set(),
+    ),
+    "the last repository leaves after the other one has joined": Case(
+        chain(published=[300], rounds=END, calls=[calls("join", "r2", 50), calls("leave", "r1", 200)]), lacking(S1),
+        LACKS,
+    ),
     "a broker that crashes as another one recovers": Case(
         chain(published=[100], rounds=END, faults=[down("b2", 300, 306), down("b1", 306, 336)]), as_played, set()
     ),

@@ -11,9 +11,9 @@ with said as (
   from sent_message
   where kind in ('R2P-NAK', 'R2R-NAK', 'Gossip-ACK', 'Message', 'P2R-Order', 'P2R-Retransmit')
 ), moved as (
-  select run_id, node_id from control_call where kind in ('join', 'leave')
+  select run_id, node_id from issued_call where kind in ('join', 'leave')
   union
-  select run_id, peer as node_id from control_call where kind = 'remove'
+  select run_id, peer as node_id from issued_call where kind = 'remove'
 ), gossip as (
   select run_id, src as node_id, topic, sent_round, explode(concat(
     from_json(get_json_object(body, '$.entries'), 'array<struct<publisher:bigint,incarnation:bigint,n:bigint>>'),

@@ -16,9 +16,9 @@ with life as (
   left join kept k on k.run_id = p.run_id and k.node_id = p.source and k.source_seq = p.source_seq
   where k.source_seq is null and p.issued_round >= coalesce(l.first_round, 0)
 ), moved as (
-  select run_id, node_id from control_call where kind in ('join', 'leave')
+  select run_id, node_id from issued_call where kind in ('join', 'leave')
   union
-  select run_id, peer as node_id from control_call where kind = 'remove'
+  select run_id, peer as node_id from issued_call where kind = 'remove'
 )
 select d.run_id, d.issued_round as round, d.source as node_id, d.source, d.source_seq,
   concat('its publisher keeps no copy, and ', n.name, ' does not have it') as detail

@@ -15,14 +15,14 @@ with published as (
 ), away as (
   select run_id, node_id from node_recovery where recovery_round is null
   union
-  select run_id, node_id from control_call where kind = 'leave'
+  select run_id, node_id from issued_call where kind = 'leave'
   union
-  select run_id, peer as node_id from control_call where kind = 'remove'
+  select run_id, peer as node_id from issued_call where kind = 'remove'
 ), dead as (
   select l.run_id, l.topic, min(n.crash_round) as gone_round
   from state_log l
   join node_recovery n on n.run_id = l.run_id and n.node_id = l.node_id and n.recovery_round is null
-  left join control_call c on c.run_id = l.run_id and c.kind = 'remove' and c.peer = l.node_id
+  left join issued_call c on c.run_id = l.run_id and c.kind = 'remove' and c.peer = l.node_id
   where c.peer is null
   group by l.run_id, l.topic
 ), had as (

@@ -3,9 +3,9 @@
 -- Any other repository knows it when both the S2R-ACK and the Gossip-ACK with the entry of the acknowledged number have
 -- arrived. The audit does not check repositories that crash, join or leave before.
 with moved as (
-  select run_id, node_id from control_call where kind in ('join', 'leave')
+  select run_id, node_id from issued_call where kind in ('join', 'leave')
   union
-  select run_id, peer as node_id from control_call where kind = 'remove'
+  select run_id, peer as node_id from issued_call where kind = 'remove'
 ), range as (
   select run_id, dst as node_id, get_json_object(body, '$.topic') as topic,
     cast(get_json_object(body, '$.origin') as bigint) as client,

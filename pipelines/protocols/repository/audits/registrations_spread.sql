@@ -2,9 +2,9 @@
 -- Section 3.3, rule P34. A member is heard if its Gossip-ACK has arrived at the confirming repository in the last
 -- T_assist rounds. It has a registration from the owner or from a Gossip-ACK. Members that leave are left out.
 with moved as (
-  select run_id, node_id from control_call where kind = 'leave'
+  select run_id, node_id from issued_call where kind = 'leave'
   union
-  select run_id, peer as node_id from control_call where kind = 'remove'
+  select run_id, peer as node_id from issued_call where kind = 'remove'
 ), said as (
   select run_id, kind, src, dst, sent_round, due_round, fate, body, get_json_object(body, '$.topic') as topic,
     cast(get_json_object(body, '$.origin') as bigint) as origin,

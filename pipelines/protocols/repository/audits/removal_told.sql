@@ -9,7 +9,7 @@ with gossip as (
   where kind = 'Gossip-ACK' and src = cast(get_json_object(body, '$.origin') as bigint)
 ), called as (
   select distinct c.run_id, c.node_id, c.peer, c.round, g.topic
-  from control_call c
+  from issued_call c
   join gossip g on g.run_id = c.run_id and g.node_id = c.node_id and g.sent_round < c.round
     and array_contains(g.members, c.peer) and (c.topic is null or c.topic = g.topic)
   left join node_recovery d on d.run_id = c.run_id and d.node_id = c.node_id and d.crash_round <= c.round

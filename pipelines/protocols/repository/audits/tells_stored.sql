@@ -2,9 +2,9 @@
 -- Section 4.5, rules P17 and P18. Each message is an entry of this Gossip-ACK or of an earlier one, or this Gossip-ACK
 -- lists it as stored after the first reserved number. The audit does not check Gossip-ACKs to members that leave.
 with moved as (
-  select run_id, node_id from control_call where kind = 'leave'
+  select run_id, node_id from issued_call where kind = 'leave'
   union
-  select run_id, peer as node_id from control_call where kind = 'remove'
+  select run_id, peer as node_id from issued_call where kind = 'remove'
 ), stored as (
   select run_id, node_id, topic, publisher, incarnation, n, min(sent_round) as round
   from acknowledged_number

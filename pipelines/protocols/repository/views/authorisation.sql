@@ -19,7 +19,7 @@ with listed as (
   union all
   select run_id, coalesce(topic, '') as topic, peer + 0 as node_id, concat(role, '') as role, round + 0 as round,
     source_seq + 0 as source_seq, kind = 'register' as is_granted
-  from control_call
+  from issued_call
   where kind in ('register', 'deregister')
 ), answer as (
   select run_id, dst as owner, get_json_object(body, '$.topic') as topic, due_round,

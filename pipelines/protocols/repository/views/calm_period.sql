@@ -21,7 +21,7 @@ with outage as (
   union all
   select run_id, recovery_round as round, -1 as n_more from outage
   union all
-  select run_id, round, 0 as n_more from control_call where kind in ('join', 'leave', 'remove')
+  select run_id, round, 0 as n_more from issued_call where kind in ('join', 'leave', 'remove')
 ), counted as (
   select run_id, round, sum(n_more) as n_more from moment group by run_id, round
 ), period as (

@@ -23,7 +23,7 @@ with ended as (
 ), subscribed as (
   select run_id, max(greatest(issued_round, coalesce(unsubscribed_round, 0))) as round from subscription group by run_id
 ), called as (
-  select run_id, max(round) as round, count_if(kind = 'join') as n_joins from control_call group by run_id
+  select run_id, max(round) as round, count_if(kind = 'join') as n_joins from issued_call group by run_id
 ), way as (
   select l.run_id, max(l.latency_rounds) * (1 + max(b.n_brokers)) as rounds
   from link l

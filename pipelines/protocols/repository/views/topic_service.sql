@@ -1,7 +1,8 @@
 -- How many repositories serve each topic to the end, and how many repositories and publishers crashed permanently?
 -- One row per run and topic (protocol repository). With best effort (protocol.baseline) no repository serves a topic. A
 -- repository that joins the bundle counts only if it joined at least needed_rounds (view settled_run) before a
--- repository of the topic first crashed permanently, because it needs this time to fetch all messages.
+-- repository of the topic first crashed permanently, because it needs this time to fetch all messages. It does not
+-- count if it was down in the round of its call.
 -- :topic the topic
 -- :n_serving repositories that serve the topic, are not asked to leave, are not removed, and do not crash permanently
 -- :n_gone repositories of the topic that crashed permanently
@@ -16,11 +17,13 @@ with gone as (
   select run_id, node_id, min(case when kind = 'join' then round end) as join_round,
     max(case when kind = 'leave' then round end) as leave_round
   from (
-    select run_id, node_id, kind, round from control_call where kind in ('join', 'leave')
+    select run_id, node_id, kind, round from issued_call where kind in ('join', 'leave')
     union all
-    select run_id, peer, 'leave', round from control_call where kind = 'remove'
+    select run_id, peer, 'leave', round from issued_call where kind = 'remove'
   ) c
   group by run_id, node_id
+), newcomer as (
+  select distinct run_id, node_id from control_call where kind = 'join'
 ), member as (
   select l.run_id, l.topic, l.node_id, m.join_round, g.round as gone_round, least(g.round, m.leave_round) as end_round,
     min(g.round) over (partition by l.run_id, l.topic) as death_round, s.needed_rounds
@@ -29,6 +32,8 @@ with gone as (
   join settled_run s on s.run_id = l.run_id
   left join gone g on g.run_id = l.run_id and g.node_id = l.node_id
   left join moved m on m.run_id = l.run_id and m.node_id = l.node_id
+  left join newcomer n on n.run_id = l.run_id and n.node_id = l.node_id
+  where n.node_id is null or m.join_round is not null
 ), serving as (
   select run_id, topic, count(gone_round) as n_gone, max(end_round) as last_round, count_if(end_round is null and
     (join_round is null or death_round is null or death_round >= join_round + needed_rounds)) as n_serving
