@@ -239,19 +239,23 @@ class Election:
             rounds = node.setting("detection_rounds") + node.rounds_to(node.parent)
             node.ctx.set_timer(DOUBT_TIMER, sender, rounds)
 
-    def _refuse(self, sender: int) -> None:
-        """Answers the vote of `sender` with the brokers above this broker (rule G19)."""
+    def _refuse(self, sender: int, named: Sequence[int] = ()) -> None:
+        """Answers the vote of `sender` with the brokers above this broker, except those in `named` (rule G19)."""
         node = self._node
         above = {broker for broker, row in node.state.tree_view.items() if row.n_up == 0}
-        node.send(sender, ms.RootElection(None, tuple(sorted(above | node.neighbours - node.children))))
+        above |= node.neighbours - node.children
+        node.send(sender, ms.RootElection(None, tuple(sorted(above - {*named}))))
 
     def on_doubt_timer(self, sender: int) -> None:
-        """Refuses the vote of `sender` if it names the parent of this broker, which is still connected (rule G32)."""
+        """Refuses the vote of `sender` if it names the parent of this broker, which is still connected (rule G32).
+
+        The answer omits the brokers that the vote names, because `sender` would take this broker for an orphan.
+        """
         vote = self._own.votes.get(sender)
         if vote is not None and self._node.parent in vote.gone:
             del self._own.votes[sender]
             self._node.latency.setdefault(sender, vote.latency_rounds)
-            self._refuse(sender)
+            self._refuse(sender, vote.gone)
 
     def _on_refused_vote(self, sender: int, above: Sequence[int]) -> None:
         """Handles the answer of `sender`, which does not vote, with the brokers `above` it (rule G19).

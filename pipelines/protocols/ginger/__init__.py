@@ -19,7 +19,7 @@ from pipelines.contract.protocol import DerivedTable, Protocol
 from pipelines.contract.run_inputs import Faults, Overlay, Workload
 from pipelines.contract.settings import Natural, NodeName, Strict
 from pipelines.errors import Problem, nearest, some
-from pipelines.protocols.ginger.audits import AUDITS, RELATIONS
+from pipelines.protocols.ginger.audits import AUDITS, RELATIONS, UNDECIDED
 from udfs.ginger.bound import beyond_runs
 from udfs.ginger.program import Ginger
 from udfs.ginger.records import Locked, locked_rows
@@ -257,6 +257,7 @@ PROTOCOL = Protocol(
     audits=AUDITS,
     audit_relations=RELATIONS,
     bound=beyond,
+    undecided=UNDECIDED,
     assumes=frozenset({"no_loss", "no_duplicates", "order"}),
     waits={name: _WAITS[name] for name in ("repair", "entry_queue", "hold", "pending", "gap")},
     waited=_WAITS["waited"],

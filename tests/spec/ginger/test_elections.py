@@ -205,6 +205,6 @@ def test_a_vote_that_names_a_parent_which_failed_before_waits_for_a_report() -> 
     assert (sent(elsewhere), timers(elsewhere)) == ([], {})
     voted_early = {"votes": {7: Vote(2, [0], 4)}}
     rows = play(1, ELECTING, memory(**voted_early), Ran("doubt", 7))
-    assert (sent(rows, "rounds", "brokers", "vote"), election(rows).votes) == ([("RootElection", 7, 4, (0,), None)], {})
+    assert (sent(rows, "rounds", "brokers", "vote"), election(rows).votes) == ([("RootElection", 7, 4, (), None)], {})
     other = play(1, ELECTING, memory(votes={7: Vote(2, [4], 4)}), Ran("doubt", 7))
     assert (sent(other), len(election(other).votes)) == ([], 1)

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 _SQL = sql_files("pipelines.protocols.ginger.audits")
 OPERATION = _SQL["bank_operation"]
+UNDECIDED = _SQL["undecided"]
+"""SQL for the runs that ended too early for the audits: ``run_id, round, reason``."""
 _REPLICAS = f"""
 select run_id, node_id, topic, start_balance,
   array_sort(collect_list(struct(position, source, source_seq, guarantee, content))) as operations
