@@ -245,6 +245,17 @@ PINNED = {
         for at in range(216, 228)
     },
     "orphans below two failed brokers": yaml.safe_load((HUNTED / "ginger_orphans.yaml").read_text("utf-8")),
+    "a voter crashes, and asks for a parent after its recovery": scenario(
+        protocol={"name": "ginger", "timer_rounds": 200},
+        overlay={"links": [["B0", "B1", 12], ["B0", "B6", 7], ["B1", "B5", 3]]},
+        workload={},
+        faults=[
+            {"kind": "crash", "node": "B1", "round": 125, "until": 129},
+            {"kind": "crash", "node": "B0", "round": 184, "until": 190},
+            {"kind": "crash", "node": "B1", "round": 203, "until": 209},
+        ],
+        time={"rounds": 5000},
+    ),
     "crashed twice": scenario(
         protocol={"name": "ginger", "total_degree": 2, "timer_rounds": 66},
         overlay={

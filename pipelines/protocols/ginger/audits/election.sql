@@ -1,6 +1,6 @@
 -- The elections of Alg. 7 at each voter, with the siblings that got its vote. An election ends with the voter's next
--- ParentRequest, or with its next TreeViewUpdate as the root. If a broker that searches for a parent answers a vote with
--- a vote, this vote does not belong to an election.
+-- ParentRequest, or with its next TreeViewUpdate as the root; it has no end if the voter crashes before. If a broker
+-- that searches for a parent answers a vote with a vote, this vote does not belong to an election.
 -- :brokers failed brokers that the vote names
 -- :degree residual degree in the vote
 -- :winner receiver of the ParentRequest, or the voter itself
@@ -49,7 +49,9 @@ with answer as (
   from vote v
   join step s on s.run_id = v.run_id and s.node_id = v.node_id and s.message_id > v.first_id and s.message_id < v.next_id
   left join searching b on b.run_id = v.run_id and b.node_id = v.node_id and b.brokers = v.brokers
-  where b.run_id is null
+  left join node_recovery c on c.run_id = v.run_id and c.node_id = v.node_id and c.crash_round > v.round
+    and c.crash_round <= s.sent_round
+  where b.run_id is null and c.run_id is null
   group by v.run_id, v.node_id, v.brokers, v.degree, v.round
 ), elector as (
   select distinct e.run_id, e.node_id, e.brokers, e.degree, e.round, e.end_id, e.end_round, e.winner, v.dst as sibling
