@@ -300,8 +300,8 @@ class Broker(Role):
     def seek(self) -> None:
         """Sends a ParentRequest to the next candidate, or starts an election.
 
-        A broker that has joined or recovered, and has no child and no live broker in its view, first adds its contacts
-        to the view (rule G31).
+        If a broker that has joined or recovered has no child, and no live broker in its view, its contacts replace its
+        view first (rule G31).
         """
         node = self.node
         if node.repair.is_new and not node.children and not self.candidates():

@@ -200,7 +200,7 @@ class Election:
         """Returns the failed brokers to name in a vote (rule G18).
 
         These are the lost parent, the failed brokers of the view, and the brokers that received votes name. Siblings
-        that have recovered and vote are excluded (rule G27).
+        that have recovered and vote are excluded (rule G29).
         """
         repair = self._node.repair
         lost = set() if repair.lost_parent is None else {repair.lost_parent}

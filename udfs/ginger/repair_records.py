@@ -58,7 +58,10 @@ class Repair:
 
 
 class Vote(NamedTuple):
-    """The vote of a sibling: its residual degree, the brokers `gone` that it knew to have failed, and its latency."""
+    """The vote of a sibling: its residual degree, and the brokers `gone` that the sibling knew to have failed.
+
+    `latency_rounds` is the latency to the sibling.
+    """
 
     degree: int
     gone: list[int]
