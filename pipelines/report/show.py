@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
@@ -18,7 +20,7 @@ from pipelines.report.space_time import of_run
 from pipelines.report.summary import run_rows
 from pipelines.sql.errors import readable_errors
 from pipelines.sql.query import StoreReader
-from pipelines.store.roots import Root, write_whole
+from pipelines.store.roots import Root, check_target, write_whole
 
 NAME = "report.html"
 
@@ -32,13 +34,21 @@ def write_report(reader: StoreReader, root: Root, asked: ReplaySelection, out: P
         QueryError: The store has no such run or round, or the file cannot be written.
     """
     path = out if out is not None else root / NAME
+    with _writing(path):
+        check_target(path)
     data = gather(reader, root, asked)
-    try:
+    with _writing(path):
         write_whole(path, page(data, f"{data['scenario']} - Roundtable"))
+    return path
+
+
+@contextmanager
+def _writing(path: Root) -> Iterator[None]:
+    try:
+        yield
     except OSError as error:
         failed = f"the file {str(path)!r} cannot be written: {error.strerror}"
         raise QueryError(f"{failed}; name another with --out") from error
-    return path
 
 
 @dataclass(frozen=True)

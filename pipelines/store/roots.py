@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import shutil
@@ -147,6 +148,16 @@ def write_whole(file: Root, text: str) -> None:
         part.replace(file)
     finally:
         part.unlink(missing_ok=True)
+
+
+def check_target(file: Root) -> None:
+    """Checks that `write_whole` can write a local file, before its content is computed; raises OSError otherwise."""
+    if not isinstance(file, RemotePath):
+        if file.is_dir():
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+        part = file.with_name(f"{file.name}.part")
+        part.touch()
+        part.unlink()
 
 
 def sizes(root: Root) -> dict[str, int]:

@@ -6,7 +6,8 @@ import json
 import math
 import subprocess
 from html.parser import HTMLParser
-from typing import Any
+from pathlib import Path
+from typing import Any, cast
 from xml.etree import ElementTree
 
 import networkx as nx
@@ -14,12 +15,15 @@ import pytest
 
 from pipelines.errors import QueryError
 from pipelines.report import page as pages, replay as replays
+from pipelines.report.document import ReplaySelection
 from pipelines.report.layout import MAP, RING, SPRINGS, TREE, layout
 from pipelines.report.measures import histogram
 from pipelines.report.page import PROGRAMS, asset, embedded, page
 from pipelines.report.replay import Span
+from pipelines.report.show import write_report
 from pipelines.report.space_time import Arrow, Diagram, angle
 from pipelines.report.summary import chosen_runs
+from pipelines.sql.query import StoreReader
 
 HOSTILE = "</script><script>alert('\"🐇')</script><!-- \u2028"
 
@@ -197,3 +201,14 @@ def test_a_space_time_diagram_has_a_line_a_node_and_an_arrow_a_message() -> None
 @pytest.mark.parametrize(("way", "turned"), [((1, 0), 90), ((0, 1), 180), ((1, -1), 45), ((1, 1), 135)])
 def test_an_arrowhead_points_along_its_line(way: tuple[float, float], turned: float) -> None:
     assert angle(*way) == turned
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"), [("none/r.html", "No such file or directory"), (".", "Is a directory"), ("x" * 300, "too long")]
+)
+def test_a_target_that_cannot_be_written_is_refused_before_the_store_is_read(
+    tmp_path: Path, name: str, reason: str
+) -> None:
+    with pytest.raises(QueryError, match=f"cannot be written: .*{reason}; name another with --out"):
+        write_report(cast("StoreReader", None), tmp_path, ReplaySelection(()), tmp_path / name)
+    assert [*tmp_path.iterdir()] == []
