@@ -256,6 +256,7 @@ PINNED = {
         ],
         time={"rounds": 5000},
     ),
+    "a view that arrives after a crash": second("ginger_orphans", "B1", 611, 617),
     "crashed twice": scenario(
         protocol={"name": "ginger", "total_degree": 2, "timer_rounds": 66},
         overlay={

@@ -1,7 +1,8 @@
 -- audit, is_dated: an orphan asks the parent of its failed parent before its siblings
 -- Section 4.2.3, rule G11: ancestors come before siblings at equal hops. A row is a ParentRequest to a sibling in the
 -- view. Its sender has not yet asked the parent of its failed parent, and does not know of a failure of that broker.
--- The audit takes the view from the last TreeViewUpdate, or else the initial view.
+-- The audit takes the view from the last TreeViewUpdate, or else the initial view. A TreeViewUpdate to an incarnation
+-- that has ended is no view.
 with view as (
   select run_id, dst as node_id, due_round, message_id,
     explode(from_json(get_json_object(body, '$.seen'), 'array<struct<broker:bigint,n_up:bigint,n_down:bigint>>'))
@@ -10,7 +11,7 @@ with view as (
   where kind = 'TreeViewUpdate' and fate = 'delivered'
 ), request as (
   select q.run_id, q.src as node_id, q.dst, q.sent_round, q.message_id, max_by(v.message_id, v.due_round) as view_id,
-    max(v.due_round) as view_round
+    max_by(v.sent_round, v.due_round) as view_round
   from sent_message q
   join node n on n.run_id = q.run_id and n.node_id = q.src and n.role = 'broker'
   left join sent_message v on v.run_id = q.run_id and v.dst = q.src and v.kind = 'TreeViewUpdate'
