@@ -126,7 +126,7 @@ class Node:
     @property
     def is_waiting(self) -> bool:
         """Whether the node is under repair. It then puts application messages into its hold queue (Alg. 9)."""
-        return not self.repair.is_level or bool(self.state.awaited or self.state.hold)
+        return not self.repair.is_level or bool(self.state.awaited or self.state.parked or self.state.hold)
 
     @property
     def is_newcomer(self) -> bool:

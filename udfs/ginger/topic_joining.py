@@ -128,6 +128,7 @@ class TopicJoining:
             return
         if join is not None and join.is_open:
             self._conclude(join)
+        self.settle()
 
     def _link(self, name: str, sender: int, told: MissingSets) -> bool:
         """Adds `sender` to the sub-tree of topic `name`, and exchanges missing messages with `sender`.

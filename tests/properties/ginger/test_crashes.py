@@ -206,6 +206,12 @@ def test_a_publisher_and_who_waits_for_its_messages_do_not_wait_for_each_other()
     holding(case({0: 208, 4: at}, {0: 218, 4: at + 9}) for at in range(215, 255))
 
 
+def test_messages_wait_for_a_stored_answer_to_a_join() -> None:
+    """B3 joins the sub-tree when B1 fails; the answer of B0 lacks a body, and later messages of B0 must not pass it."""
+    case = swept({0: None, 1: 0, 2: 0, 3: 1, 4: 2}, {6: 0, 7: 4}, {(0, 1): 5, (0, 2): 5, (2, 4): 2})
+    holding(case({0: 208, 1: at}, {0: 218, 1: at + 6}) for at in range(250, 290))
+
+
 def test_a_broker_that_is_back_finds_others_when_its_new_parent_fails() -> None:
     """Rule G31: B1 recovers below B0, which fails before B2 is its child, so B1 has seen nobody else."""
     case = swept({0: None, 1: 0, 2: 1}, {3: 2, 4: 1}, {(1, 2): 5})
