@@ -139,7 +139,7 @@ def write_whole(file: Root, text: str) -> None:
     if isinstance(file, RemotePath):
         file.write_text(text)
         return
-    part = file.with_name(f"{file.name}.part")
+    part = _part(file)
     try:
         with part.open("w", encoding="utf-8") as out:
             out.write(text)
@@ -155,9 +155,13 @@ def check_target(file: Root) -> None:
     if not isinstance(file, RemotePath):
         if file.is_dir():
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
-        part = file.with_name(f"{file.name}.part")
+        part = _part(file)
         part.touch()
         part.unlink()
+
+
+def _part(file: Path) -> Path:
+    return file.with_name(f"{file.name}.part")
 
 
 def sizes(root: Root) -> dict[str, int]:
