@@ -124,9 +124,14 @@ class Node:
         return self.repair.is_level
 
     @property
+    def is_incomplete(self) -> bool:
+        """Whether the node searches for a parent, or awaits messages of a partner or the bodies of a stored answer."""
+        return not self.repair.is_level or bool(self.state.awaited or self.state.parked)
+
+    @property
     def is_waiting(self) -> bool:
         """Whether the node is under repair. It then puts application messages into its hold queue (Alg. 9)."""
-        return not self.repair.is_level or bool(self.state.awaited or self.state.parked or self.state.hold)
+        return self.is_incomplete or bool(self.state.hold)
 
     @property
     def is_newcomer(self) -> bool:

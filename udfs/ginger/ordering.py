@@ -246,7 +246,7 @@ class HoldQueue:
     def release(self) -> None:
         """Handles the held messages in order, until none remains or the broker is under repair again (Alg. 9)."""
         hold = self._state.hold
-        while hold and self._node.is_level and not (self._state.awaited or self._state.parked):
+        while hold and not self._node.is_incomplete:
             row = hold.pop(0)
             self._handle(_message(row), row.sender)
         self._ordering.try_topics()
