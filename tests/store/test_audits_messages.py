@@ -139,6 +139,11 @@ def gossip(style: str, initiator: int, pattern: int | None, *digest: tuple[int, 
     return {"style": style, "initiator": initiator, "pattern_id": pattern, "digest": listed}
 
 
+def named(*brokers: int) -> list[dict[str, int]]:
+    """Returns failed brokers that have not recovered before, as a vote names them."""
+    return [{"broker": broker, "incarnation": 0} for broker in brokers]
+
+
 def plant_ginger(run: Played, root: Path) -> dict[str, str]:
     """B1 and B2 elect B1 in round 223; B4 joins in round 268; B3 has its new parent B2 in round 416."""
     b1, b2, b4 = (run.ids[name] for name in ("B1", "B2", "B4"))
@@ -148,7 +153,7 @@ def plant_ginger(run: Played, root: Path) -> dict[str, str]:
         removed(f"kind = 'TreeViewUpdate' and dst = {b4} and sent_round = 427"),
         replaced(vote, body="replace(body, '\"vote\":1', '\"vote\":-1')"), replaced(view, body="'{\"seen\":[]}'"),
         run.message("Failed", "B4", "B3", 200, failed=b2), run.message("Metadata", "B2", "B3", 230, of=("C5", 2)),
-        run.message("RootElection", "B2", "B1", 300, vote=0, brokers=[b2, b4]),
+        run.message("RootElection", "B2", "B1", 300, vote=0, brokers=named(b2, b4)),
         run.message("ParentResponse", "B3", "B4", 414, answer="declined"),
         run.message("ParentRequest", "B3", "B4", 450, topics=[]),
     ])  # fmt: skip

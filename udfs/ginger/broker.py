@@ -15,7 +15,7 @@ from typing import Any
 from udfs.ginger import messages as ms, missing_messages, parent_search, tree_repair
 from udfs.ginger.buffer import Event, Message, MissingSets, Runs
 from udfs.ginger.garbage_collection import GarbageCollection, Reports
-from udfs.ginger.messages import ParentRequest
+from udfs.ginger.messages import Incarnation, ParentRequest
 from udfs.ginger.missing_messages import LostMessageSearch, MissingMessages
 from udfs.ginger.node import Node, Role
 from udfs.ginger.ordering import APPLICATION, HoldQueue, Ordering
@@ -115,7 +115,7 @@ class Exchange:
         if sender not in awaited:
             return
         is_answered = sender in self._state.parked
-        told = self._lost.filled(sender, "LostMessageRequest", self._missing.arrived(m.told))
+        told = self._lost.filled(sender, "LostMessageRequest", self._missing.note_failures(m.told))
         if told is None:
             self._answer(sender, m.told)
             self._joining.settle()
@@ -147,7 +147,7 @@ class Exchange:
         node = self._node
         if sender != node.parent:
             return
-        told = self._lost.filled(sender, "LostMessages", self._missing.arrived(m.told))
+        told = self._lost.filled(sender, "LostMessages", self._missing.note_failures(m.told))
         if told is None:
             return
         self._missing.apply(sender, told)
@@ -211,8 +211,6 @@ class Broker(Role):
             self.lost_messages.on_timer()
         elif name == parent_search.ELECTION_TIMER:
             self.election.on_timer(key)
-        elif name == parent_search.DOUBT_TIMER:
-            self.election.on_doubt_timer(key)
         elif name == tree_repair.TIMER and self.tree.on_timer(key):
             self._child_down(key)
 
@@ -228,6 +226,7 @@ class Broker(Role):
         repair.is_level, repair.join_seq = False, join_seq
         self._see_contacts()
         if status == "RECOVERING":
+            repair.incarnations[node.id] = node.incarnation
             # All brokers that noticed the failure may have failed before they reported it.
             node.state.failed[node.id] = FailedBroker(node.id)
         node.ctx.status(status)
@@ -268,17 +267,19 @@ class Broker(Role):
                 topic.mark_unsent()
             if not repair.is_level:
                 self.hold.drop(neighbour)
+            failed = node.latest(neighbour)
             node.disconnect(neighbour)
             repair.is_level = repair.is_root = False
-            self.election.orphaned(neighbour)
+            self.election.orphaned(failed)
             self._forget(neighbour)
-            self.lost(neighbour)
+            self.lost(failed)
             self.seek()
 
     def _child_down(self, child: int) -> None:
+        failed = self.node.latest(child)
         self.tree.child_down(child)
         self._forget(child)
-        self.lost(child)
+        self.lost(failed)
         self.view_changed()
         self.joining.settle()
 
@@ -287,9 +288,9 @@ class Broker(Role):
         self.garbage.forget(partner)
         self.joining.forget(partner)
 
-    def lost(self, broker: int) -> None:
-        """Records that `broker` has failed, and floods Failed to the other brokers."""
-        self.hold.lost(broker)
+    def lost(self, one: Incarnation) -> None:
+        """Records that incarnation `one` has failed, and floods Failed to the other brokers."""
+        self.hold.lost(one)
 
     # ---- the interface between parts
 
@@ -319,15 +320,16 @@ class Broker(Role):
         for name in self.node.repair.upward:
             self.topics.of(name).add(self.node.parent or 0, "broker")
 
-    def on_newcomer(self, broker: int) -> None:
-        """Records newcomer `broker` as failed (rule G22).
+    def on_newcomer(self, one: Incarnation) -> None:
+        """Records that the incarnation before newcomer `one` has failed (rule G22).
 
-        If this broker is a newcomer, too, records instead that `broker` has declined the ParentRequest.
+        If this broker is a newcomer, too, or already knows incarnation `one`, records instead that `one` has declined
+        the ParentRequest.
         """
-        if self.node.is_newcomer:
-            self.search.declined(broker)
+        if self.node.is_newcomer or one == self.node.latest(one.broker):
+            self.search.declined(one.broker)
         else:
-            self.lost(broker)
+            self.lost(Incarnation(one.broker, one.incarnation - 1))
 
     def view_changed(self) -> None:
         """Sends the broker's view of the tree to its children and clients."""

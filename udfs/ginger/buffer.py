@@ -224,8 +224,8 @@ class MissingSets:
             has a message without body. A ParentBuffer contains no events.
         passed: The ids of messages that passed the sender, by topic.
         processed: The ids of messages that the sender processed in total order, by topic.
-        failed: Brokers that have failed at least once, as far as the sender knows.
-        back: Brokers in `failed` that are up again, as far as the sender knows.
+        failed: For each broker that has failed at least once, the latest incarnation that has failed, as far as the
+            sender knows.
         collected: The ids of messages that all members have received, by topic.
         members: The members of each topic. Only a ParentBuffer for a joining broker contains them.
     """
@@ -233,8 +233,7 @@ class MissingSets:
     events: list[Event] = field(default_factory=list)
     passed: dict[str, set[Id]] = field(default_factory=dict)
     processed: dict[str, set[Id]] = field(default_factory=dict)
-    failed: set[int] = field(default_factory=set)
-    back: set[int] = field(default_factory=set)
+    failed: dict[int, int] = field(default_factory=dict)
     collected: dict[str, Runs] = field(default_factory=dict)
     members: dict[str, set[int]] = field(default_factory=dict)
 

@@ -8,7 +8,7 @@ from typing import Any
 from udfs.ginger import messages as ms, missing_messages, parent_search
 from udfs.ginger.buffer import Event, Id, Message, MissingSets, Runs, in_runs
 from udfs.ginger.garbage_collection import Reports
-from udfs.ginger.messages import ParentRequest
+from udfs.ginger.messages import Incarnation, ParentRequest
 from udfs.ginger.missing_messages import LostMessageSearch
 from udfs.ginger.node import Node, Role
 from udfs.ginger.ordering import held
@@ -101,17 +101,18 @@ class Client(Role):
         """Alg. 3: if the edge broker failed, empties the hold queue, and searches for a new edge broker."""
         if neighbour != self.node.parent:
             return
+        failed = self.node.latest(neighbour)
         self.node.disconnect(neighbour)
         self.node.repair.is_level = False
         self._lost.forget(neighbour)
         self._reports.forget()
         self._state.hold = []
-        self.lost(neighbour)
+        self.lost(failed)
         self.seek()
 
-    def lost(self, broker: int) -> None:
-        """Records that `broker` has failed."""
-        self.node.repair.dead.add(broker)
+    def lost(self, one: Incarnation) -> None:
+        """Records that incarnation `one` has failed."""
+        self.node.note_down(one)
 
     def _on_tree_view_update(self, m: ms.TreeViewUpdate, sender: int) -> None:
         """Updates the view, and stores the brokers of the previous view (rule G21).
@@ -148,9 +149,9 @@ class Client(Role):
     def attached(self) -> None:
         """Does nothing: the client's topics do not depend on its edge broker."""
 
-    def on_newcomer(self, broker: int) -> None:
-        """Records that newcomer `broker` has declined the ParentRequest. The next pass over the view asks it again."""
-        self._search.declined(broker)
+    def on_newcomer(self, one: Incarnation) -> None:
+        """Records that newcomer `one` has declined the ParentRequest. The next pass over the view asks it again."""
+        self._search.declined(one.broker)
 
     def view_changed(self) -> None:
         """Does nothing: a client has no children."""
@@ -162,7 +163,7 @@ class Client(Role):
         if sender != self.node.parent:
             return
         theirs = self._lost.drop_collected(m.told)
-        own = MissingSets(failed=set(self.node.repair.dead))
+        own = MissingSets(failed={broker: self.node.last_failed(broker) for broker in sorted(self.node.repair.dead)})
         for topic in sorted(theirs.passed):
             buffer = self._buffers.of(topic)
             for event in buffer.events:

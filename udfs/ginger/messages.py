@@ -30,6 +30,14 @@ class Seen(NamedTuple):
     n_up: int  # links upwards at the beginning of the path
     n_down: int  # links downwards in the rest of the path
     latency_rounds: int  # latency of the path
+    incarnation: int = 0  # number of recoveries of the broker
+
+
+class Incarnation(NamedTuple):
+    """A broker between two crashes."""
+
+    broker: int
+    incarnation: int  # number of recoveries of the broker
 
 
 @message("Subscribe")
@@ -99,7 +107,7 @@ class Failed:
     """The report that a broker has failed. The message floods the tree in FIFO order (rule G3)."""
 
     failed: Annotated[int, "the failed broker"]
-    is_down: Annotated[bool, "whether the broker is still down, as far as the sender knows"]
+    incarnation: Annotated[int, "the latest incarnation of the broker that has failed, as far as the sender knows"]
 
 
 @message("ParentRequest")
@@ -120,6 +128,7 @@ class ParentResponse:
 
     answer: Annotated[str, "accepted, declined; joining: joins sub-trees first; back: the sender has no position"]
     incarnation: Annotated[int, "incarnation in the ParentRequest"] = 0
+    own_incarnation: Annotated[int, "number of recoveries of the sender"] = 0
 
 
 @message("ParentBuffer")
@@ -155,7 +164,11 @@ class RootElection:
     """A vote for a new root (Alg. 7), or the answer to a vote."""
 
     vote: Annotated[int | None, "residual degree of the sender; null: the sender has a parent or is the root"]
-    brokers: Annotated[tuple[int, ...], "failed brokers known to the sender; without a vote: brokers above the sender"]
+    brokers: Annotated[
+        tuple[Incarnation, ...],
+        "brokers that have failed, each with its latest failed incarnation; without a vote: brokers above the sender",
+    ]
+    incarnation: Annotated[int, "number of recoveries of the sender"] = 0
 
 
 @message("Exception")

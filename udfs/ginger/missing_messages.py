@@ -15,6 +15,7 @@ from dataclasses import replace
 
 from udfs.ginger import messages as ms
 from udfs.ginger.buffer import Event, MissingSets
+from udfs.ginger.messages import Incarnation
 from udfs.ginger.node import Node, Role
 from udfs.ginger.ordering import HoldQueue, Ordering
 from udfs.ginger.repair_records import Gap, Parked
@@ -158,21 +159,18 @@ class MissingMessages:
 
         Argument `theirs` contains the ids of the partner's messages.
         """
-        failed = set(self._node.state.failed)
-        answer = MissingSets(failed=failed, back=failed - self._node.repair.dead)
+        answer = MissingSets(failed={one: self._node.last_failed(one) for one in sorted(self._node.state.failed)})
         for name in sorted(theirs.passed):
             events = [event for event in self._buffers.of(name).events if not theirs.has(event)]
             answer.events += [self._lost.with_body(event) for event in events]
             self.note_known(answer, name)
         return answer
 
-    def arrived(self, missing: MissingSets) -> MissingSets:
-        """Records the failures in a partner's answer when it arrives. Returns the answer with these brokers in `back`.
-
-        The answer may be handled later, and the failed brokers may recover in between (rule G29).
-        """
-        self._node.add_dead(missing.failed - missing.back)
-        return replace(missing, back=missing.failed)
+    def note_failures(self, missing: MissingSets) -> MissingSets:
+        """Records the failures in a partner's answer, which may be handled later (rule G29). Returns the answer."""
+        for one in missing.failed.items():
+            self._node.note_down(Incarnation(*one))
+        return missing
 
     def apply(self, sender: int, missing: MissingSets) -> None:
         """Handles the events and failures in `missing` one by one, like messages that arrive from `sender`."""

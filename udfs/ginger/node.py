@@ -12,7 +12,7 @@ from typing import Any
 
 from udfs.ginger import records as rows, repair_records as repairs
 from udfs.ginger.buffer import Event, Message, Runs
-from udfs.ginger.messages import ParentRequest
+from udfs.ginger.messages import Incarnation, ParentRequest
 from udfs.ginger.records import Neighbour, TreeView
 from udfs.ginger.repair_records import Parked
 from udfs.ginger.tree import relationship
@@ -176,19 +176,21 @@ class Node:
 
     # ---- neighbours
 
-    def set_parent(self, parent: int) -> None:
+    def set_parent(self, parent: Incarnation) -> None:
         """Connects the node to its new parent, or a client to its new edge broker."""
-        self.parent = parent
+        self.parent = parent.broker
         self._connect(parent, "edge" if self.repair.role == "client" else "parent")
 
-    def add_child(self, child: int, *, is_client: bool) -> None:
+    def add_child(self, child: Incarnation, *, is_client: bool) -> None:
         """Connects the node to its new child or client."""
-        (self.clients if is_client else self.children).add(child)
+        (self.clients if is_client else self.children).add(child.broker)
         self._connect(child, "client" if is_client else "child")
 
-    def _connect(self, other: int, kind: str) -> None:
+    def _connect(self, one: Incarnation, kind: str) -> None:
+        other, incarnation = one
+        self.note_up(one)
         rounds = self._near[other] = self.rounds_to(other)
-        self.state.neighbour[other] = Neighbour(other, kind, rounds)
+        self.state.neighbour[other] = Neighbour(other, kind, rounds, incarnation)
         if kind != "client":
             self.ctx.watch(other, rounds)
 
@@ -232,9 +234,32 @@ class Node:
         rounds = self._far[broker] = self.rounds_to(broker)
         self.state.tree_view[broker] = TreeView(broker, relationship(*_SIBLING), *_SIBLING, rounds)
 
-    def add_dead(self, brokers: set[int]) -> None:
-        """Records that `brokers` have failed, except those of which an earlier failure is known."""
-        self.repair.dead |= brokers - self.state.failed.keys()
+    # ---- failures and recoveries
+
+    def latest(self, broker: int) -> Incarnation:
+        """Returns the incarnation of `broker` to which the node is connected, or else the latest one that it knows."""
+        row = self.state.neighbour.get(broker)
+        return Incarnation(broker, self.repair.incarnations.get(broker, 0) if row is None else row.incarnation)
+
+    def note_up(self, one: Incarnation) -> None:
+        """Records that incarnation `one` is up. Does nothing if the node knows a later incarnation."""
+        if self._note(one):
+            self.repair.dead.discard(one.broker)
+
+    def note_down(self, one: Incarnation) -> None:
+        """Records that incarnation `one` has failed. Does nothing if the node knows a later incarnation."""
+        if self._note(one):
+            self.repair.dead.add(one.broker)
+
+    def _note(self, one: Incarnation) -> bool:
+        known = self.repair.incarnations
+        if one.incarnation > known.get(one.broker, 0):
+            known[one.broker] = one.incarnation
+        return one.incarnation == known.get(one.broker, 0)
+
+    def last_failed(self, broker: int) -> int:
+        """Returns the latest incarnation of `broker` that has failed, as far as the node knows; -1 if none has."""
+        return self.repair.incarnations.get(broker, 0) - (broker not in self.repair.dead)
 
     def candidates(self) -> list[int]:
         """Returns the live brokers of the view in order of preference (rule G11).
@@ -277,12 +302,12 @@ class Role(ABC):
         """Updates the node after a new parent has accepted it, before the ParentBuffer of the parent arrives."""
 
     @abstractmethod
-    def lost(self, broker: int) -> None:
-        """Records that `broker` has failed."""
+    def lost(self, one: Incarnation) -> None:
+        """Records that incarnation `one` has failed."""
 
     @abstractmethod
-    def on_newcomer(self, broker: int) -> None:
-        """Handles the answer ``back`` to a ParentRequest: `broker` is a newcomer and accepts no child (rule G22)."""
+    def on_newcomer(self, one: Incarnation) -> None:
+        """Handles the answer ``back`` to a ParentRequest: `one` is a newcomer and accepts no child (rule G22)."""
 
     @abstractmethod
     def view_changed(self) -> None:

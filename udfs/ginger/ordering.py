@@ -14,6 +14,7 @@ from typing import Any
 
 from udfs.ginger import messages as ms
 from udfs.ginger.buffer import Event, Message, next_admitted
+from udfs.ginger.messages import Incarnation
 from udfs.ginger.node import Node
 from udfs.ginger.records import Pending
 from udfs.ginger.repair_records import FailedBroker, Hold
@@ -180,7 +181,7 @@ def held(m: Any, sender: int) -> Hold:  # noqa: ANN401 - any of `APPLICATION`
     """Returns message `m` as a row of table ``hold``."""
     kind = kind_of(type(m))
     if isinstance(m, ms.Failed):
-        return Hold(kind, sender, failed=m.failed, is_down=m.is_down)
+        return Hold(kind, sender, failed=m.failed)
     covered = None if isinstance(m, ms.TotalProcessed) else m.covered
     return Hold(
         kind, sender, m.topic, m.source, m.source_seq, m.guarantee, m.keys, m.issued_round, m.hops, covered
@@ -198,14 +199,14 @@ class HoldQueue:
     def take(self, m: Any, sender: int) -> None:  # noqa: ANN401 - any of `APPLICATION`
         """Handles an application message, or holds it while the broker is under repair (Alg. 9, rule G8).
 
-        Drops a message from a node that is no neighbour. Records the failure in a Failed message at once: when the
-        message leaves the hold queue, the failed broker may have recovered (rule G29).
+        Drops a message from a node that is no neighbour. Records the failure in a Failed message at once, because the
+        search for a parent needs it (rule G29).
         """
         node = self._node
         if sender != node.parent and sender not in node.children and sender not in node.clients:
             return
-        if isinstance(m, ms.Failed) and m.is_down:
-            node.add_dead({m.failed})
+        if isinstance(m, ms.Failed):
+            node.note_down(Incarnation(m.failed, m.incarnation))
         self._take(m, sender)
 
     def _take(self, m: Any, sender: int) -> None:  # noqa: ANN401
@@ -224,13 +225,13 @@ class HoldQueue:
         else:
             self.on_failed(sender, m.failed)
 
-    def lost(self, broker: int) -> None:
-        """Records that `broker` has failed, and handles a Failed message about it.
+    def lost(self, one: Incarnation) -> None:
+        """Records that incarnation `one` has failed, and handles a Failed message about it.
 
         While this broker is under repair, the Failed message waits at the end of the hold queue.
         """
-        self._node.repair.dead.add(broker)
-        self._take(ms.Failed(broker, is_down=True), self._node.id)
+        self._node.note_down(one)
+        self._take(ms.Failed(*one), self._node.id)
 
     def on_failed(self, sender: int | None, broker: int) -> None:
         """Handles the first Failed message about `broker`, which `sender` sent: records the failure, and floods Failed.
@@ -240,7 +241,7 @@ class HoldQueue:
         if broker in self._state.failed:
             return
         self._state.failed[broker] = FailedBroker(broker)
-        self._node.flood(ms.Failed(broker, broker in self._node.repair.dead), sender)
+        self._node.flood(ms.Failed(broker, self._node.last_failed(broker)), sender)
         self._ordering.try_topics()
 
     def release(self) -> None:
@@ -248,7 +249,10 @@ class HoldQueue:
         hold = self._state.hold
         while hold and not self._node.is_incomplete:
             row = hold.pop(0)
-            self._handle(_message(row), row.sender)
+            if row.failed is not None:
+                self.on_failed(row.sender, row.failed)
+            else:
+                self._handle(_message(row), row.sender)
         self._ordering.try_topics()
 
     def drop(self, partner: int) -> None:
@@ -257,8 +261,6 @@ class HoldQueue:
 
 
 def _message(row: Hold) -> Any:  # noqa: ANN401 - any of `APPLICATION`
-    if row.kind == "Failed":
-        return ms.Failed(row.failed, bool(row.is_down))  # type: ignore[arg-type]
     if row.kind == "TotalProcessed":
         return ms.TotalProcessed(*row.message, row.hops or 0)
     return (ms.Metadata if row.kind == "Metadata" else ms.TotalAck)(*row.message, row.hops or 0, row.covered or ())

@@ -9,9 +9,10 @@ that sees no live broker becomes a root.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from udfs.ginger import messages as ms
+from udfs.ginger.messages import Incarnation
 from udfs.ginger.node import Role
 from udfs.ginger.repair_records import Deferred, Vote
 from udfs.ginger.tree import belongs
@@ -80,14 +81,15 @@ class ParentSearch:
             self._await(src, node.patience(src))
             return
         own.asked = None
+        answering = Incarnation(src, m.own_incarnation)
         if m.answer == ms.ACCEPTED:
-            node.set_parent(src)
+            node.set_parent(answering)
             self._await(src, node.patience(src))
             own.break_degree, own.n_passes, own.declined = False, 0, []
             self._role.attached()
             return
         if m.answer == ms.BACK:
-            self._role.on_newcomer(src)
+            self._role.on_newcomer(answering)
         else:
             self.declined(src)
         self._role.seek()
@@ -116,20 +118,20 @@ class ParentSearch:
         elif partner == own.asked:
             own.asked = None
             self.declined(partner)
-            self._role.lost(partner)
+            self._role.lost(self._node.latest(partner))
             self._role.seek()
 
     def on_tree_view_update(self, m: ms.TreeViewUpdate, src: int) -> None:
         """Alg. 2: derives the view of the node from the view of its parent `src`.
 
         Each path becomes one link longer, and paths longer than maxHops are dropped. The node treats the brokers in the
-        parent's view as live, even if it has recorded their failure.
+        parent's view as live, even if it has recorded their failure, unless it knows a later incarnation.
         """
         if src != self._node.parent:
             return
-        self._own.dead -= {seen.broker for seen in m.seen}
         rounds, most, view = self._node.rounds_to(src), self._node.setting("max_hops"), []
-        for other, up, down, latency in m.seen:
+        for other, up, down, latency, incarnation in m.seen:
+            self._node.note_up(Incarnation(other, incarnation))
             if other != self._node.id and belongs(up, down + 1, most):
                 view.append((other, up, down + 1))
                 self._node.latency.setdefault(other, latency + rounds)
@@ -139,8 +141,16 @@ class ParentSearch:
 
 ELECTION_TIMER = "vote"
 """The timer that limits the wait for the vote of a sibling (Alg. 8)."""
-DOUBT_TIMER = "doubt"
-"""The timer that limits the wait for the report of a failure that a vote names (rule G32)."""
+
+
+def _latest(failed: Iterable[Incarnation]) -> list[Incarnation]:
+    """Returns the latest incarnation of each broker in `failed`, ascending."""
+    return [Incarnation(*one) for one in sorted(dict(sorted(failed)).items())]
+
+
+def _has_failed(one: Incarnation, failed: Iterable[Incarnation]) -> bool:
+    """Returns whether incarnation `one`, or a later incarnation of its broker, is in `failed`."""
+    return any(other.broker == one.broker and other.incarnation >= one.incarnation for other in failed)
 
 
 class Election:
@@ -189,31 +199,29 @@ class Election:
             self._node.ctx.cancel_timer(ELECTION_TIMER, broker)
 
     def _vote(self, sibling: int) -> None:
-        self._node.send(sibling, ms.RootElection(self._own.vote, tuple(self._own.gone)))
+        self._node.send(sibling, ms.RootElection(self._own.vote, tuple(self._own.gone), self._node.incarnation))
 
     def siblings(self) -> list[int]:
         """Returns the live siblings that have not become descendants of another sibling."""
         found = self._role.candidates()
         return [broker for broker in found if self._node.is_sibling(broker) and broker not in self._own.below]
 
-    def _gone(self) -> list[int]:
-        """Returns the failed brokers to name in a vote (rule G18).
+    def _gone(self) -> list[Incarnation]:
+        """Returns the failed brokers to name in a vote, each with its latest failed incarnation (rules G18 and G29).
 
-        These are the lost parent, the failed brokers of the view, and the brokers that received votes name. Siblings
-        that have recovered and vote are excluded (rule G29).
+        These are the lost parent, the failed brokers of the view, and the brokers that received votes name.
         """
-        repair = self._node.repair
-        lost = set() if repair.lost_parent is None else {repair.lost_parent}
-        failed = repair.dead & self._node.state.tree_view.keys() | {*self._own.heard} | lost
-        return sorted(failed - {*self.siblings()})
+        node = self._node
+        in_view = [node.latest(broker) for broker in node.repair.dead & node.state.tree_view.keys()]
+        return _latest([*in_view, *self._own.heard])
 
-    def orphaned(self, parent: int) -> None:
+    def orphaned(self, parent: Incarnation) -> None:
         """Records the failure of `parent`. Deletes votes that do not name it, and the result of the last election."""
         own = self._own
-        own.votes = {sibling: vote for sibling, vote in own.votes.items() if parent in vote.gone}
-        own.heard = sorted({broker for vote in own.votes.values() for broker in vote.gone})
+        own.votes = {sibling: vote for sibling, vote in own.votes.items() if _has_failed(parent, vote.gone)}
+        own.heard = _latest([parent, *(one for vote in own.votes.values() for one in vote.gone)])
         own.decided, own.below, own.answered = None, [], []
-        self._node.repair.lost_parent = parent
+        self._node.repair.lost_parent = parent.broker
 
     def on_root_election(self, m: ms.RootElection, sender: int) -> None:
         """Alg. 7: stores the vote of sibling `sender`, even before the failure detector reports the parent (rule G13).
@@ -228,91 +236,82 @@ class Election:
             return
         self._add_voter(sender, brokers)
         if node.is_sibling(sender):
-            node.repair.dead.discard(sender)
+            node.note_up(Incarnation(sender, m.incarnation))
         if not self._votes_with(sender, brokers):
             self._refuse(sender)
             return
-        self._own.votes[sender] = Vote(m.vote, brokers, node.rounds_to(sender))
+        self._own.votes[sender] = Vote(m.vote, brokers)
         if node.parent is None:
             self._handle_vote(sender, brokers)
-        elif node.parent in node.state.failed:
-            rounds = node.setting("detection_rounds") + node.rounds_to(node.parent)
-            node.ctx.set_timer(DOUBT_TIMER, sender, rounds)
 
-    def _refuse(self, sender: int, named: Sequence[int] = ()) -> None:
-        """Answers the vote of `sender` with the brokers above this broker, except those in `named` (rule G19)."""
+    def _refuse(self, sender: int) -> None:
+        """Answers the vote of `sender` with the brokers above this broker (rule G19)."""
         node = self._node
         above = {broker for broker, row in node.state.tree_view.items() if row.n_up == 0}
         above |= node.neighbours - node.children
-        node.send(sender, ms.RootElection(None, tuple(sorted(above - {*named}))))
+        told = tuple(node.latest(broker) for broker in sorted(above))
+        node.send(sender, ms.RootElection(None, told, node.incarnation))
 
-    def on_doubt_timer(self, sender: int) -> None:
-        """Refuses the vote of `sender` if it names the parent of this broker, which is still connected (rule G32).
-
-        The answer omits the brokers that the vote names, because `sender` would take this broker for an orphan.
-        """
-        vote = self._own.votes.get(sender)
-        if vote is not None and self._node.parent in vote.gone:
-            del self._own.votes[sender]
-            self._node.latency.setdefault(sender, vote.latency_rounds)
-            self._refuse(sender, vote.gone)
-
-    def _on_refused_vote(self, sender: int, above: Sequence[int]) -> None:
+    def _on_refused_vote(self, sender: int, above: Sequence[Incarnation]) -> None:
         """Handles the answer of `sender`, which does not vote, with the brokers `above` it (rule G19).
 
         The election continues without `sender` if this broker or one of its siblings is in `above`, or if all brokers
         in `above` have failed, because `sender` is then an orphan, too. Otherwise the election ends with a
         ParentRequest to `sender`.
         """
-        is_orphan = bool(above) and {*above} <= {*self._gone()}
-        if not is_orphan and {self._node.id, *self.siblings()}.isdisjoint(above):
+        failed = [*self._gone(), Incarnation(self._node.id, self._node.last_failed(self._node.id))]
+        is_orphan = bool(above) and all(_has_failed(one, failed) for one in above)
+        electors = {self._node.latest(broker) for broker in (self._node.id, *self.siblings())}
+        if not is_orphan and electors.isdisjoint(above):
             self._end(sender)
             return
         self._own.below.append(sender)
         if self._own.is_electing:
             self._decide()
 
-    def _votes_with(self, sender: int, gone: Sequence[int]) -> bool:
+    def _votes_with(self, sender: int, gone: Sequence[Incarnation]) -> bool:
         """Returns whether this broker votes in an election with `sender`: it is an orphan, and `sender` its sibling."""
         return self._is_orphan(gone) and self._node.is_sibling(sender)
 
-    def _is_orphan(self, gone: Sequence[int]) -> bool:
+    def _is_orphan(self, gone: Sequence[Incarnation]) -> bool:
         """Returns whether this broker has no parent, or its parent is one of the failed brokers `gone`."""
         node = self._node
-        return not node.repair.is_root and (node.parent is None or node.parent in gone)
+        return not node.repair.is_root and (node.parent is None or _has_failed(node.latest(node.parent), gone))
 
-    def _add_voter(self, sender: int, gone: Sequence[int]) -> None:
+    def _add_voter(self, sender: int, gone: Sequence[Incarnation]) -> None:
         """Adds voter `sender` to the view of this broker if it is an orphan that sees only siblings (rule G27).
 
         The brokers `gone`, which the vote names, count as failed. If an election is under way, `sender` also gets the
         vote of this broker.
         """
         node = self._node
-        above = {broker for broker in self._role.candidates() if not node.is_sibling(broker)}
+        above = [node.latest(broker) for broker in self._role.candidates() if not node.is_sibling(broker)]
         is_known = node.path_from(sender) is not None or sender in node.children
-        if is_known or not self._is_orphan(gone) or not above <= {*gone}:
+        if is_known or not self._is_orphan(gone) or not all(_has_failed(one, gone) for one in above):
             return
         node.see_sibling(sender)
         if self._own.is_electing:
             self._vote(sender)
 
-    def _handle_vote(self, sender: int, gone: Sequence[int]) -> None:
+    def _handle_vote(self, sender: int, gone: Sequence[Incarnation]) -> None:
         """Handles a vote of `sender`: records the failures of the brokers `gone`, which the vote names.
 
         Then decides the present election, continues the search for a parent, or sends this broker's vote again.
         """
-        own, repair, known = self._own, self._node.repair, self._gone()
-        own.heard = sorted({*own.heard, *gone})
-        for broker in gone:
-            if broker in self._node.state.tree_view and broker not in repair.dead:
-                self._role.lost(broker)
+        own, node, repair, known = self._own, self._node, self._node.repair, self._gone()
+        own.heard = _latest([*own.heard, *gone])
+        for one in gone:
+            is_news = one.broker not in repair.dead and one.incarnation >= node.latest(one.broker).incarnation
+            if one.broker in node.state.tree_view and is_news:
+                self._role.lost(one)
+        is_asked_down = repair.asked is not None and _has_failed(node.latest(repair.asked), gone)
         if own.is_electing:
             self._decide()
-        elif repair.asked in gone or (repair.asked is None and self._gone() != own.decided):
+        elif is_asked_down or (repair.asked is None and self._gone() != own.decided):
             repair.asked = None
             self._role.seek()
         elif self._gone() != known or sender not in own.answered:
-            own.vote, own.gone = self._node.residual_degree, self._gone()
+            own.vote, own.gone = node.residual_degree, self._gone()
             own.answered.append(sender)
             self._vote(sender)
 
@@ -354,5 +353,5 @@ class Election:
         if not own.is_electing:
             return
         if sibling in self.siblings() and (vote is None or vote.gone != own.gone):
-            self._role.lost(sibling)
+            self._role.lost(self._node.latest(sibling))
         self._decide()

@@ -43,6 +43,7 @@ class Neighbour:
         str, "role of the neighbour: parent, child, client, or edge (the edge broker, if the node is a client)"
     ]
     latency_rounds: Annotated[int, "latency of the link, in rounds"]
+    incarnation: Annotated[int, "number of recoveries of the neighbour before it connected to the node"] = 0
 
 
 @record(key="peer")

@@ -6,7 +6,7 @@ from dataclasses import field
 from typing import Annotated, NamedTuple
 
 from udfs.ginger.buffer import Message, MissingSets, Runs
-from udfs.ginger.messages import ParentRequest
+from udfs.ginger.messages import Incarnation, ParentRequest
 from udfs.ginger.records import Publication
 from udfs.nodes.records import record
 
@@ -47,6 +47,9 @@ class Repair:
     n_passes: Annotated[int, "number of passes in which all brokers of the view have declined"] = 0
     n_asked: Annotated[int, "number of times that the node has requested missing messages from their publishers"] = 0
     dead: Annotated[set[int], "brokers that the node knows to be down"] = field(default_factory=set)
+    incarnations: Annotated[
+        dict[int, int], "latest known incarnation of each broker of which the node knows a recovery"
+    ] = field(default_factory=dict)
     lost_parent: Annotated[int | None, "the last parent of the node that failed; null: no parent has failed"] = None
     upward: Annotated[list[str], "topics whose sub-tree contained the last parent that failed"] = field(
         default_factory=list
@@ -58,14 +61,10 @@ class Repair:
 
 
 class Vote(NamedTuple):
-    """The vote of a sibling: its residual degree, and the brokers `gone` that the sibling knew to have failed.
-
-    `latency_rounds` is the latency to the sibling.
-    """
+    """The vote of a sibling: its residual degree, and the brokers `gone` that the sibling knew to have failed."""
 
     degree: int
-    gone: list[int]
-    latency_rounds: int
+    gone: list[Incarnation]
 
 
 class Deferred(NamedTuple):
@@ -82,15 +81,17 @@ class ElectionState:
     is_electing: Annotated[bool, "whether an election has started and not ended"] = False
     is_elected: Annotated[bool, "whether the broker has won an election"] = False
     vote: Annotated[int, "residual degree in the vote that the broker sent to its siblings"] = 0
-    gone: Annotated[list[int], "failed brokers in the vote that the broker sent"] = field(default_factory=list)
+    gone: Annotated[list[Incarnation], "failed brokers in the vote that the broker sent"] = field(default_factory=list)
     votes: Annotated[dict[int, Vote], "received vote of each sibling"] = field(default_factory=dict)
-    heard: Annotated[list[int], "failed brokers in the received votes"] = field(default_factory=list)
+    heard: Annotated[list[Incarnation], "the last parent that failed, and the failed brokers in received votes"] = (
+        field(default_factory=list)
+    )
     answered: Annotated[list[int], "siblings to which the broker sent its vote again after the election"] = field(
         default_factory=list
     )
     below: Annotated[list[int], "siblings that now are descendants of another sibling"] = field(default_factory=list)
     decided: Annotated[
-        list[int] | None,
+        list[Incarnation] | None,
         "failed brokers in the last election that ended; null: none ended since the last parent failed",
     ] = None
     expected: Annotated[list[int], "siblings that have elected the broker and have not yet sent it a ParentRequest"] = (
@@ -131,7 +132,6 @@ class Hold:
     failed: Annotated[
         int | None, "kind Failed: the failed broker, and columns topic to covered are null; else null"
     ] = None
-    is_down: Annotated[bool | None, "whether the failed broker is still down, if kind is Failed, else null"] = None
 
     @property
     def message(self) -> Message:

@@ -137,7 +137,7 @@ class TopicJoining:
         """
         topic = self._topics.of(name)
         self._connect(topic, sender)
-        theirs = self._lost.filled(sender, "TopicJoined", self._missing.arrived(told), name)
+        theirs = self._lost.filled(sender, "TopicJoined", self._missing.note_failures(told), name)
         if theirs is None:
             return False
         self._missing.apply(sender, theirs)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from udfs.ginger import messages as ms
 from udfs.ginger.buffer import MissingSets
-from udfs.ginger.messages import ParentRequest, Seen
+from udfs.ginger.messages import Incarnation, ParentRequest, Seen
 from udfs.ginger.missing_messages import MissingMessages
 from udfs.ginger.node import Role
 from udfs.ginger.ordering import HoldQueue
@@ -68,7 +68,7 @@ class TreeRepair:
             self._accept(sender, request)
 
     def _respond(self, sender: int, request: ParentRequest, answer: str) -> None:
-        self._node.send(sender, ms.ParentResponse(answer, request.incarnation))
+        self._node.send(sender, ms.ParentResponse(answer, request.incarnation, self._node.incarnation))
 
     def _may_accept(self, sender: int, request: ParentRequest) -> bool:
         """Returns whether this broker may accept `sender`: it is no orphan and no descendant of `sender` (rule G10).
@@ -93,7 +93,6 @@ class TreeRepair:
 
     def _accept(self, sender: int, request: ParentRequest) -> None:
         node, election = self._node, self._state.election
-        node.repair.dead.discard(sender)
         election.expected = [broker for broker in election.expected if broker != sender]
         if request.is_client:
             self._state.client_subscription[sender] = ClientSubscription(sender, request.subscribed)
@@ -105,7 +104,7 @@ class TreeRepair:
                 self._topics.of(name).add(sender, "broker")
             self._missing.note_known(known, name)
         self._state.awaited[sender] = Awaited(sender, request.incarnation)
-        node.add_child(sender, is_client=request.is_client)
+        node.add_child(Incarnation(sender, request.incarnation), is_client=request.is_client)
         node.send(sender, ms.ParentBuffer(known))
         node.ctx.set_timer(TIMER, sender, node.patience(sender))
         self.view_changed()
@@ -124,7 +123,10 @@ class TreeRepair:
             seen[node.parent] = (0, 1)
         expected = {*self._state.election.expected} - node.repair.dead
         seen |= dict.fromkeys(node.children | expected, (1, 0))
-        path = [Seen(other, up, down, node.rounds_to(other)) for other, (up, down) in sorted(seen.items())]
+        path = [
+            Seen(other, up, down, node.rounds_to(other), node.latest(other).incarnation)
+            for other, (up, down) in sorted(seen.items())
+        ]
         for child in sorted(node.children | node.clients):
             node.send(child, ms.TreeViewUpdate(tuple(step for step in path if step.broker != child)))
 

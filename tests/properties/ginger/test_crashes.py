@@ -377,7 +377,7 @@ def test_a_broker_that_crashes_twice_ignores_the_acceptance_of_its_first_request
     run = Pinned(store, "crashed twice")
     assert run.parents() == {"B1": "B2", "B4": "B1", "B5": "B1", "B6": "B2"}
     answers = run.messages("ParentResponse", "due_round", "body")
-    assert ("B2", "B6", 252, '{"answer":"accepted","incarnation":1}') in answers
+    assert ("B2", "B6", 252, '{"answer":"accepted","incarnation":1,"own_incarnation":0}') in answers
 
 
 def test_trees_were_mended_and_messages_sent_again(store: Store) -> None:

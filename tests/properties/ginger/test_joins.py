@@ -43,7 +43,7 @@ def test_a_broker_that_is_back_tells_of_its_failure_itself() -> None:
     """B4 fails and recovers, and B2, the only one that knew that it had failed, fails before it tells anybody."""
     network = played(coming_back(254, 3))
     assert network.violations() == []
-    assert Failed(4, is_down=False) in [flight.message for flight in network.sent]
+    assert Failed(4, incarnation=0) in [flight.message for flight in network.sent]
 
 
 def test_a_sibling_that_was_not_known_is_counted_in_the_election() -> None:

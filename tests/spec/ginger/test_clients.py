@@ -65,7 +65,7 @@ def test_a_client_tells_its_new_broker_what_it_has_delivered() -> None:
     (request,) = (m.told for m in messages(rows, ms.LostMessageRequest))
     assert [event.message.source_seq for event in request.events] == [2]
     assert request.passed == {"s": set(), **ids(1, 2)}
-    assert request.failed == {3}
+    assert request.failed == {3: 0}
     assert sent(play(8, CLIENT, memory(is_level=False), Got(6, told))) == []
 
 

@@ -57,13 +57,15 @@ def answers(sender: int, told: MissingSets | None = None) -> Got:
 
 def test_a_new_parent_takes_what_it_lacked_and_answers_with_what_the_child_lacks() -> None:
     """Alg. 12: 1 forwards message 2 to all neighbours but the child, and then sends the child message 1."""
-    rows = play(1, WITH_7, had(5, passed(1)), asks_back(7, missing(passed(2), passed=ids(2), failed={6})))
+    rows = play(1, WITH_7, had(5, passed(1)), asks_back(7, missing(passed(2), passed=ids(2), failed={6: 0})))
     assert sent(rows, "source_seq", "hops") == [
         ("Metadata", 0, 2, 5), ("Metadata", 2, 2, 5), ("Metadata", 9, 2, 5),
         ("Failed", 0, None, None), ("Failed", 2, None, None),
         ("LostMessages", 7, None, None),
     ]  # fmt: skip
-    assert messages(rows, ms.LostMessages) == [ms.LostMessages(MissingSets([passed(1)], ids(1, 2), ids(), failed={6}))]
+    assert messages(rows, ms.LostMessages) == [
+        ms.LostMessages(MissingSets([passed(1)], ids(1, 2), ids(), failed={6: 0}))
+    ]
     assert (kept(rows, "awaited", "partner"), kept(rows, "failed", "failed"), repair(rows).dead) == ([], [6], {6})
 
 
@@ -141,21 +143,21 @@ def test_an_orphan_tells_its_new_parent_what_that_lacks() -> None:
     (request,) = (m.told for m in messages(rows, ms.LostMessageRequest))
     assert [(event.what, event.message.source_seq) for event in request.events] == [("passed", 2), ("processed", 3)]
     assert (request.passed, request.processed) == (ids(1, 2, 3), ids(3))
-    assert (request.failed, request.back) == ({0}, set())
+    assert request.failed == {0: 0}
     assert kept(rows, "member", "topic", "members") == [("t", {1, 2, 4})]
-    back = play(1, ORPHAN, memory(is_level=False), FailedBroker(0), Got(4, buffer))
-    assert [m.told.back for m in messages(back, ms.LostMessageRequest)] == [{0}]
+    back = play(1, ORPHAN, memory(is_level=False, incarnations={0: 2}), FailedBroker(0), Got(4, buffer))
+    assert [m.told.failed for m in messages(back, ms.LostMessageRequest)] == [{0: 1}]
     assert sent(play(1, ORPHAN, memory(is_level=False), Got(2, buffer))) == []
 
 
 def test_an_orphan_is_level_with_the_missing_messages_and_lets_go_what_it_held() -> None:
     """Message 1 was missing and message 2 held. The news that 0 failed goes to all neighbours but its sender."""
     held = play(1, ORPHAN, memory(is_level=False), Got(9, metadata(message(2, "causal"), 1)))
-    lost = missing(passed(1), failed={0, 6}, back={6})
-    rows = play(1, held, answers(4, lost), round_=8)
-    assert sent(rows, "source_seq", "hops", "failed", "is_down") == [
+    lost = missing(passed(1), failed={0: 0, 6: 0})
+    rows = play(1, held, memory(incarnations={6: 1}), answers(4, lost), round_=8)
+    assert sent(rows, "source_seq", "hops", "failed", "incarnation") == [
         ("Metadata", 2, 1, 5, None, None), ("Metadata", 9, 1, 5, None, None),
-        ("Failed", 2, None, None, 0, True), ("Failed", 2, None, None, 6, False),
+        ("Failed", 2, None, None, 0, 0), ("Failed", 2, None, None, 6, 0),
         ("Metadata", 2, 2, 2, None, None), ("Metadata", 4, 2, 2, None, None), ("Metadata", 9, 2, 2, None, None),
     ]  # fmt: skip
     assert (repair(rows).is_level, repair(rows).dead, kept(rows, "hold", "kind")) == (True, {0}, [])

@@ -51,8 +51,8 @@ PATIENCE = 2 * 4 + 3 * 12
 def test_a_child_that_fails_is_forgotten_and_the_news_goes_on() -> None:
     """Alg. 3: neighbours get Failed, and the children get the new view."""
     rows = play(1, TREE, around(None, (3,)), sub_tree((3,)), down(2))
-    assert sent(rows, "failed", "is_down") == [
-        ("Failed", 0, 2, True), ("Failed", 3, 2, True),
+    assert sent(rows, "failed", "incarnation") == [
+        ("Failed", 0, 2, 0), ("Failed", 3, 2, 0),
         ("TreeViewUpdate", 3, None, None), ("TreeViewUpdate", 9, None, None),
     ]  # fmt: skip
     assert paths(rows) == [(3, [(0, 0, 1, 2)]), (9, [(0, 0, 1, 2), (3, 1, 0, 1)])]
@@ -95,8 +95,8 @@ def test_an_orphan_asks_ancestors_then_siblings_and_holds_what_comes() -> None:
     assert kept(rows, "tree_view", "relationship", "peer", "n_up", "n_down", "latency_rounds") == [
         ("ancestor", 4, 0, 2, 4), ("sibling", 5, 1, 1, 4),
     ]  # fmt: skip
-    assert kept(rows, "hold", "kind", "sender", "failed", "is_down", "source_seq") == [
-        ("Failed", 1, 0, True, None), ("Metadata", 9, None, None, 1),
+    assert kept(rows, "hold", "kind", "sender", "failed", "source_seq") == [
+        ("Failed", 1, 0, None), ("Metadata", 9, None, 1),
     ]  # fmt: skip
     known = repair(rows)
     assert (known.is_level, known.is_root, known.upward, known.dead) == (False, False, ["t"], {0})
@@ -106,8 +106,8 @@ ORPHAN: list[Any] = [mode(), *around(None, (2,), (9,)), *sub_tree((2,), (9,)), *
 SEEKS: dict[str, Any] = {"is_level": False, "is_root": False, "upward": ["t"], "asked": 4, "awaited": 4}
 
 
-def answered(answer: str, sender: int = 4, incarnation: int = 0, **values: Any) -> Outcome:
-    return play(1, ORPHAN, memory(**SEEKS | values), Got(sender, ms.ParentResponse(answer, incarnation)))
+def answered(answer: str, sender: int = 4, incarnation: int = 0, of_4: int = 0, **values: Any) -> Outcome:
+    return play(1, ORPHAN, memory(**SEEKS | values), Got(sender, ms.ParentResponse(answer, incarnation, of_4)))
 
 
 def test_a_broker_that_accepts_is_the_parent_in_all_sub_trees_of_the_old_one() -> None:
@@ -211,7 +211,7 @@ def test_a_broker_without_an_answer_in_time_has_failed() -> None:
     Only the sibling is live, so 1 elects with it (rule G17): three of five connections are free.
     """
     rows = play(1, ORPHAN, memory(**SEEKS), Ran("parent"))
-    assert sent(rows, "brokers", "vote")[0] == ("RootElection", 5, (4,), 3)
+    assert sent(rows, "brokers", "vote")[0] == ("RootElection", 5, ((4, 0),), 3)
     assert (repair(rows).dead, repair(rows).declined) == ({4}, [4])
     for known in (SEEKS | {"asked": None}, SEEKS | {"is_level": True}):
         assert sent(play(1, ORPHAN, memory(**known), Ran("parent"))) == []
@@ -292,11 +292,15 @@ def test_nobody_takes_in_an_ancestor_or_a_child_and_no_orphan_anybody(
 
 
 def test_a_newcomer_has_no_place_to_give() -> None:
-    """Rule G22: a TreeViewUpdate with the newcomer makes it a candidate. A broker that lost a parent is no newcomer."""
+    """Rule G22: a TreeViewUpdate with the newcomer makes it a candidate. A broker that lost a parent is no newcomer.
+
+    If a TreeViewUpdate has shown its present incarnation, it has a parent, and may accept children soon.
+    """
     assert answers(requested(7, known={"is_joining": True, "is_level": False})) == [ms.BACK]
     assert answers(requested(7, known={"is_joining": True, "is_level": False, "lost_parent": 8})) == [ms.DECLINED]
-    assert repair(answered(ms.BACK)).dead == {4}
-    assert repair(answered(ms.BACK, is_joining=True)).declined == [4]
+    assert repair(answered(ms.BACK, of_4=1)).dead == {4}
+    assert repair(answered(ms.BACK, of_4=1, incarnations={4: 1})).declined == [4]
+    assert repair(answered(ms.BACK, of_4=1, is_joining=True)).declined == [4]
 
 
 def test_a_broker_outside_a_sub_tree_joins_it_only_for_who_breaks_degrees() -> None:

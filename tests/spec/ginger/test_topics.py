@@ -169,10 +169,10 @@ def test_failed_brokers_need_not_lock_and_the_news_goes_on_once() -> None:
     """Member 20 has not locked message 1. 0 and then 2 report its failure; 1 forwards the first report only."""
     tree = [mode(), *around(None, (2, 3), (9,)), *sub_tree((2,), (9,), [1, 2, 9, 20])]
     waits = pending(message(1), "below", covered={1, 2, 9}, acked={2})
-    rows = play(1, tree, waits, Got(3, ms.Failed(20, is_down=True)))
-    assert sent(rows, "failed", "is_down")[0] == ("Failed", 2, 20, True)
+    rows = play(1, tree, waits, Got(3, ms.Failed(20, 0)))
+    assert sent(rows, "failed", "incarnation")[0] == ("Failed", 2, 20, 0)
     assert ("Metadata", 9) in sent(rows)
     assert (repair(rows).dead, kept(rows, "failed", "failed")) == ({20}, [20])
-    assert sent(play(1, tree, FailedBroker(20), Got(3, ms.Failed(20, is_down=True)))) == []
-    back = play(1, tree, Got(3, ms.Failed(20, is_down=False)))
-    assert (sent(back, "failed", "is_down"), repair(back).dead) == ([("Failed", 2, 20, False)], set())
+    assert sent(play(1, tree, FailedBroker(20), Got(3, ms.Failed(20, 0)))) == []
+    back = play(1, tree, memory(incarnations={20: 1}), Got(3, ms.Failed(20, 0)))
+    assert (sent(back, "failed", "incarnation"), repair(back).dead) == ([("Failed", 2, 20, 0)], set())

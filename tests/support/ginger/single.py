@@ -272,6 +272,5 @@ def kinds(outcome: Outcome) -> list[str]:
 
 def paths(rows: Outcome) -> list[tuple[int, list[tuple[int, ...]]]]:
     """Returns the receivers of the sent TreeViewUpdate messages, each with the paths in the message."""
-    return [
-        (one.dst, [*map(tuple, one.message.seen)]) for one in rows.ctx.sent if type(one.message) is ms.TreeViewUpdate
-    ]
+    found = [one for one in rows.ctx.sent if type(one.message) is ms.TreeViewUpdate]
+    return [(one.dst, [tuple(seen[:4]) for seen in one.message.seen]) for one in found]

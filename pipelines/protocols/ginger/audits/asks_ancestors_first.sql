@@ -42,9 +42,11 @@ with view as (
   select run_id, dst as node_id, due_round, cast(get_json_object(body, '$.peer') as bigint) as broker
   from sent_message where kind = 'NeighborDown'
   union all
-  select run_id, dst as node_id, due_round, explode(from_json(get_json_object(body, '$.brokers'), 'array<bigint>'))
-    as broker
-  from sent_message where kind = 'RootElection'
+  select run_id, node_id, due_round, one.broker from (
+    select run_id, dst as node_id, due_round,
+      explode(from_json(get_json_object(body, '$.brokers'), 'array<struct<broker:bigint>>')) as one
+    from sent_message where kind = 'RootElection'
+  )
 )
 select a.run_id, a.sent_round as round, a.node_id, cast(null as bigint) as source, cast(null as bigint) as source_seq,
   concat('asks its sibling ', a.dst, ' before node ', a.above) as detail

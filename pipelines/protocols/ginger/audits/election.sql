@@ -36,7 +36,7 @@ with answer as (
   left join sent_message r on r.run_id = a.run_id and r.kind = 'ParentResponse' and r.src = a.dst and r.dst = a.node_id
     and r.sent_round >= a.sent_round and r.due_round <= a.round and r.fate = 'delivered'
     and get_json_object(r.body, '$.answer') <> 'joining'
-  where r.run_id is null and not array_contains(from_json(a.brokers, 'array<bigint>'), a.dst)
+  where r.run_id is null and not contains(a.brokers, concat('"broker":', a.dst, ','))
 ), step as (
   select run_id, node_id, message_id, sent_round, dst as winner from asked
   union all
