@@ -165,13 +165,19 @@ def _compute_again(turn: Turn, m: Processing) -> list[MulticastCopy | Processing
 
 
 def _add_recipients(turn: Turn, m: Processing, recipients: Mapping[int, Recipient]) -> None:
-    """Adds `recipients` to the entry of `m` in ProcessingList, and resends `m` to the new recipients."""
+    """Adds `recipients` to the entry of `m` in ProcessingList, and resends `m` to the new recipients.
+
+    A finished message gets an entry again only if one of the new recipients has a live responsible node. Without one,
+    the entry would wait for a confirmation that no node can send.
+    """
     known = turn.node.processing_list.get((m.source, m.source_seq))
     rows = {} if known is None else known.recipients
     fresh = {one: row for one, row in recipients.items() if one not in rows and one != turn.id}
     if not fresh:
         return
     if known is None:
+        if all(row.responsible is None for row in fresh.values()):
+            return
         m.recipients = {}
         turn.node.processing_list[m.source, m.source_seq] = m
     m.recipients |= fresh

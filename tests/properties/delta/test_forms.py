@@ -100,6 +100,22 @@ OLD_AND_NEW = {
     "time": {"rounds": 500},
 }
 """C handles S's UNSUB in the round of J's request, before it; D's SUB is in its ProcessingList, since X is far."""
+CONFIRMED_AS_IT_RECOVERS = {
+    "name": "confirmed_as_it_recovers",
+    "protocol": {"name": "delta", "delta": 2},
+    "overlay": {"links": [["P", "S"], ["S", "R"], ["S", "Z", 6], ["R", "X"], ["X", "Y", 2]]},
+    "workload": {
+        "subscriptions": [{"at": "Y", "topic": "a"}, {"at": "R", "round": 4, "topic": "a", "until": 60}],
+        "publications": [{"at": "P", "round": 46, "topic": "a"}],
+    },
+    "faults": [
+        {"kind": "crash", "node": "S", "round": 6, "until": 12},
+        {"kind": "crash", "node": "S", "round": 36, "until": 42},
+        {"kind": "crash", "node": "R", "round": 43},
+    ],
+    "time": {"rounds": 400},
+}
+"""In round 54 S gets the last CONF of a Guided publication, and the last answer of a synchronisation point (R32)."""
 
 _ROUTING = "path routing_entry topology"
 _ACCESSED = {
@@ -144,7 +160,7 @@ def test_crashes_and_joins(sail: Session, tmp_path: Path, pytestconfig: pytest.C
     if pytestconfig.getoption("schedules"):
         struck = {**JOINS, "faults": [{"kind": "crash", "node": "C", "round": 12, "until": 30}]}
         hunted = [yaml.safe_load((HUNTED / f"delta_{name}.yaml").read_text("utf-8")) for name in ("chain", "return")]
-        runs += run_configs([*hunted, JOINS, struck, SHORT_CRASH])
+        runs += run_configs([*hunted, JOINS, struck, SHORT_CRASH, CONFIRMED_AS_IT_RECOVERS])
     with noted() as touched:
         assert differences("delta", numbered([cut(run, 500) for run in runs]), sail, tmp_path, commit_every=7) == []
     for name, (may_read, may_write) in _ACCESSED.items():
@@ -231,6 +247,15 @@ def test_a_call_accepted_by_a_recovering_node_has_a_row(form: AskedForm, sail: S
     assert waits.verdict == (
         "not issued: it still waits at J0, where it is issued once that node has joined and is OPERATIONAL"
     )
+
+
+def test_a_confirmed_publication_does_not_wait_for_a_failed_recipient(
+    form: AskedForm, sail: Session, tmp_path: Path
+) -> None:
+    """The recipients that S computes again are without a live node, and nobody would confirm the publication."""
+    store = run_all(run_configs([CONFIRMED_AS_IT_RECOVERS]), sail, tmp_path, form=form)
+    assert broken(audited(store)) == {}
+    assert rows(store, "state_processing") == []
 
 
 def test_a_joining_node_gets_older_messages_before_newer_ones(form: AskedForm, sail: Session, tmp_path: Path) -> None:

@@ -202,10 +202,12 @@ def _compute_again(work: Work, message: DataFrame) -> DataFrame:
 def _add_recipients(work: Work, message: DataFrame, recipient: DataFrame) -> None:
     """Adds the recipients that ProcessingList lacks, and resends the messages in `message` to these recipients.
 
-    Writes processing.
+    A finished message is added again only if a new recipient has a live responsible node. Writes processing.
     """
     processing = work.now("processing")
     fresh = recipient.join(processing.select(*KEY, "recipient"), [*KEY, "recipient"], "left_anti")
+    kept = processing.select(KEY).unionByName(fresh.where("responsible is not null").select(KEY)).distinct()
+    fresh = fresh.join(kept, KEY, "left_semi")
     row = work.keep("wider", copies.processing_rows(message, fresh))
     if work.is_empty(row):
         return
