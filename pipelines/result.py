@@ -182,7 +182,8 @@ class Result:
         Raises:
             QueryError: The store has no such run, or the run has no such node.
         """
-        return frame_of(self.session.spark, compare_node(self.reader, run_id, nfc(node)))
+        with self.reader.at_one_commit():
+            return frame_of(self.session.spark, compare_node(self.reader, run_id, nfc(node)))
 
     def why(self, run_id: int, subscriber: str, source: str, seq: int | None = None, call: int | None = None) -> Story:
         """Explains the delivery of a publication to a subscriber: its hops, and the cause if it is missing or late.
@@ -198,7 +199,8 @@ class Result:
         Raises:
             QueryError: The store has no such run, node or publication.
         """
-        return story(self.reader, run_id, nfc(subscriber), nfc(source), seq, call)
+        with self.reader.at_one_commit():
+            return story(self.reader, run_id, nfc(subscriber), nfc(source), seq, call)
 
     def lost_by_moves(self, run_id: int | None = None) -> list[MoveLoss]:
         """Returns the publications that applications missed while they moved, ordered by run and round.
@@ -215,7 +217,8 @@ class Result:
             for run in manifest.prepared().combinations()
             for one in run.scenario.workload.moves
         }
-        return lost_by_moves(self.reader, sorted(listed), run_id)
+        with self.reader.at_one_commit():
+            return lost_by_moves(self.reader, sorted(listed), run_id)
 
     def report(
         self, runs: Sequence[int] = (), first_round: int = 0, last_round: int | None = None,
@@ -237,7 +240,8 @@ class Result:
             QueryError: The store has no such run, or the file cannot be written.
         """
         asked = ReplaySelection(tuple(runs), Span(first_round, last_round))
-        return write_report(self.reader, self.store, asked, None if out is None else Path(out))
+        with self.reader.at_one_commit():
+            return write_report(self.reader, self.store, asked, None if out is None else Path(out))
 
     def replay(self, run_id: int = 0, first_round: int = 0, last_round: int | None = None) -> Replay:
         """Returns the report page of one run, which initially shows the replay; notebooks display the page.
@@ -250,7 +254,8 @@ class Result:
         Raises:
             QueryError: The store has no such run.
         """
-        return replay_of(self.reader, self.store, run_id, Span(first_round, last_round))
+        with self.reader.at_one_commit():
+            return replay_of(self.reader, self.store, run_id, Span(first_round, last_round))
 
     def space_time(
         self, run_id: int = 0, source: str | None = None, call: int | None = None, node: str | None = None,
@@ -268,7 +273,8 @@ class Result:
         Raises:
             QueryError: The store has no such run or node, or the number of messages is 0 or too large for a diagram.
         """
-        return diagram_of(self.reader, run_id, source, call, node, rounds)
+        with self.reader.at_one_commit():
+            return diagram_of(self.reader, run_id, source, call, node, rounds)
 
     def plot(
         self, name: str | None = None, run_id: int = 0, *, x: str | None = None, y: str | None = None,
@@ -293,7 +299,8 @@ class Result:
             QueryError: The store has no such run, chart or column, or the chart has no rows.
         """
         columns = None if x is None or y is None else Plot(x, y, colour, where, relation)
-        return plot_of(self.reader, name, run_id, columns)
+        with self.reader.at_one_commit():
+            return plot_of(self.reader, name, run_id, columns)
 
     def audit(self) -> AuditReport:
         """Checks the guarantees of all runs against the stored history, and writes the verdicts into the store.

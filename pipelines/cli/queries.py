@@ -41,9 +41,10 @@ def print_overview(result: Result, run_id: int | None, *, as_json: bool) -> None
     from pipelines.why.overview import MAX_ASKED, overview, why_command  # imports PySpark, which takes a second
     from pipelines.why.story import print_story
 
-    found = overview(result.reader, run_id)
+    with result.reader.at_one_commit():
+        found = overview(result.reader, run_id)
+        losses = result.lost_by_moves(run_id)
     commands = [why_command(result.store, group.options) for group in found.groups]
-    losses = result.lost_by_moves(run_id)
     if as_json:
         for group, command in zip(found.groups, commands, strict=True):
             row = {"what": group.what, "number": group.number, "cause": group.cause, "first": group.first.as_dict()}
@@ -216,6 +217,6 @@ def export(folder: Folder, run_id: SomeRunId = None, output: Output = None, engi
     from pipelines.sql.jepsen_history import jepsen_history
 
     round_ms = Manifest.read(folder).prepared().scenario.time.round_ms
-    with opened_store(folder, engine) as result, opened_output(output) as out:
+    with opened_store(folder, engine) as result, result.reader.at_one_commit(), opened_output(output) as out:
         for entry in jepsen_history(result.reader, the_run(result.runs, run_id), round_ms):
             print(json.dumps(entry, ensure_ascii=False), file=out)

@@ -24,8 +24,10 @@ that are not final) then have null in ``topic``, ``content`` and ``predicate``.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from copy import copy
+from dataclasses import dataclass
 from functools import cached_property, partial, reduce
 from threading import RLock
 from uuid import uuid4
@@ -93,6 +95,17 @@ _MEANINGS: Mapping[str, Mapping[str, str]] = {
 """The meanings of the columns of computed views."""
 
 
+@dataclass
+class _NewestLedger:
+    """The newest ledger of a store, shared by the readers of its protocols.
+
+    `n_holds` counts the open blocks of `StoreReader.at_one_commit`.
+    """
+
+    ledger: Ledger
+    n_holds: int = 0
+
+
 class StoreReader:
     """A reader of a store, which answers SQL queries."""
 
@@ -105,7 +118,7 @@ class StoreReader:
         self._finished: dict[str, int] = {}
         self._defining = RLock()
         check_store(self._store.root)
-        self._newest = Ledger.read(self._store)
+        self._newest = _NewestLedger(Ledger.read(self._store))
         self._runs = StoredRuns(self._store)
         self._only: str | None = None
         self._parts: dict[str, StoreReader] = {}
@@ -217,20 +230,38 @@ class StoreReader:
         """Returns whether all runs have ended."""
         return self._ledger().is_finished
 
+    @contextmanager
+    def at_one_commit(self) -> Iterator[None]:
+        """Reads the store as of one commit inside the ``with`` block, even if a program writes to the store.
+
+        Otherwise each query reads the newest commit, and the answers of several queries may not fit together.
+        """
+        with self._defining:
+            self._ledger()
+            self._newest.n_holds += 1
+        try:
+            yield
+        finally:
+            with self._defining:
+                self._newest.n_holds -= 1
+
     def _ledger(self) -> Ledger:
-        """Returns the newest ledger. The ledger is read again at each call until all runs have ended."""
-        if not self._newest.is_finished:
-            self._newest = Ledger.read(self._store)
+        """Returns the newest ledger. Until all runs have ended, each call outside `at_one_commit` reads it again."""
+        newest = self._newest
+        if not newest.ledger.is_finished and not newest.n_holds:
+            newest.ledger = Ledger.read(self._store)
             self._finished.clear()
-        return self._newest
+        return newest.ledger
 
     def _version(self, name: str) -> int:
-        """Returns the newest version of a stored table.
+        """Returns the newest version of a stored table; for the ledger, the number of commits that queries read.
 
         If all runs have ended, only audits write new versions. So the version of a remote table that audits do not
         write is looked up only once, because each look-up sends a request.
         """
-        is_looked_up = name in (RUN.name, VIOLATION.name) or not self._newest.is_finished
+        if name == ROUND_COMMIT.name:
+            return len(self._newest.ledger.commits)
+        is_looked_up = name in (RUN.name, VIOLATION.name) or not self._newest.ledger.is_finished
         if is_looked_up or not isinstance(self._store.root, RemotePath):
             return self._store.version(name)
         if name not in self._finished:

@@ -223,13 +223,30 @@ def test_a_folder_that_is_no_store_is_refused(scenario: Path, sail: Session) -> 
         rt.run(scenario, sail.spark, scenario.parent)
 
 
-def test_a_store_of_unfinished_runs_is_open_to_questions_but_not_decided(scenario: Path, sail: Session) -> None:
+def stopped(scenario: Path, sail: Session, last_round: int) -> None:
+    """Begins a run in folder ``out``, and interrupts it after ``last_round``."""
+
     def stop(progress: Progress) -> None:
-        if progress.round > 20:
+        if progress.round > last_round:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
         rt.run(scenario, sail.spark, "out", commit_every=1, observe=stop)
+
+
+def test_several_queries_of_a_store_that_grows_read_one_commit(scenario: Path, sail: Session) -> None:
+    query = "select max(round) as last from round_metric"
+    stopped(scenario, sail, 20)
+    with rt.open_store("out", sail.spark) as result:
+        with result.reader.at_one_commit(), result.reader.at_one_commit():
+            before = result.sql(query).collect()
+            rt.resume("out", sail.spark).close()
+            assert result.sql(query).collect() == before
+        assert result.sql(query).collect() > before
+
+
+def test_a_store_of_unfinished_runs_is_open_to_questions_but_not_decided(scenario: Path, sail: Session) -> None:
+    stopped(scenario, sail, 20)
     with rt.open_store("out", sail.spark) as result:
         assert result.verdict == "unknown"
         assert result.sql("select count(1) as n from run").collect()[0].n == 1
