@@ -278,6 +278,7 @@ class Broker(Role):
     def _child_down(self, child: int) -> None:
         failed = self.node.latest(child)
         self.tree.child_down(child)
+        self.hold.withdraw(child)
         self._forget(child)
         self.lost(failed)
         self.view_changed()

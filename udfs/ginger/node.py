@@ -38,6 +38,7 @@ class State(NodeProgram):
     repair = one(repairs.Repair)
     election = one(repairs.ElectionState)
     awaited = keyed(repairs.Awaited)
+    coverage = keyed(repairs.Coverage)
     failed = keyed(repairs.FailedBroker)
     hold = ordered(repairs.Hold)
     client_subscription = keyed(repairs.ClientSubscription)

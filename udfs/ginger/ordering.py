@@ -10,6 +10,7 @@ and handles them in order after its exchange.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 from udfs.ginger import messages as ms
@@ -113,7 +114,24 @@ class Ordering:
         pending.covered.update(covered)
         if sender in self._node.children:
             pending.acked.add(sender)
+            if covered and self._node.is_mended:
+                self._report(topic, pending, sender, set(covered))
         self.try_all(topic)
+
+    def _report(self, topic: Topic, pending: Pending, child: int, covered: set[int]) -> None:
+        """Replaces the last report of `child` about `pending` by `covered` (rule G33).
+
+        A node that no report contains any more has no longer locked the key items, unless it is this broker or a client
+        of this broker.
+        """
+        withdrawn = topic.report(pending.id, child, covered)
+        pending.covered -= withdrawn - topic.clients - {self._node.id}
+
+    def withdraw(self, child: int) -> None:
+        """Withdraws all reports of the failed `child` (rule G33)."""
+        for topic in self._topics:
+            for pending in topic.pending.values():
+                self._report(topic, pending, child, set())
 
     def try_all(self, topic: Topic) -> None:
         """Reports to the parent those pending messages that all children have acknowledged, in the order of arrival.
@@ -137,13 +155,15 @@ class Ordering:
         return self._node.repair.is_root or (parent is not None and parent not in topic.brokers)
 
     def _try(self, topic: Topic, pending: Pending) -> None:
-        node = self._node
-        if not pending.acked >= topic.brokers & node.children:
+        node, is_root = self._node, self.is_topic_root(topic)
+        # The parent must not wait for other children of this broker before it learns that a report has been withdrawn.
+        is_withdrawn = not is_root and pending.sent is not None and not pending.sent <= pending.covered
+        if not is_withdrawn and not pending.acked >= topic.brokers & node.children:
             return
         message, keys, arrival = pending.message, set(pending.keys), pending.arrival
         before = (other for other in topic.pending.values() if other.arrival < arrival)
         earlier = [other for other in before if not keys.isdisjoint(other.keys)]
-        if self.is_topic_root(topic):
+        if is_root:
             if not earlier and topic.members <= pending.covered | node.state.failed.keys():
                 self.process(topic, None, message, pending.hops)
             return
@@ -258,6 +278,12 @@ class HoldQueue:
     def drop(self, partner: int) -> None:
         """Drops the held messages of the failed `partner`, because their predecessors are missing (rule G23)."""
         self._state.hold = [row for row in self._state.hold if row.sender != partner or row.kind == "Failed"]
+
+    def withdraw(self, child: int) -> None:
+        """Withdraws the reports of the failed `child` about locked key items, and drops the held reports (rule G33)."""
+        self._ordering.withdraw(child)
+        rows = [row for row in self._state.hold if row.sender != child or row.kind != "TotalAck"]
+        self._state.hold = [replace(row, covered=()) if row.sender == child and row.covered else row for row in rows]
 
 
 def _message(row: Hold) -> Any:  # noqa: ANN401 - any of `APPLICATION`

@@ -108,6 +108,16 @@ class Awaited:
     incarnation: Annotated[int, "number of times that the child or client had recovered before its request"] = 0
 
 
+@record(key="topic, source, source_seq")
+class Coverage:
+    """The last report of each child of a broker about a pending message (rule G33)."""
+
+    topic: Annotated[str, "topic of the message"]
+    source: Annotated[int, "client that published the message"]
+    source_seq: Annotated[int, "number of the publication among the client's calls"]
+    reported: Annotated[dict[int, set[int]], "nodes in the last report of each child"] = field(default_factory=dict)
+
+
 @record(key="failed")
 class FailedBroker:
     """A broker that a node knows to have failed at least once."""

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 from udfs.ginger.buffer import Buffer, Event, Id, Message, Runs
 from udfs.ginger.node import Node, State
 from udfs.ginger.records import BufferedEvent, Discarded, EntryQueue, Member, Pending, Subscriber
+from udfs.ginger.repair_records import Coverage
 
 PUBLISHED = "published"
 """Value of column ``event`` for a client's own publication. Only table ``metadata_buffer`` has these events."""
@@ -145,6 +146,21 @@ class Topic:
         """
         if self.pending.pop(of, None) is not None:
             del self._state.pending[self.name, of.source, of.source_seq]
+            self._state.coverage.pop((self.name, of.source, of.source_seq), None)
+
+    def report(self, of: Id, child: int, covered: set[int]) -> set[int]:
+        """Replaces the last report of `child` about the pending message with id `of`.
+
+        Returns the nodes that only the replaced report contained. Empty `covered` removes the report.
+        """
+        key = self.name, of.source, of.source_seq
+        reported = self._state.coverage.setdefault(key, Coverage(*key)).reported
+        former = {child, *reported.pop(child, ())}
+        if covered:
+            reported[child] = covered
+        elif not reported:
+            del self._state.coverage[key]
+        return former.difference(*reported.values())
 
     def mark_unsent(self) -> None:
         """Marks all pending messages as not reported to the parent, because the parent changes."""

@@ -212,6 +212,12 @@ def test_messages_wait_for_a_stored_answer_to_a_join() -> None:
     holding(case({0: 208, 1: at}, {0: 218, 1: at + 6}) for at in range(250, 290))
 
 
+def test_a_client_whose_edge_broker_has_failed_has_locked_nothing() -> None:
+    """Rule G33: B4 has locked for C7, and fails; C7 then delivers its own messages at B0, which is not below B2."""
+    case = swept({0: None, 1: 0, 2: 0, 3: 1, 4: 2}, {6: 2, 7: 4}, {(0, 1): 3, (0, 2): 2, (1, 3): 5, (2, 4): 3})
+    holding(case({0: 208, 4: first, 1: at}, {0: 225}) for first in (222, 229) for at in range(230, 260))
+
+
 def test_a_broker_that_is_back_finds_others_when_its_new_parent_fails() -> None:
     """Rule G31: B1 recovers below B0, which fails before B2 is its child, so B1 has seen nobody else."""
     case = swept({0: None, 1: 0, 2: 1}, {3: 2, 4: 1}, {(1, 2): 5})
@@ -233,7 +239,11 @@ def test_a_child_that_crashed_before_it_was_accepted_is_not_waited_for() -> None
 
 def second(name: str, broker: str, at: int, until: int | None = None) -> dict[str, Any]:
     """Returns a hunted scenario, in which a broker fails in round 208, with a second crash."""
-    parts = yaml.safe_load((HUNTED / f"{name}.yaml").read_text("utf-8"))
+    return then(yaml.safe_load((HUNTED / f"{name}.yaml").read_text("utf-8")), broker, at, until)
+
+
+def then(parts: dict[str, Any], broker: str, at: int, until: int | None = None) -> dict[str, Any]:
+    """Returns a scenario with a further crash."""
     crash = {"kind": "crash", "node": broker, "round": at, **({"until": until} if until else {})}
     return {**parts, "faults": [*parts["faults"], crash]}
 
@@ -263,6 +273,9 @@ PINNED = {
         time={"rounds": 5000},
     ),
     "a view that arrives after a crash": second("ginger_orphans", "B1", 611, 617),
+    "all brokers fail that know what a client has delivered": then(
+        second("ginger_publisher", "B1", 388, 394), "B0", 417, 423
+    ),
     "crashed twice": scenario(
         protocol={"name": "ginger", "total_degree": 2, "timer_rounds": 66},
         overlay={

@@ -29,7 +29,9 @@ from support.ginger.single import (
     mode,
     passed,
     paths,
+    pending,
     play,
+    processed,
     remembered,
     repair,
     sent,
@@ -39,7 +41,8 @@ from support.ginger.single import (
 )
 
 from udfs.ginger import messages as ms
-from udfs.ginger.repair_records import Awaited
+from udfs.ginger.buffer import MissingSets
+from udfs.ginger.repair_records import Awaited, Coverage
 from udfs.nodes.program import NodeDown
 
 TREE: list[Any] = [mode(), *around(0, (2,), (9,)), *sub_tree((0, 2), (9,))]
@@ -84,6 +87,67 @@ def test_a_child_that_fails_is_not_waited_for_and_its_acknowledgement_does_not_c
         ("Failed", None), ("TotalAck", (1, 3)),
     ]  # fmt: skip
     assert kept(play(1, first, down(3), round_=8), "pending", "acked") == [set()]
+
+
+WIDE: list[Any] = [mode(), *around(0, (2, 3)), *sub_tree((0, 2, 3))]
+
+
+def to_parent(rows: Outcome) -> list[tuple[int, ...]]:
+    """Returns the nodes that have locked the key items, in the reports that broker 1 sends to parent 0."""
+    return [covered for kind, to, covered in sent(rows, "covered") if (kind, to) == ("TotalAck", 0)]
+
+
+def test_what_a_failed_child_has_reported_is_withdrawn() -> None:
+    """Rule G33: 2 has reported itself, 5 and 20, of which 3 reports 5, too. A later report replaces an earlier one."""
+    about = message(1)
+    first = play(1, WIDE, Got(0, metadata(about)), Got(2, ack(about, 2, 5, 20)), Got(3, ack(about, 3, 5, 30)))
+    assert to_parent(first) == [(1, 2, 3, 5, 20, 30)]
+    assert kept(first, "coverage", "source_seq", "reported") == [(1, {2: {2, 5, 20}, 3: {3, 5, 30}})]
+    second = play(1, first, down(2), round_=8)
+    assert (to_parent(second), kept(second, "coverage", "reported")) == ([(1, 3, 5, 30)], [{3: {3, 5, 30}}])
+    third = play(1, second, Got(3, ack(about, 3, 5)), round_=9)
+    assert to_parent(third) == [(1, 3, 5)]
+    last = play(1, third, down(3), round_=10)
+    assert (to_parent(last), kept(last, "coverage", "reported")) == ([(1,)], [])
+    assert kept(play(1, first, Got(0, processed(about)), round_=8), "coverage", "reported") == []
+
+
+def test_a_client_that_has_come_here_has_locked_though_it_was_below_the_failed_child() -> None:
+    about = message(1)
+    client = [mode(), *around(0, (2,), (9,)), *sub_tree((0, 2), (9,))]
+    rows = play(1, client, Got(0, metadata(about)), Got(2, ack(about, 1, 2, 9, 20)))
+    assert kept(play(1, rows, down(2), round_=8), "pending", "covered") == [{1, 9}]
+
+
+@pytest.mark.parametrize("sent_before", [{1, 2, 3, 20}, {1, 3}, None])
+def test_a_withdrawal_does_not_wait_for_a_child_that_has_not_acknowledged(sent_before: set[int] | None) -> None:
+    """Child 4 has not acknowledged. The parent hears of 2's failure if it has counted 2 and 20, and of nothing else."""
+    waits = pending(message(1), covered={1, 2, 3, 20}, acked={2, 3}, sent=sent_before)
+    reported = Coverage("t", 9, 1, {2: {2, 20}, 3: {3}})
+    tree = [mode(), *around(0, (2, 3, 4)), *sub_tree((0, 2, 3, 4))]
+    assert to_parent(play(1, tree, waits, reported, down(2))) == ([(1, 3)] if sent_before == {1, 2, 3, 20} else [])
+
+
+def test_the_topics_root_waits_for_a_client_whose_edge_broker_has_failed() -> None:
+    """Rule G33: client 20 was below 2, which fails. The root processes message 1 after 3 has reported 20."""
+    tree = [mode(), memory(is_root=True), *around(None, (2, 3)), *sub_tree((2, 3), (), [1, 2, 3, 20, 30])]
+    about = message(1)
+    first = play(1, tree, Got(2, metadata(about, 1, 2, 20)), Got(3, ack(about, 3)))
+    assert kept(first, "pending", "covered") == [{1, 2, 3, 20}]
+    second = play(1, first, down(2), Got(3, ack(about, 3, 30)), round_=8)
+    assert kept(second, "pending", "covered") == [{1, 3, 30}]
+    third = play(1, second, Got(3, ack(about, 3, 20, 30)), round_=9)
+    assert ("TotalProcessed", 3) in sent(third)
+    assert kept(third, "coverage", "reported") == kept(third, "pending", "covered") == []
+
+
+@pytest.mark.parametrize("came", [ack(message(1), 2, 20), metadata(message(1), 0, 2, 20)])
+def test_what_a_child_has_reported_before_it_fails_does_not_count_later(came: Any) -> None:
+    """1 awaits 7, so it holds the report of 2, which fails."""
+    tree = [mode(), *around(0, (2, 7)), *sub_tree((0, 2, 7)), Awaited(7), pending(message(1))]
+    rows = play(1, play(1, tree, Got(2, came)), down(2), round_=8)
+    told = Got(7, ms.LostMessageRequest(MissingSets()))
+    assert kept(play(1, rows, told, round_=9), "pending", "covered") == [{1}]
 
 
 def test_an_orphan_asks_ancestors_then_siblings_and_holds_what_comes() -> None:
