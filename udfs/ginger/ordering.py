@@ -62,14 +62,24 @@ class Ordering:
             self.try_all(topic)
 
     def run_pass(self, topic: Topic) -> None:
-        """Lets messages enter the tree from the entry queue, until no waiting message may enter (rule G1)."""
-        while topic.queue:
+        """Lets messages enter the tree from the entry queue, until no waiting message may enter (rules G1 and G34)."""
+        while topic.queue and not self._is_apart(topic):
             position = next_admitted([waiting.message for waiting in topic.queue], topic.locked)
             if position is None:
                 return
             entered = topic.dequeue(position)
             if entered.id not in topic.seen:
                 self.take(topic, entered.client, entered.message, entered.hops, ())
+
+    def _is_apart(self, topic: Topic) -> bool:
+        """Returns whether the broker has joined or recovered, and is not connected to the sub-tree of `topic` (G34).
+
+        A broker is connected if it has a neighbour in the sub-tree, or if it has all members that have not failed.
+        """
+        node = self._node
+        if not node.repair.is_new or topic.brokers:
+            return False
+        return not topic.members <= {node.id} | topic.clients | node.state.failed.keys()
 
     def take(self, topic: Topic, sender: int, message: Message, hops: int, covered: Iterable[int]) -> None:
         """Forwards an eventual or causal message, or locks the key items of a total-order message.
@@ -145,9 +155,11 @@ class Ordering:
                     self._try(topic, pending)
 
     def try_topics(self) -> None:
-        """Calls `try_all` for all topics."""
+        """Calls `run_pass` and `try_all` for all topics. A broker under repair does nothing."""
         for topic in self._topics:
-            self.try_all(topic)
+            if not self._node.is_waiting:
+                self.run_pass(topic)
+                self.try_all(topic)
 
     def is_topic_root(self, topic: Topic) -> bool:
         """Returns whether the broker is the root of the topic's sub-tree: its parent is outside the sub-tree (G2)."""

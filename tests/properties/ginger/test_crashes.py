@@ -218,6 +218,12 @@ def test_a_client_whose_edge_broker_has_failed_has_locked_nothing() -> None:
     holding(case({0: 208, 4: first, 1: at}, {0: 225}) for first in (222, 229) for at in range(230, 260))
 
 
+def test_a_broker_outside_the_sub_tree_passes_no_message_of_a_client() -> None:
+    """Rule G34: TotalProcessed to B4 is lost. C7 comes to B0, which has recovered, before B2 is a child of B0."""
+    case = swept({0: None, 1: 0, 2: 0, 3: 1, 4: 2}, {6: 2, 7: 4}, {(0, 1): 3, (0, 2): 2, (1, 3): 5, (2, 4): 3})
+    holding(case({0: 208, 4: first, 1: at}, {0: 225}) for first in (212, 213) for at in range(230, 256))
+
+
 def test_a_broker_that_is_back_finds_others_when_its_new_parent_fails() -> None:
     """Rule G31: B1 recovers below B0, which fails before B2 is its child, so B1 has seen nobody else."""
     case = swept({0: None, 1: 0, 2: 1}, {3: 2, 4: 1}, {(1, 2): 5})

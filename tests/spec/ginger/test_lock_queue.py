@@ -5,9 +5,25 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from support.ginger.single import Got, ack, around, kept, message, metadata, play, processed, sent, sub_tree
+from support.ginger.single import (
+    Got,
+    ack,
+    around,
+    kept,
+    memory,
+    message,
+    metadata,
+    missing,
+    mode,
+    play,
+    processed,
+    sent,
+    sub_tree,
+)
 
+from udfs.ginger import messages as ms
 from udfs.ginger.buffer import Message, next_admitted
+from udfs.ginger.repair_records import FailedBroker, TopicJoin
 
 
 def keys_of(text: str) -> tuple[str, ...]:
@@ -102,3 +118,30 @@ def test_what_enters_when_a_message_is_processed_has_no_other_processed_twice() 
         ("Metadata", 9, 2), ("TotalProcessed", 3, 2),
     ]  # fmt: skip
     assert kept(rows, "pending", "source_seq") == [4]
+
+
+APART: list[Any] = [
+    mode(), memory(is_new=True), *around(0, (), (9,)), *sub_tree((), (9,), [2, 9, 20]),
+    TopicJoin("t", is_joined=True),
+]  # fmt: skip
+"""Broker 1 has recovered, and started a sub-tree of its own for client 9. Broker 2 and client 20 are members, too."""
+
+
+def test_a_broker_apart_from_the_sub_tree_passes_no_message_of_a_client() -> None:
+    """Rule G34: the message enters the tree when the parent answers JoinTopic."""
+    first = play(1, APART, Got(9, metadata(message(1, "causal"))))
+    assert (sent(first), kept(first, "entry_queue", "source_seq")) == ([], [1])
+    second = play(1, first, Got(0, ms.TopicJoined("t", missing())), round_=8)
+    assert [row for row in sent(second, "source_seq") if row[0] == "Metadata"] == [
+        ("Metadata", 0, 1),
+        ("Metadata", 9, 1),
+    ]
+    assert kept(second, "entry_queue", "source_seq") == []
+
+
+def test_a_broker_with_all_members_that_are_left_is_not_apart() -> None:
+    """Rule G34: broker 2 has failed, and client 20 is a client of this broker, too."""
+    waits = [*APART, FailedBroker(2)]
+    assert sent(play(1, waits, Got(9, metadata(message(1, "causal"))))) == []
+    here = play(1, [*waits, *around(None, (), (20,)), *sub_tree((), (20,))], Got(9, metadata(message(1, "causal"))))
+    assert sent(here) == [("Metadata", 9), ("Metadata", 20)]
