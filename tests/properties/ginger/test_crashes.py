@@ -35,7 +35,18 @@ from pipelines.engines.session import Session
 from pipelines.protocols.ginger.audits import OPERATION
 from pipelines.sql.query import StoreReader
 from pipelines.store.store import Store
-from pipelines.testing import audited, broken, rows, run_all, run_configs, scenario
+from pipelines.testing import (
+    audited,
+    broken,
+    found,
+    planted,
+    removed,
+    replaced,
+    rows,
+    run_all,
+    run_configs,
+    scenario,
+)
 from udfs.ginger.messages import JOINING
 
 HUNTED = Path(__file__).parents[2] / "mutation" / "hunted"
@@ -282,6 +293,19 @@ PINNED = {
     "all brokers fail that know what a client has delivered": then(
         second("ginger_publisher", "B1", 388, 394), "B0", 417, 423
     ),
+    "a vote arrives when its timer expires": scenario(
+        protocol={"name": "ginger", "timer_rounds": 30},
+        overlay={"links": [["B0", "B1", 5], ["B0", "B2", 5], ["B1", "B3"]], "clients": [{"name": "C7", "at": "B2"}]},
+        workload={},
+        faults=[
+            {"kind": "crash", "node": "B0", "round": 258, "until": 264},
+            {"kind": "crash", "node": "B1", "round": 363, "until": 369},
+            {"kind": "crash", "node": "B1", "round": 388, "until": 394},
+            {"kind": "crash", "node": "B0", "round": 417, "until": 423},
+            {"kind": "crash", "node": "B1", "round": 548},
+        ],
+        time={"rounds": 5000},
+    ),
     "crashed twice": scenario(
         protocol={"name": "ginger", "total_degree": 2, "timer_rounds": 66},
         overlay={
@@ -304,8 +328,8 @@ class Pinned:
     """The rows of a pinned run, with the names of nodes."""
 
     def __init__(self, store: Store, title: str) -> None:
-        run = N_RUNS + N_SMALL + N_BANKS + [*PINNED].index(title)
-        self._store, self._is_run = store, f"run_id = {run}"
+        self.run_id = N_RUNS + N_SMALL + N_BANKS + [*PINNED].index(title)
+        self._store, self._is_run = store, f"run_id = {self.run_id}"
         self._name = dict(self._rows("node", "node_id", "name"))
 
     def _rows(self, table: str, *columns: str) -> list[tuple[Any, ...]]:
@@ -397,6 +421,29 @@ def test_a_broker_that_crashes_twice_ignores_the_acceptance_of_its_first_request
     assert run.parents() == {"B1": "B2", "B4": "B1", "B5": "B1", "B6": "B2"}
     answers = run.messages("ParentResponse", "due_round", "body")
     assert ("B2", "B6", 252, '{"answer":"accepted","incarnation":1,"own_incarnation":0}') in answers
+
+
+VOTE_OF_B3 = "kind = 'RootElection' and src = 3 and dst = 0 and sent_round = 564"
+
+
+@pytest.mark.parametrize(
+    ("audit", "where", "body", "detail"),
+    [
+        ("elects_highest", VOTE_OF_B3, None, "elects node 0 without a vote of node 3"),
+        ("elects_highest", VOTE_OF_B3, "replace(body, '\"vote\":8', '\"vote\":9')",
+         "elects node 0, and node 3 has residual degree 9"),
+        ("shows_electors", "kind = 'TreeViewUpdate' and sent_round = 600", "'{\"seen\":[]}'",
+         "the view for node 2 does not show elector 3"),
+    ],
+)  # fmt: skip
+def test_an_election_that_replaces_another_one_is_judged(
+    store: Store, tmp_path: Path, audit: str, where: str, body: str | None, detail: str
+) -> None:
+    """B0 votes again without B2, whose timer expires, and then with B2, whose vote arrives: the last vote counts."""
+    run = Pinned(store, "a vote arrives when its timer expires").run_id
+    where = f"run_id = {run} and {where}"
+    change = removed(where) if body is None else replaced(where, body=body)
+    assert (run, "B0", None, None, detail) in found(planted(store, tmp_path, message=change), audit, "ginger")
 
 
 def test_trees_were_mended_and_messages_sent_again(store: Store) -> None:

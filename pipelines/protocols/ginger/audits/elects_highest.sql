@@ -9,7 +9,7 @@ with judged as (
     cast(get_json_object(r.parameters, "$['protocol.timer_rounds']") as bigint) as timer_rounds
   from election e
   join run r on r.run_id = e.run_id
-  left join election w on w.run_id = e.run_id and w.node_id = e.node_id and w.brokers = e.brokers
+  left join election w on w.run_id = e.run_id and w.node_id = e.node_id and w.end_id = e.end_id
     and w.sibling = e.winner
   where not e.is_out and (e.winner = e.node_id or not w.is_out)
 )
