@@ -136,7 +136,10 @@ class Node:
 
     @property
     def is_newcomer(self) -> bool:
-        """Whether the node joins or recovers and has had no parent since. A newcomer knows no topics."""
+        """Whether the node joins or recovers and has no parent, or a first parent whose messages it still awaits.
+
+        A newcomer knows no topics.
+        """
         return self.repair.is_joining and self.repair.lost_parent is None
 
     @property

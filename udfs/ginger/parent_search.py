@@ -226,10 +226,11 @@ class Election:
     def on_root_election(self, m: ms.RootElection, sender: int) -> None:
         """Alg. 7: stores the vote of sibling `sender`, even before the failure detector reports the parent (rule G13).
 
-        The root, or a broker with a live parent, does not vote. It answers with the brokers above it (rule G19).
+        The root, or a broker with a live parent, does not vote. It answers with the brokers above it (rule G19). A
+        newcomer ignores votes until a broker accepts it, because it has no siblings before.
         """
         node, brokers = self._node, list(m.brokers)
-        if node.is_newcomer:
+        if node.is_newcomer and node.parent is None:
             return
         if m.vote is None:
             self._on_refused_vote(sender, brokers)

@@ -306,6 +306,22 @@ PINNED = {
         ],
         time={"rounds": 5000},
     ),
+    "a vote for a broker that has found a parent": scenario(
+        protocol={"name": "ginger", "timer_rounds": 30},
+        overlay={
+            "links": [["B0", "B1", 5], ["B0", "B2", 5], ["B1", "B3"]],
+            "clients": [{"name": "C6", "at": "B0"}, {"name": "C7", "at": "B2"}],
+        },
+        workload={"subscriptions": [{"at": name, "topic": "t"} for name in ("C6", "C7")]},
+        faults=[
+            {"kind": "crash", "node": "B0", "round": 208, "until": 218},
+            {"kind": "crash", "node": "B0", "round": 258, "until": 264},
+            {"kind": "crash", "node": "B1", "round": 271, "until": 277},
+            {"kind": "crash", "node": "B0", "round": 358, "until": 364},
+            {"kind": "crash", "node": "B1", "round": 359, "until": 365},
+        ],
+        time={"rounds": 5000},
+    ),
     "crashed twice": scenario(
         protocol={"name": "ginger", "total_degree": 2, "timer_rounds": 66},
         overlay={

@@ -88,6 +88,17 @@ def test_votes_count_once_all_siblings_have_voted_and_also_before_the_election()
     assert (sent(early), election(early).votes) == ([], BY_5)
 
 
+def test_a_recovered_broker_counts_votes_once_it_has_a_parent() -> None:
+    """Rules G13 and G19: 0 has accepted 1, and has not sent the missing messages yet."""
+    recovered = memory(is_joining=True, is_new=True, is_level=False)
+    early = play(1, ELECTING, recovered, Got(5, ms.RootElection(2, gone(0))))
+    assert (sent(early), election(early).votes) == ([], BY_5)
+    refused = play(1, ELECTING, recovered, Got(5, ms.RootElection(2, gone(8))))
+    assert sent(refused, "brokers", "vote") == [("RootElection", 5, gone(0), None)]
+    newcomer = play(1, VOTER, recovered, Got(5, ms.RootElection(2, gone(0))))
+    assert (sent(newcomer), election(newcomer).votes) == ([], {})
+
+
 def test_votes_with_others_gone_do_not_count_together_and_are_told_again() -> None:
     """Rule G18: 6 knows that 7 failed, too, so 1 sends a vote that names both 0 and 7."""
     rows = voted(2, brokers=gone(0, 7))
