@@ -72,14 +72,18 @@ class Ordering:
                 self.take(topic, entered.client, entered.message, entered.hops, ())
 
     def _is_apart(self, topic: Topic) -> bool:
-        """Returns whether the broker has joined or recovered, and is not connected to the sub-tree of `topic` (G34).
+        """Returns whether the broker was not a member at first, and is not connected to the sub-tree of `topic` (G34).
 
         A broker is connected if it has a neighbour in the sub-tree, or if it has all members that have not failed.
         """
         node = self._node
-        if not node.repair.is_new or topic.brokers:
+        if topic.brokers or self.is_first_member(topic):
             return False
         return not topic.members <= {node.id} | topic.clients | node.state.failed.keys()
+
+    def is_first_member(self, topic: Topic) -> bool:
+        """Returns whether the broker has been a member of `topic` since the subscriptions, and has not failed."""
+        return self._node.id in topic.members and not self._node.repair.is_new
 
     def take(self, topic: Topic, sender: int, message: Message, hops: int, covered: Iterable[int]) -> None:
         """Forwards an eventual or causal message, or locks the key items of a total-order message.

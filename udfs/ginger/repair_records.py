@@ -202,6 +202,7 @@ class TopicJoin:
         default_factory=list
     )
     waiting: Annotated[list[int], "neighbours that have not answered JoinTopic"] = field(default_factory=list)
+    late: Annotated[list[int], "neighbours that have connected during the search"] = field(default_factory=list)
 
 
 @record()

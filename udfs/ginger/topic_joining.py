@@ -43,9 +43,9 @@ class TopicJoining:
 
     def is_inside(self, topic: Topic) -> bool:
         """Returns whether the broker is in the sub-tree of `topic`."""
-        is_initial = self._node.id in topic.members and not self._node.repair.is_new
         join = self._state.topic_join.get(topic.name)
-        return bool(topic.brokers or topic.clients or is_initial or (join and join.is_joined))
+        is_first = self._ordering.is_first_member(topic)
+        return bool(topic.brokers or topic.clients or is_first or (join and join.is_joined))
 
     def join(self, topics: Iterable[str]) -> None:
         """Starts a search for the sub-tree of each topic. This broker joins the sub-tree when the search ends."""
@@ -84,6 +84,10 @@ class TopicJoining:
         for asker in askers:
             self._reply(asker, topic)
         self._admit()
+        late, join.late = join.late, []
+        for neighbour in late:
+            if neighbour in self._node.neighbours:
+                self._repeat(join, neighbour)
 
     def on_join_topic(self, m: ms.JoinTopic, sender: int) -> None:
         """Answers JoinTopic if the broker is in the sub-tree, else forwards it.
@@ -170,14 +174,20 @@ class TopicJoining:
 
     def ask_again(self, neighbour: int) -> None:
         """Repeats the broker's searches over the new connection to `neighbour`."""
-        for name in list(self._state.topic_join):
-            topic = self._topics.of(name)
-            if neighbour in topic.brokers:
-                continue
-            if self.is_inside(topic):
-                self._node.send(neighbour, ms.JoinTopic(name))
-            else:
-                self._search(name, None, is_own=False)
+        for join in list(self._state.topic_join.values()):
+            self._repeat(join, neighbour)
+
+    def _repeat(self, join: TopicJoin, neighbour: int) -> None:
+        """Repeats search `join` over the new connection to `neighbour`; an open search is repeated when it ends."""
+        topic = self._topics.of(join.topic)
+        if neighbour in topic.brokers or neighbour in join.waiting:
+            return
+        if join.is_open:
+            join.late.append(neighbour)
+        elif self.is_inside(topic):
+            self._node.send(neighbour, ms.JoinTopic(join.topic))
+        else:
+            self._search(join.topic, None, is_own=False)
 
     def forget(self, partner: int) -> None:
         """Removes the failed `partner` from all searches, and ends the searches that await no other answer."""
