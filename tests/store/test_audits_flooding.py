@@ -81,20 +81,35 @@ def test_an_overfull_mesh_is_found(gossipsub: Store, tmp_path: Path) -> None:
     assert "bounded_mesh" in broken(audited(overfull, "gossipsub"))
 
 
-def test_a_run_that_ends_before_the_next_heartbeat_may_have_a_full_mesh(sail: Session, tmp_path: Path) -> None:
-    """B has four neighbours from the GRAFT of round 396 to the horizon 400; a message is in flight until round 401."""
-    dense = scenario(
+def dense(*faults: dict[str, Any]) -> dict[str, Any]:
+    """Returns a scenario with small meshes on a complete graph, in which the faults happen."""
+    return scenario(
         protocol={**GOSSIP, "d_lo": 2, "d_hi": 3, "d_out": 1, "d_lazy": 2, "prune_backoff": 4, "unsubscribe_backoff": 2,
                   "fanout_ttl": 2, "seen_ttl": 12},
         overlay={"links": [[*pair] for pair in combinations("ABCDEFGH", 2)]},
         workload={"subscriptions": [{"at": "G", "round": 20, "topic": "a"}]},
-        faults=[{"kind": "crash", "node": "F", "round": 369, "until": 399}],
+        faults=[{"kind": "crash", **fault} for fault in faults],
         time={"rounds": 400},
     )  # fmt: skip
-    store = run_all(run_configs([dense], [7]), sail, tmp_path / "dense")
+
+
+def test_a_run_that_ends_before_the_next_heartbeat_may_have_a_full_mesh(sail: Session, tmp_path: Path) -> None:
+    """B has four neighbours from the GRAFT of round 396 to the horizon 400; a message is in flight until round 401."""
+    runs = run_configs([dense({"node": "F", "round": 369, "until": 399})], [7])
+    store = run_all(runs, sail, tmp_path / "dense")
     assert max(len(mesh) for (mesh,) in rows(store, "state_topic", "mesh")) == 4
     assert max(row for (row,) in rows(store, "message", "due_round")) == 401
     assert broken(audited(store, "gossipsub")) == {}
+
+
+def test_a_full_mesh_without_outbound_neighbours_may_grow(sail: Session, tmp_path: Path) -> None:
+    """Rule S12: C has three inbound neighbours at the last heartbeat, and grafts G."""
+    runs = run_configs([dense({"node": "E", "round": 5, "until": 6}, {"node": "E", "round": 33})], [1])
+    store = run_all(runs, sail, tmp_path / "dense")
+    assert (2, (0, 3, 6, 7)) in rows(store, "state_topic", "node_id", "mesh")
+    assert broken(audited(store, "gossipsub")) == {}
+    silent = planted(store, tmp_path / "silent", message=removed("kind = 'GRAFT' and src = 2 and sent_round >= 390"))
+    assert "bounded_mesh" in broken(audited(silent, "gossipsub"))
 
 
 @pytest.mark.parametrize(

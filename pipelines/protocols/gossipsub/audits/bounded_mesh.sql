@@ -1,6 +1,6 @@
--- audit, is_unconditional: after a heartbeat no mesh has more than `d_hi` neighbours
--- Rule S12. A row is a mesh with more than `d_hi` neighbours, if its node got no GRAFT in the last heartbeat interval.
--- The audit does not check nodes with faults.
+-- audit, is_unconditional: after a heartbeat no mesh has more than `d_hi` neighbours, apart from outbound grafts
+-- Rule S12. A row is a mesh with too many neighbours, if its node got no GRAFT in the last heartbeat interval. A mesh of
+-- `d_hi` neighbours without enough outbound ones grows by up to `d_out`. The audit does not check nodes with faults.
 with unsteady as (
   select distinct run_id, node_id from fault_event where node_id is not null
 ), grown as (
@@ -8,15 +8,22 @@ with unsteady as (
   from sent_message m
   where m.kind = 'GRAFT' and m.fate = 'delivered'
   group by m.run_id, m.dst
+), grafted as (
+  select m.run_id, m.src as node_id, get_json_object(m.body, '$.topic') as topic, count(*) as number
+  from sent_message m
+  join ended l on l.run_id = m.run_id
+  join setting s on s.run_id = m.run_id
+  where m.kind = 'GRAFT' and m.sent_round + s.heartbeat_rounds > l.round
+  group by m.run_id, m.src, get_json_object(m.body, '$.topic')
 )
 select t.run_id, cast(null as bigint) as round, t.node_id, cast(null as bigint) as source, cast(null as bigint)
   as source_seq,
-  concat('topic ', t.topic, ': ', size(t.mesh), ' neighbours in the mesh, d_hi is ',
-    cast(get_json_object(r.parameters, "$['protocol.d_hi']") as bigint)) as detail
+  concat('topic ', t.topic, ': ', size(t.mesh), ' neighbours in the mesh, d_hi is ', s.d_hi) as detail
 from state_topic t
-join run r on r.run_id = t.run_id
+join setting s on s.run_id = t.run_id
 join ended l on l.run_id = t.run_id
 left join grown g on g.run_id = t.run_id and g.node_id = t.node_id
+left join grafted o on o.run_id = t.run_id and o.node_id = t.node_id and o.topic = t.topic
 left join unsteady u on u.run_id = t.run_id and u.node_id = t.node_id
-where u.run_id is null and size(t.mesh) > cast(get_json_object(r.parameters, "$['protocol.d_hi']") as bigint)
-  and coalesce(g.round, -1) + cast(get_json_object(r.parameters, "$['protocol.heartbeat_rounds']") as bigint) <= l.round
+where u.run_id is null and size(t.mesh) > s.d_hi + least(s.d_out, coalesce(o.number, 0))
+  and coalesce(g.round, -1) + s.heartbeat_rounds <= l.round
