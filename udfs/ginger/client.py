@@ -128,9 +128,7 @@ class Client(Role):
         """Returns the live brokers of the view (rule G11), or of earlier views if the view has none (rule G21)."""
         if found := self.node.candidates():
             return found
-        earlier = self.node.repair.seen
-        self.node.latency = earlier | self.node.latency
-        return sorted(earlier.keys() - self.node.repair.dead)
+        return sorted(self.node.repair.seen.keys() - self.node.repair.dead)
 
     def seek(self) -> None:
         """Sends a ParentRequest to the next candidate."""

@@ -96,7 +96,7 @@ class Node:
         self.ctx = ctx
         if self._position < ctx.round * POSITIONS:
             self._position = ctx.round * POSITIONS
-            self.latency = self._far | self._near
+            self.latency = self.repair.seen | self._far | self._near
         if sender is not None and sender != ctx.node and ctx.sent_round is not None:
             self.latency.setdefault(sender, ctx.round - ctx.sent_round)
 

@@ -88,6 +88,13 @@ def test_a_client_that_sees_nobody_up_asks_those_that_it_saw_before_but_for_thos
     assert (sent(alone), alone.ctx.statuses) == ([], ["ISOLATED"])
 
 
+def test_a_client_asks_a_broker_of_an_earlier_view_again() -> None:
+    """Rules G21 and G25: broker 7 has answered `joining`. No row of the present view has its latency."""
+    waits = memory(seen={7: 4}, is_level=False, asked=7, awaited=7, is_promised=True)
+    rows = play(9, mode(), waits, Ran("parent"))
+    assert sent(rows, "rounds") == [("ParentRequest", 7, 4)]
+
+
 def test_a_client_delivers_what_it_missed_and_publishes_again_what_nobody_has() -> None:
     """It delivers no total-order message that only passed, and no message of topic s. Message 5 is its own."""
     events = [passed(1), passed(2, "total"), passed(3, "total", "processed"), Event("passed", message(4, topic="s"), 3)]
