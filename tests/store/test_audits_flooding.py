@@ -112,6 +112,31 @@ def test_a_full_mesh_without_outbound_neighbours_may_grow(sail: Session, tmp_pat
     assert "bounded_mesh" in broken(audited(silent, "gossipsub"))
 
 
+def test_a_publication_that_was_forgotten_is_new_again(sail: Session, tmp_path: Path) -> None:
+    """Rule S17: C has lost the ids of publications, and gets an old one from a cache, until A has forgotten it, too."""
+    slow = scenario(
+        protocol={**GOSSIP, "d_lo": 2, "d_hi": 3, "d_out": 1, "d_lazy": 4, "prune_backoff": 4, "unsubscribe_backoff": 2,
+                  "fanout_ttl": 2, "seen_ttl": 12, "flood_publish": False, "relay": False},
+        overlay={"links": [[*pair, 6] for pair in ("AB", "AC", "AD", "AE", "BC", "BD", "CD", "CE", "DE")]},
+        workload={
+            "subscriptions": [
+                {"at": "A", "topic": "a"}, {"at": "B", "topic": "a"}, {"at": "C", "topic": "a", "until": 58},
+                {"at": "D", "topic": "a", "until": 64}, {"at": "C", "round": 72, "topic": "a"},
+                {"at": "E", "round": 10, "topic": "a"},
+            ],
+            "publications": [{"at": "A", "round": 55, "topic": "a"}],
+        },
+        faults=[
+            {"kind": "crash", "node": node, "round": at, "until": at + 6}
+            for node, at in (("C", 104), ("D", 62), ("E", 62))
+        ],
+        time={"rounds": 400},
+    )  # fmt: skip
+    store = run_all(run_configs([slow]), sail, tmp_path / "slow")
+    assert [subscriber for (subscriber,) in rows(store, "delivery", "subscriber")].count(0) == 3
+    assert broken(audited(store, "gossipsub")) == {}
+
+
 @pytest.mark.parametrize(
     ("guarantee", "condition"),
     [("pushes_over_mesh", "kind = 'GRAFT'"), ("replies_when_asked", "kind = 'IWANT'")],

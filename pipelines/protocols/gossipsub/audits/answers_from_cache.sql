@@ -1,5 +1,5 @@
 -- audit, is_unconditional: an IWANT is answered for `history_length` heartbeats, and no longer
--- Rules S16 and S17. Nodes that crash, and runs with pauses, are left out.
+-- Rules S16 and S17. Nodes that crash, runs with pauses, and publications that a node has forgotten are left out.
 with crashed as (select run_id, node_id, round from fault_event where kind = 'crash'), asked as (
   select run_id, src as peer, dst as node_id, due_round,
     explode(from_json(get_json_object(body, '$.ids'), 'array<struct<source:bigint,source_seq:bigint>>')) as id
@@ -11,7 +11,9 @@ with crashed as (select run_id, node_id, round from fault_event where kind = 'cr
   join had h on h.run_id = a.run_id and h.node_id = a.node_id and h.source = a.id.source
     and h.source_seq = a.id.source_seq and h.round < a.due_round
   left join crashed x on x.run_id = a.run_id and x.node_id = a.node_id
-  where x.run_id is null
+  left join forgotten f on f.run_id = a.run_id and f.node_id = a.node_id and f.source = a.id.source
+    and f.source_seq = a.id.source_seq
+  where x.run_id is null and f.run_id is null
   group by a.run_id, a.node_id, a.peer, a.due_round, a.id
 ), answered as (
   select k.run_id, k.node_id, k.peer, k.due_round, k.id, k.had_round, m.message_id

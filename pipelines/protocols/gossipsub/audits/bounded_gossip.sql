@@ -1,5 +1,6 @@
 -- audit, is_unconditional: a node gossips about a publication in at most `history_gossip` heartbeats
--- Nodes that crash are left out: a recovered node may receive a publication again.
+-- Nodes that crash are left out: a recovered node may receive a publication again. Publications that a node has
+-- forgotten are left out, too.
 with told as (
   select distinct run_id, src, dst, sent_round, explode(from_json(get_json_object(body, '$.ids'),
     'array<struct<source:bigint,source_seq:bigint>>')) as id from sent_message where kind = 'IHAVE'
@@ -17,5 +18,7 @@ select c.run_id, c.round, c.src as node_id, c.source, c.source_seq,
 from counted c
 join run r on r.run_id = c.run_id
 left join crashed x on x.run_id = c.run_id and x.node_id = c.src
+left join forgotten f on f.run_id = c.run_id and f.node_id = c.src and f.source = c.source
+  and f.source_seq = c.source_seq
 where c.n_heartbeats > cast(get_json_object(r.parameters, "$['protocol.history_gossip']") as bigint)
-  and x.run_id is null
+  and x.run_id is null and f.run_id is null
