@@ -240,8 +240,8 @@ def plant_gossipsub(run: Played, root: Path) -> dict[str, str]:
     found = run.told(root, message=[
         removed(f"kind = 'PUB' and src = {a} and source = {a} and source_seq = 2 and dst = {run.ids['B']}"),
         run.message("PUB", "B", "A", 300, of=("A", 2), topic="a"),
-        run.message("IWANT", "D", "A", 301, ids=[{"source": a, "source_seq": 2}]),
-        run.message("REPLY", "A", "D", 302, of=("A", 2), topic="a"),
+        run.message("IWANT", "D", "A", 301, ids=[{"source": a, "source_seq": 3}]),
+        run.message("REPLY", "A", "D", 302, of=("A", 3), topic="a"),
         run.message("IHAVE", "B", "E", 303, topic="a", ids=[{"source": a, "source_seq": 77}]),
         run.message("IHAVE", "B", "E", 308, topic="a", ids=[{"source": a, "source_seq": 78}]),
         run.message("PRUNE", "D", "A", 400, topic="a", backoff_rounds=40),

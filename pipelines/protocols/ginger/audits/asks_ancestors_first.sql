@@ -2,8 +2,30 @@
 -- Section 4.2.3, rule G11: ancestors come before siblings at equal hops. A row is a ParentRequest to a sibling in the
 -- view. Its sender has not yet asked the parent of its failed parent, and does not know of a failure of that broker.
 -- The audit takes the view from the last TreeViewUpdate, or else the initial view. A TreeViewUpdate to an incarnation
--- that has ended is no view.
-with view as (
+-- that has ended is no view. Neither is one from a broker that has not accepted the present incarnation.
+with recovered as (
+  select run_id, node_id, recovery_round,
+    row_number() over (partition by run_id, node_id order by recovery_round) as incarnation
+  from node_recovery
+  where recovery_round is not null
+), accepted as (
+  select run_id, src, dst, due_round, cast(get_json_object(body, '$.incarnation') as bigint) as incarnation
+  from sent_message
+  where kind = 'ParentResponse' and fate = 'delivered' and get_json_object(body, '$.answer') = 'accepted'
+), received as (
+  select m.run_id, m.message_id, m.src, m.dst, m.sent_round, m.due_round,
+    coalesce(max(r.incarnation), 0) as incarnation
+  from sent_message m
+  left join recovered r on r.run_id = m.run_id and r.node_id = m.dst and r.recovery_round <= m.due_round
+  where m.kind = 'TreeViewUpdate' and m.fate = 'delivered'
+  group by m.run_id, m.message_id, m.src, m.dst, m.sent_round, m.due_round
+), updated as (
+  select distinct v.run_id, v.message_id, v.dst, v.sent_round, v.due_round
+  from received v
+  left join accepted a on a.run_id = v.run_id and a.src = v.src and a.dst = v.dst and a.incarnation = v.incarnation
+    and a.due_round <= v.due_round
+  where v.incarnation = 0 or a.run_id is not null
+), view as (
   select run_id, dst as node_id, due_round, message_id,
     explode(from_json(get_json_object(body, '$.seen'), 'array<struct<broker:bigint,n_up:bigint,n_down:bigint>>'))
       as one
@@ -14,8 +36,7 @@ with view as (
     max_by(v.sent_round, v.due_round) as view_round
   from sent_message q
   join node n on n.run_id = q.run_id and n.node_id = q.src and n.role = 'broker'
-  left join sent_message v on v.run_id = q.run_id and v.dst = q.src and v.kind = 'TreeViewUpdate'
-    and v.fate = 'delivered' and v.due_round <= q.sent_round
+  left join updated v on v.run_id = q.run_id and v.dst = q.src and v.due_round <= q.sent_round
   where q.kind = 'ParentRequest'
   group by q.run_id, q.src, q.dst, q.sent_round, q.message_id
 ), asked as (
