@@ -17,7 +17,6 @@ from pipelines.testing import (
     Change,
     added,
     audited,
-    broken,
     found,
     planted,
     removed,
@@ -239,21 +238,3 @@ def test_a_balance_below_zero(clean: Store, root: Path) -> None:
     broken = found(store, "balances", "ginger")
     assert broken
     assert all("holds -" in detail for *_, detail in broken)
-
-
-def test_a_view_for_an_ended_incarnation_is_no_view(sail: Session, tmp_path: Path) -> None:
-    """B5 accepts B1 in round 610, after B1 has crashed. The view arrives after B1 has recovered, and B1 ignores it."""
-    crashes = (("B0", 208, None), ("B1", 356, 357), ("B2", 360, 366), ("B1", 608, 614))
-    links = [["B0", "B1", 8], ["B0", "B2", 2], ["B0", "B3", 5], ["B1", "B4", 9], ["B1", "B5", 7], ["B2", "B6", 5]]
-    parts = scenario(
-        protocol={"name": "ginger", "timer_rounds": 66, "total_degree": 2},
-        overlay={"links": [*links, ["B3", "B7", 8]]},
-        workload={},
-        faults=[
-            {"kind": "crash", "node": node, "round": at, **({"until": until} if until else {})}
-            for node, at, until in crashes
-        ],
-        time={"rounds": 5000},
-    )
-    store = run_all(run_configs([parts]), sail, tmp_path / "ended")
-    assert broken(audited(store, "ginger")) == {}

@@ -299,6 +299,7 @@ PINNED = {
         time={"rounds": 5000},
     ),
     "a view that arrives after a crash": second("ginger_orphans", "B1", 611, 617),
+    "a view for an incarnation that had ended": second("ginger_orphans", "B1", 608, 614),
     "all brokers fail that know what a client has delivered": hunted("ginger_coverage"),
     "a vote arrives when its timer expires": scenario(
         protocol={"name": "ginger", "timer_rounds": 30},

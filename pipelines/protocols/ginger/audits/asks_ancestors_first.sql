@@ -3,20 +3,15 @@
 -- view. Its sender has not yet asked the parent of its failed parent, and does not know of a failure of that broker.
 -- The audit takes the view from the last TreeViewUpdate, or else the initial view. A TreeViewUpdate to an incarnation
 -- that has ended is no view. Neither is one from a broker that has not accepted the present incarnation.
-with recovered as (
-  select run_id, node_id, recovery_round,
-    row_number() over (partition by run_id, node_id order by recovery_round) as incarnation
-  from node_recovery
-  where recovery_round is not null
-), accepted as (
+with accepted as (
   select run_id, src, dst, due_round, cast(get_json_object(body, '$.incarnation') as bigint) as incarnation
   from sent_message
   where kind = 'ParentResponse' and fate = 'delivered' and get_json_object(body, '$.answer') = 'accepted'
 ), received as (
   select m.run_id, m.message_id, m.src, m.dst, m.sent_round, m.due_round,
-    coalesce(max(r.incarnation), 0) as incarnation
+    coalesce(max(r.incarnation) + 1, 0) as incarnation
   from sent_message m
-  left join recovered r on r.run_id = m.run_id and r.node_id = m.dst and r.recovery_round <= m.due_round
+  left join node_recovery r on r.run_id = m.run_id and r.node_id = m.dst and r.recovery_round <= m.due_round
   where m.kind = 'TreeViewUpdate' and m.fate = 'delivered'
   group by m.run_id, m.message_id, m.src, m.dst, m.sent_round, m.due_round
 ), updated as (
