@@ -49,10 +49,19 @@ LOCKED = failing(
     [("C1", 30, "total"), ("C1", 31, "causal"), ("C1", 48, "total"), ("C1", 49, "causal")],
 )  # fmt: skip
 
+APART = {
+    **failing(
+        [["B0", "B1"], ["B1", "B2"], ["B0", "B3"]], {"C0": "B3", "C1": "B1"}, "B0", [("C1", 150, "causal")], root="B2",
+        max_hops=2,
+    ),
+    "faults": [{"kind": "crash", "node": broker, "round": 50} for broker in ("B0", "B1")],
+}  # fmt: skip
+"""C1 finds B2, which was no member. B3 sees no live broker, so it does not connect to B2."""
+
 
 @pytest.fixture(scope="module")
 def store(sail: Session, tmp_path_factory: pytest.TempPathFactory) -> Store:
-    return run_all(run_configs([STUCK, MENDED, LOCKED]), sail, tmp_path_factory.mktemp("why_ginger"))
+    return run_all(run_configs([STUCK, MENDED, LOCKED, APART]), sail, tmp_path_factory.mktemp("why_ginger"))
 
 
 def story(store: Store, subscriber: str, source: str, nth: int, run: int = 0) -> Story:
@@ -76,6 +85,12 @@ def test_a_message_that_never_got_in_names_the_lock(store: Store) -> None:
 
 def test_a_message_whose_client_has_no_broker(store: Store) -> None:
     assert "it still waits at C1, where the client has no edge broker" in story(store, "C0", "C1", 1).verdict
+
+
+def test_a_message_waits_at_a_broker_that_is_not_current(store: Store) -> None:
+    """Rule G34."""
+    verdict = story(store, "C0", "C1", 1, run=3).verdict
+    assert "it still waits at B2, where the broker is not yet connected to a current broker of topic t" in verdict
 
 
 def test_what_failures_delayed_is_delivered(store: Store) -> None:

@@ -75,7 +75,7 @@ class Subscribing:
         shared = sum(1 for _ in takewhile(lambda ends: ends[0] == ends[1], zip(approach, way, strict=False)))
         inside = {*approach[shared - 1 :], *way[shared:]}
         members = known.members | inside | {m.source}
-        node.state.member[m.topic] = Member(m.topic, members, approach[:shared])
+        node.state.member[m.topic] = Member(m.topic, members, approach[:shared], known.clients | {m.source})
         if sender == m.source:
             topic.add(sender, "client")
         if node.id in members:
@@ -88,11 +88,13 @@ class Exchange:
     """The exchanges of missing messages between one broker and its new neighbours."""
 
     def __init__(
-        self, node: Node, topics: Topics, lost: LostMessageSearch, missing: MissingMessages, joining: TopicJoining
-    ) -> None:
+        self, node: Node, topics: Topics, ordering: Ordering, lost: LostMessageSearch, missing: MissingMessages,
+        joining: TopicJoining,
+    ) -> None:  # fmt: skip
         self._node = node
         self._state = node.state
         self._topics = topics
+        self._ordering = ordering
         self._lost = lost
         self._missing = missing
         self._joining = joining
@@ -103,8 +105,9 @@ class Exchange:
             return
         theirs = self._lost.drop_collected(m.told)
         for name, members in sorted(theirs.members.items()):
-            self._topics.of(name).set_members(members)
+            self._topics.of(name).set_members(members, theirs.clients.get(name, set()))
         self._node.send(sender, ms.LostMessageRequest(self._missing.missing_of(theirs)))
+        self._ordering.tell_current_topics(sender)
 
     def on_lost_message_request(self, m: ms.LostMessageRequest, sender: int) -> None:
         """Alg. 12: applies the messages from the new child `sender`, and sends the messages that `sender` lacks."""
@@ -135,6 +138,7 @@ class Exchange:
 
     def _answer(self, sender: int, theirs: MissingSets) -> None:
         self._node.send(sender, ms.LostMessages(self._missing.missing_of(theirs)))
+        self._ordering.tell_current_topics(sender)
         for name in self._subscribed(sender):
             self._topics.of(name).add(sender, "client")
 
@@ -175,7 +179,9 @@ class Broker(Role):
         self.joining = TopicJoining(
             node, self.topics, self.ordering, self.hold, self.lost_messages, self.missing, lambda: self.tree.admit()
         )  # fmt: skip
-        self.exchange = Exchange(node, self.topics, self.lost_messages, self.missing, self.joining)
+        self.exchange = Exchange(
+            node, self.topics, self.ordering, self.lost_messages, self.missing, self.joining
+        )  # fmt: skip
         self.search = ParentSearch(self)
         self.election = Election(self, self.search, self._election_ended)
         self.tree = TreeRepair(self, self.topics, self.hold, self.missing, self.joining, self.election)

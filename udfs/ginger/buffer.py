@@ -228,6 +228,7 @@ class MissingSets:
             sender knows.
         collected: The ids of messages that all members have received, by topic.
         members: The members of each topic. Only a ParentBuffer for a joining broker contains them.
+        clients: The clients in `members`, by topic.
     """
 
     events: list[Event] = field(default_factory=list)
@@ -236,6 +237,7 @@ class MissingSets:
     failed: dict[int, int] = field(default_factory=dict)
     collected: dict[str, Runs] = field(default_factory=dict)
     members: dict[str, set[int]] = field(default_factory=dict)
+    clients: dict[str, set[int]] = field(default_factory=dict)
 
     def add_topic(self, topic: str) -> None:
         """Adds `topic` to `passed` and `processed` with empty sets, if the topic is missing there."""

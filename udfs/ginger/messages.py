@@ -110,6 +110,13 @@ class Failed:
     incarnation: Annotated[int, "the latest incarnation of the broker that has failed, as far as the sender knows"]
 
 
+@message("Current")
+class Current:
+    """The report to a neighbour in the sub-tree of a topic that the sender is current (rule G34)."""
+
+    topic: Annotated[str, "the topic"]
+
+
 @message("ParentRequest")
 class ParentRequest:
     """The request of a node to become a child of the receiver (Alg. 3 and 4)."""
@@ -218,7 +225,7 @@ class Collect:
 
 
 MESSAGES = (
-    Subscribe, Subscribed, Metadata, TotalAck, TotalProcessed, Failed, ParentRequest, ParentResponse, ParentBuffer,
-    LostMessageRequest, LostMessages, TreeViewUpdate, RootElection, Lacking, Repeat, JoinTopic, TopicJoined, Received,
-    Collect,
+    Subscribe, Subscribed, Metadata, TotalAck, TotalProcessed, Failed, Current, ParentRequest, ParentResponse,
+    ParentBuffer, LostMessageRequest, LostMessages, TreeViewUpdate, RootElection, Lacking, Repeat, JoinTopic,
+    TopicJoined, Received, Collect,
 )  # fmt: skip

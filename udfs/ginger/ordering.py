@@ -18,7 +18,7 @@ from udfs.ginger.buffer import Event, Message, next_admitted
 from udfs.ginger.messages import Incarnation
 from udfs.ginger.node import Node
 from udfs.ginger.records import Pending
-from udfs.ginger.repair_records import FailedBroker, Hold
+from udfs.ginger.repair_records import FailedBroker, Hold, TopicJoin
 from udfs.ginger.topics import Buffers, Topic, Topics
 from udfs.nodes.records import kind_of
 
@@ -63,7 +63,7 @@ class Ordering:
 
     def run_pass(self, topic: Topic) -> None:
         """Lets messages enter the tree from the entry queue, until no waiting message may enter (rules G1 and G34)."""
-        while topic.queue and not self._is_apart(topic):
+        while topic.queue and self.is_current(topic):
             position = next_admitted([waiting.message for waiting in topic.queue], topic.locked)
             if position is None:
                 return
@@ -71,19 +71,41 @@ class Ordering:
             if entered.id not in topic.seen:
                 self.take(topic, entered.client, entered.message, entered.hops, ())
 
-    def _is_apart(self, topic: Topic) -> bool:
-        """Returns whether the broker was not a member at first, and is not connected to the sub-tree of `topic` (G34).
+    def is_current(self, topic: Topic) -> bool:
+        """Returns whether the broker knows all total-order messages of `topic` that its clients may lack (rule G34).
 
-        A broker is connected if it has a neighbour in the sub-tree, or if it has all members that have not failed.
+        It is a first member, or a current neighbour has sent it Current. If all brokers that were first members have
+        failed, every broker is current.
         """
-        node = self._node
-        if topic.brokers or self.is_first_member(topic):
-            return False
-        return not topic.members <= {node.id} | topic.clients | node.state.failed.keys()
+        join, first = self._node.state.topic_join.get(topic.name), topic.first_brokers
+        if self.is_first_member(topic) or (join is not None and join.is_current):
+            return True
+        return bool(first) and first <= self._node.state.failed.keys()
 
     def is_first_member(self, topic: Topic) -> bool:
         """Returns whether the broker has been a member of `topic` since the subscriptions, and has not failed."""
         return self._node.id in topic.members and not self._node.repair.is_new
+
+    def on_current(self, m: ms.Current, sender: int) -> None:
+        """Records that this broker is current, and forwards Current to its neighbours in the sub-tree (rule G34)."""
+        topic = self._topics.of(m.topic)
+        if not self.is_current(topic):
+            self._node.state.topic_join.setdefault(topic.name, TopicJoin(topic.name)).is_current = True
+            self.tell_current(topic, topic.brokers - {sender})
+            self.run_pass(topic)
+
+    def tell_current(self, topic: Topic, neighbours: Iterable[int]) -> None:
+        """Sends Current to `neighbours` if this broker is current (rule G34). Omits first members."""
+        if self.is_current(topic):
+            for neighbour in sorted(neighbours):
+                if neighbour not in topic.members or self._node.latest(neighbour).incarnation > 0:
+                    self._node.send(neighbour, ms.Current(topic.name))
+
+    def tell_current_topics(self, neighbour: int) -> None:
+        """Sends Current to `neighbour` for each topic whose sub-tree contains it, after an exchange (rule G34)."""
+        for topic in self._topics:
+            if neighbour in topic.brokers:
+                self.tell_current(topic, {neighbour})
 
     def take(self, topic: Topic, sender: int, message: Message, hops: int, covered: Iterable[int]) -> None:
         """Forwards an eventual or causal message, or locks the key items of a total-order message.
@@ -209,7 +231,7 @@ class Ordering:
         self.run_pass(topic)
 
 
-APPLICATION = (ms.Metadata, ms.TotalAck, ms.TotalProcessed, ms.Failed)
+APPLICATION = (ms.Metadata, ms.TotalAck, ms.TotalProcessed, ms.Failed, ms.Current)
 """The types of application messages. A broker under repair holds these messages, and handles all other messages."""
 
 
@@ -218,6 +240,8 @@ def held(m: Any, sender: int) -> Hold:  # noqa: ANN401 - any of `APPLICATION`
     kind = kind_of(type(m))
     if isinstance(m, ms.Failed):
         return Hold(kind, sender, failed=m.failed)
+    if isinstance(m, ms.Current):
+        return Hold(kind, sender, m.topic)
     covered = None if isinstance(m, ms.TotalProcessed) else m.covered
     return Hold(
         kind, sender, m.topic, m.source, m.source_seq, m.guarantee, m.keys, m.issued_round, m.hops, covered
@@ -258,6 +282,8 @@ class HoldQueue:
             self._ordering.on_total_ack(m, sender)
         elif isinstance(m, ms.TotalProcessed):
             self._ordering.on_total_processed(m, sender)
+        elif isinstance(m, ms.Current):
+            self._ordering.on_current(m, sender)
         else:
             self.on_failed(sender, m.failed)
 
@@ -303,6 +329,8 @@ class HoldQueue:
 
 
 def _message(row: Hold) -> Any:  # noqa: ANN401 - any of `APPLICATION`
+    if row.kind == "Current":
+        return ms.Current(row.topic or "")
     if row.kind == "TotalProcessed":
         return ms.TotalProcessed(*row.message, row.hops or 0)
     return (ms.Metadata if row.kind == "Metadata" else ms.TotalAck)(*row.message, row.hops or 0, row.covered or ())

@@ -107,6 +107,7 @@ class Member:
     approach: Annotated[
         list[int], "path from the broker to the nearest broker of the sub-tree, in the initial tree"
     ] = field(default_factory=list)
+    clients: Annotated[set[int], "the clients in members"] = field(default_factory=set)
 
 
 @record(key="topic, source, source_seq")

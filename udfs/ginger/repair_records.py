@@ -202,6 +202,7 @@ class TopicJoin:
         default_factory=list
     )
     waiting: Annotated[list[int], "neighbours that have not answered JoinTopic"] = field(default_factory=list)
+    is_current: Annotated[bool, "whether a current neighbour has sent the broker Current (rule G34)"] = False
     late: Annotated[list[int], "neighbours that have connected during the search"] = field(default_factory=list)
 
 

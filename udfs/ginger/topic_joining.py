@@ -67,6 +67,7 @@ class TopicJoining:
             # The neighbour searches, too, so this broker is on the path between the neighbour and the sub-tree.
             join.waiting.remove(asker)
             self._connect(self._topics.of(name), asker)
+            self._reply(asker, self._topics.of(name))
         elif asker is not None:
             join.askers.append(asker)
         self._conclude(join)
@@ -116,6 +117,8 @@ class TopicJoining:
             self._connect(topic, asker)
             told = self._missing.missing_of(MissingSets(passed={topic.name: set()}))
         self._node.send(asker, ms.TopicJoined(topic.name, told))
+        if told is not None:
+            self._ordering.tell_current(topic, {asker})
         self._ordering.try_all(topic)
 
     def on_topic_joined(self, m: ms.TopicJoined, sender: int) -> None:
@@ -148,6 +151,7 @@ class TopicJoining:
         lacking = self._missing.missing_of(theirs)
         if lacking.events:
             self._node.send(sender, ms.TopicJoined(name, lacking))
+        self._ordering.tell_current(topic, {sender})
         self._ordering.try_all(topic)
         return True
 

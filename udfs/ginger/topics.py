@@ -102,9 +102,15 @@ class Topic:
         row = self._state.member.get(self.name)
         return set() if row is None else row.members
 
-    def set_members(self, members: set[int]) -> None:
-        """Replaces the members of the topic."""
-        self._state.member[self.name] = Member(self.name, set(members))
+    @property
+    def first_brokers(self) -> set[int]:
+        """The brokers that were in the sub-tree after the subscriptions."""
+        row = self._state.member.get(self.name)
+        return set() if row is None else row.members - row.clients
+
+    def set_members(self, members: set[int], clients: set[int]) -> None:
+        """Replaces the members of the topic. Argument `clients` contains those members that are clients."""
+        self._state.member[self.name] = Member(self.name, set(members), clients=set(clients))
 
     @property
     def locked(self) -> set[str]:
@@ -117,10 +123,13 @@ class Topic:
         self._state.subscriber[self.name, neighbour] = Subscriber(self.name, neighbour, relationship)
 
     def discard(self, neighbour: int) -> None:
-        """Removes `neighbour` from the sub-tree."""
+        """Removes `neighbour` from the sub-tree. Without another neighbour in it, the broker is not current (G34)."""
         self.brokers.discard(neighbour)
         self.clients.discard(neighbour)
         self._state.subscriber.pop((self.name, neighbour), None)
+        join = self._state.topic_join.get(self.name)
+        if join is not None and not self.brokers:
+            join.is_current = False
 
     def enqueue(self, message: Message, arrival: int, client: int, hops: int) -> None:
         """Appends the message of `client` to the entry queue."""

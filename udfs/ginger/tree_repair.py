@@ -98,7 +98,9 @@ class TreeRepair:
             self._state.client_subscription[sender] = ClientSubscription(sender, request.subscribed)
         known = MissingSets()
         if request.is_joining:
-            known.members = {name: set(row.members) for name, row in self._state.member.items() if row.members}
+            rows = {name: row for name, row in self._state.member.items() if row.members}
+            known.members = {name: set(row.members) for name, row in rows.items()}
+            known.clients = {name: set(row.clients) for name, row in rows.items()}
         for name in request.topics:
             if not request.is_client:
                 self._topics.of(name).add(sender, "broker")

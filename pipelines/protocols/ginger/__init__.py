@@ -271,7 +271,7 @@ PROTOCOL = Protocol(
     application=("Metadata",),
     acknowledgement=("TotalAck", "TotalProcessed", "Received", "Collect"),
     recovery=(
-        "Failed", "ParentRequest", "ParentResponse", "ParentBuffer", "LostMessageRequest", "LostMessages",
+        "Failed", "Current", "ParentRequest", "ParentResponse", "ParentBuffer", "LostMessageRequest", "LostMessages",
         "TreeViewUpdate", "RootElection", "Exception", "Repeat", "NeighborDown",
     ),
     views="pipelines.protocols.ginger.views",

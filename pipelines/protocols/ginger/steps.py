@@ -255,17 +255,24 @@ def new_members(way: DataFrame, member: DataFrame) -> DataFrame:
     before = "coalesce(slice(approach, n_shared, size(approach)), cast(array() as array<bigint>))"
     found = way.selectExpr(
         *TOPIC,
+        "source",
         f"concat(array(source), {inside}, {before}) as part",
         "slice(coalesce(approach, way), 1, n_shared) as top",
     )
-    grown = found.groupBy(TOPIC).agg({"part": "collect_list", "top": "collect_list"})
-    grown = grown.selectExpr(*TOPIC, "flatten(`collect_list(part)`) as part", "get(`collect_list(top)`, 0) as approach")
-    known = member.select(*TOPIC, "members").hint("shuffle_hash")
+    grown = found.groupBy(TOPIC).agg({"part": "collect_list", "source": "collect_list", "top": "collect_list"})
+    grown = grown.selectExpr(
+        *TOPIC, "flatten(`collect_list(part)`) as part", "`collect_list(source)` as sources",
+        "get(`collect_list(top)`, 0) as approach",
+    )  # fmt: skip
+    known = member.select(*TOPIC, "members", "clients").hint("shuffle_hash")
     return grown.join(known, TOPIC, "left").selectExpr(
-        *TOPIC,
-        "array_sort(array_distinct(concat(coalesce(members, cast(array() as array<bigint>)), part))) as members",
-        "approach",
+        *TOPIC, f"{_grown('members', 'part')} as members", "approach", f"{_grown('clients', 'sources')} as clients"
     )
+
+
+def _grown(known: str, new: str) -> str:
+    """Returns the SQL of column `known`, an ascending list or null, with the values of list `new` added."""
+    return f"array_sort(array_distinct(concat(coalesce({known}, cast(array() as array<bigint>)), {new})))"
 
 
 def new_subscribers(subscribe: DataFrame, way: DataFrame) -> DataFrame:

@@ -264,7 +264,7 @@ def test_a_broker_that_joins_the_sub_tree_of_a_topic_asks_all_its_neighbours() -
 def test_a_broker_in_the_sub_tree_admits_its_neighbour_and_reports_its_messages() -> None:
     tree = [mode(), *around(0, (2, 3)), *sub_tree((2,))]
     rows = play(1, tree, had(5, passed(1)), Got(3, ms.JoinTopic("t")))
-    assert sent(rows, "topic") == [("TopicJoined", 3, "t")]
+    assert sent(rows, "topic") == [("TopicJoined", 3, "t"), ("Current", 3, "t")]
     (answer,) = (m.told for m in messages(rows, ms.TopicJoined))
     assert (answer.events, answer.passed) == ([passed(1)], ids(1))
     assert kept(rows, "subscriber", "neighbour") == [2, 3]
@@ -277,7 +277,8 @@ def test_two_parts_of_a_sub_tree_give_each_other_what_they_lack() -> None:
     tree = [mode(), *around(0, (2, 3)), *sub_tree((2,)), TopicJoin("t", False, True, True, [3], [0])]
     rows = play(1, tree, had(5, passed(2)), Got(0, ms.TopicJoined("t", missing(passed(1), passed=ids(1)))))
     assert sent(rows, "source_seq", "topic") == [
-        ("Metadata", 2, 1, "t"), ("TopicJoined", 0, None, "t"), ("TopicJoined", 3, None, "t"),
+        ("Metadata", 2, 1, "t"), ("TopicJoined", 0, None, "t"), ("Current", 0, None, "t"),
+        ("TopicJoined", 3, None, "t"), ("Current", 3, None, "t"),
     ]  # fmt: skip
     first, second = (m.told.events for m in messages(rows, ms.TopicJoined))
     assert first == [passed(2)]
@@ -402,7 +403,9 @@ def test_a_neighbour_whose_answer_was_put_aside_is_in_the_sub_tree_when_the_publ
     rows = play(1, tree, Got(0, ms.TopicJoined("t", missing(bare(1), passed=ids(1)))))
     assert (kinds(rows), kept(rows, "parked", "kind", "topic")) == (["Exception"] * 3, [("TopicJoined", "t")])
     over = play(1, rows, Got(0, ms.Repeat(*message(1, "causal"), 1)), round_=8)
-    assert sent(over, "topic", "source_seq") == [("Metadata", 2, "t", 1), ("TopicJoined", 3, "t", None)]
+    assert sent(over, "topic", "source_seq") == [
+        ("Metadata", 2, "t", 1), ("Current", 0, "t", None), ("TopicJoined", 3, "t", None), ("Current", 3, "t", None),
+    ]  # fmt: skip
     assert kept(over, "subscriber", "topic", "neighbour") == [("t", 0), ("t", 2), ("t", 3)]
 
 

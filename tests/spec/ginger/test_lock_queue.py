@@ -9,6 +9,7 @@ from support.ginger.single import (
     Got,
     ack,
     around,
+    down,
     kept,
     memory,
     message,
@@ -23,7 +24,8 @@ from support.ginger.single import (
 
 from udfs.ginger import messages as ms
 from udfs.ginger.buffer import Message, next_admitted
-from udfs.ginger.repair_records import FailedBroker, TopicJoin
+from udfs.ginger.records import Member
+from udfs.ginger.repair_records import Awaited, FailedBroker, TopicJoin
 
 
 def keys_of(text: str) -> tuple[str, ...]:
@@ -55,9 +57,10 @@ def test_the_first_message_that_may_enter(queue: list[str], locked: str, admitte
 
 
 def tree(parent: int | None = None, children: tuple[int, ...] = (), clients: tuple[int, ...] = ()) -> list[Any]:
-    """Returns the neighbours of the broker, all of them in the sub-tree of topic t."""
+    """Returns the neighbours of broker 1, or of broker 0 without `parent`. All of them are in the sub-tree of t."""
     above = () if parent is None else (parent,)
-    return [*around(parent, children, clients), *sub_tree((*above, *children), clients)]
+    first = 0 if parent is None else 1
+    return [*around(parent, children, clients), *sub_tree((*above, *children), clients, [first])]
 
 
 def test_a_total_order_message_goes_down_then_up_then_all_around() -> None:
@@ -121,27 +124,42 @@ def test_what_enters_when_a_message_is_processed_has_no_other_processed_twice() 
 
 
 APART: list[Any] = [
-    mode(), memory(is_new=True), *around(0, (), (9,)), *sub_tree((), (9,), [2, 9, 20]),
+    mode(), memory(is_new=True), *around(0, (3,), (9,)), *sub_tree((3,), (9,), [2, 9, 20]),
     TopicJoin("t", is_joined=True),
 ]  # fmt: skip
-"""Broker 1 has recovered, and started a sub-tree of its own for client 9. Broker 2 and client 20 are members, too."""
+"""Broker 1 has recovered, and is not current. Broker 2 and client 20 are members, too."""
 
 
-def test_a_broker_apart_from_the_sub_tree_passes_no_message_of_a_client() -> None:
-    """Rule G34: the message enters the tree when the parent answers JoinTopic."""
+def test_a_broker_that_is_not_current_passes_no_message_of_a_client() -> None:
+    """Rule G34: broker 0 has told 1 what it lacks, and then that it is current. 1 tells 3, which was no member, too."""
     first = play(1, APART, Got(9, metadata(message(1, "causal"))))
-    assert (sent(first), kept(first, "entry_queue", "source_seq")) == ([], [1])
     second = play(1, first, Got(0, ms.TopicJoined("t", missing())), round_=8)
-    assert [row for row in sent(second, "source_seq") if row[0] == "Metadata"] == [
-        ("Metadata", 0, 1),
-        ("Metadata", 9, 1),
-    ]
-    assert kept(second, "entry_queue", "source_seq") == []
+    assert (sent(first), sent(second), kept(second, "entry_queue", "source_seq")) == ([], [], [1])
+    third = play(1, second, Got(0, ms.Current("t")), round_=16)
+    assert sent(third) == [("Current", 3), ("Metadata", 0), ("Metadata", 3), ("Metadata", 9)]
+    assert kept(third, "topic_join", "is_current") == [True]
+    assert sent(play(1, third, Got(3, ms.Current("t")), round_=24)) == []
 
 
-def test_a_broker_with_all_members_that_are_left_is_not_apart() -> None:
-    """Rule G34: broker 2 has failed, and client 20 is a client of this broker, too."""
-    waits = [*APART, FailedBroker(2)]
-    assert sent(play(1, waits, Got(9, metadata(message(1, "causal"))))) == []
-    here = play(1, [*waits, *around(None, (), (20,)), *sub_tree((), (20,))], Got(9, metadata(message(1, "causal"))))
-    assert sent(here) == [("Metadata", 9), ("Metadata", 20)]
+def test_a_broker_under_repair_holds_current_behind_earlier_messages() -> None:
+    """Rule G34: message 2 of the broker that is current must pass before the message of client 9."""
+    waits = [*APART, Awaited(3), Got(9, metadata(message(1, "causal"))), Got(0, metadata(message(2, "total")))]
+    first = play(1, *waits, Got(0, ms.Current("t")))
+    assert (sent(first), kept(first, "hold", "kind", "topic")[2]) == ([], ("Current", "t"))
+    second = play(1, first, Got(3, ms.LostMessageRequest(missing())), round_=8)
+    assert [seq for kind, to, seq in sent(second, "source_seq") if (kind, to) == ("Metadata", 3)] == [2]
+    assert kept(second, "entry_queue", "source_seq") == [1]
+
+
+def test_every_broker_is_current_when_all_first_brokers_have_failed() -> None:
+    """Rule G34: broker 2 was the only broker of the sub-tree, and client 20 has not failed."""
+    last = [*APART, Member("t", {2, 9, 20}, clients={9, 20}), Got(9, metadata(message(1, "causal")))]
+    assert sent(play(1, *last)) == []
+    assert ("Metadata", 9) in sent(play(1, *last, FailedBroker(2)))
+
+
+def test_a_broker_without_a_neighbour_in_the_sub_tree_is_not_current() -> None:
+    """Rule G34: broker 3 fails, so the messages of other brokers no longer arrive."""
+    current = [*APART, TopicJoin("t", is_joined=True, is_current=True)]
+    assert kept(play(1, current, down(3)), "topic_join", "is_current") == [False]
+    assert kept(play(1, current, sub_tree((0,)), down(3)), "topic_join", "is_current") == [True]

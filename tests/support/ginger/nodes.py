@@ -6,7 +6,8 @@ An engine writes the same rows, so the results are valid for engines, too. Thous
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
 from functools import cached_property
 
 from oracles.ginger.checker import causal_violations, order_violations
@@ -215,3 +216,26 @@ def operation_with_crash(broker: int, round_: int) -> NodeNetwork:
     pairs = [*((b, above) for b, above in PARENT.items() if above is not None), *EDGE.items()]
     timed = Timed(setup, {frozenset(pair): 1 for pair in pairs}, OPERATION)
     return played(Crashing(timed, {broker: FIRST_ROUND + round_}))
+
+
+Swept = Callable[..., Crashing]
+
+
+def swept(parent: dict[int, int | None], edge: dict[int, int], latency: dict[tuple[int, int], int]) -> Swept:
+    """Links that are not named take a round; buffers hold a single event, and timers are the shortest allowed."""
+    timed = plain(parent, edge)
+    links = {**timed.latency, **{frozenset(pair): wait for pair, wait in latency.items()}}
+    timer = 6 * max(links.values())
+
+    def case(crashes: dict[int, int], until: dict[int, int] | None = None) -> Crashing:
+        settings = {"timer_rounds": timer}
+        return Crashing(replace(timed, latency=links), crashes, buffer_size=1, until=until or {}, settings=settings)
+
+    return case
+
+
+def holding(cases: Iterable[Crashing]) -> list[NodeNetwork]:
+    """Plays cases within the bound, none of which may break a guarantee."""
+    networks = [played(case) for case in cases]
+    assert [(one.case, one.beyond, one.violations()) for one in networks if one.beyond or one.violations()] == []
+    return networks

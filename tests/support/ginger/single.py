@@ -109,12 +109,13 @@ def around(
 
 
 def sub_tree(
-    brokers: Iterable[int] = (), clients: Iterable[int] = (), members: Iterable[int] = (), topic: str = "t"
+    brokers: Iterable[int] = (), clients: Iterable[int] = (), members: Iterable[int] | None = None, topic: str = "t"
 ) -> list[Any]:
-    """Returns the neighbours in the sub-tree of a topic, and the set of all its members."""
+    """Returns the neighbours of broker 1 in the sub-tree of a topic, and its members: by default 1 and the brokers."""
     rows: list[Any] = [records.Subscriber(topic, node, "broker") for node in brokers]
     rows += [records.Subscriber(topic, node, "client") for node in clients]
-    return rows + ([records.Member(topic, set(members))] if members else [])
+    inside = {1, *brokers} if members is None else set(members)
+    return [*rows, records.Member(topic, inside, clients=inside & set(clients))]
 
 
 def view(**places: tuple[int, int]) -> list[records.TreeView]:

@@ -1,0 +1,34 @@
+"""Crashes while clients come to brokers outside the sub-tree of a topic (rules G33 and G34, section 4.2.3).
+
+The cases are of the kind of `test_crashes`, each swept over the rounds of a crash.
+"""
+
+from __future__ import annotations
+
+from support.ginger.nodes import holding, swept
+
+
+def test_a_client_whose_edge_broker_has_failed_has_locked_nothing() -> None:
+    """Rule G33: B4 has locked for C7, and fails; C7 then delivers its own messages at B0, which is not below B2."""
+    case = swept({0: None, 1: 0, 2: 0, 3: 1, 4: 2}, {6: 2, 7: 4}, {(0, 1): 3, (0, 2): 2, (1, 3): 5, (2, 4): 3})
+    holding(case({0: 208, 4: first, 1: at}, {0: 225}) for first in (222, 229) for at in range(230, 260))
+
+
+def test_a_broker_outside_the_sub_tree_passes_no_message_of_a_client() -> None:
+    """Rule G34: TotalProcessed to B4 is lost. C7 comes to B0, which has recovered, before B2 is a child of B0."""
+    case = swept({0: None, 1: 0, 2: 0, 3: 1, 4: 2}, {6: 2, 7: 4}, {(0, 1): 3, (0, 2): 2, (1, 3): 5, (2, 4): 3})
+    holding(case({0: 208, 4: first, 1: at}, {0: 225}) for first in (212, 213) for at in range(230, 256))
+
+
+def test_two_brokers_outside_the_sub_tree_that_connect_first_are_not_current() -> None:
+    """Rule G34: B0, which has recovered, and B5 have clients, and connect before one of them finds the sub-tree."""
+    latency = {(0, 1): 3, (0, 2): 5, (0, 3): 3, (1, 4): 5, (1, 5): 3}
+    case = swept({0: None, 1: 0, 2: 0, 3: 0, 4: 1, 5: 1}, {6: 5, 7: 4}, latency)
+    holding(case({0: 208, 4: 213, 1: at}, {0: 229}) for at in range(230, 243))
+
+
+def test_a_search_for_a_sub_tree_is_repeated_over_a_connection_that_began_during_the_search() -> None:
+    """B1 searches for C7 and C8 when B2, which is in the sub-tree, becomes its child."""
+    latency = {(0, 1): 2, (0, 2): 1, (2, 3): 5, (1, 4): 5, (0, 5): 5}
+    case = swept({0: None, 1: 0, 2: 0, 3: 2, 4: 1, 5: 0}, {6: 2, 7: 3, 8: 3}, latency)
+    holding(case({0: 205, 3: 212, 5: at}, {0: 219}) for at in range(224, 240))
