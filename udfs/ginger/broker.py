@@ -25,7 +25,6 @@ from udfs.ginger.repair_records import Deferred, FailedBroker, Parked
 from udfs.ginger.topic_joining import TopicJoining
 from udfs.ginger.topics import Buffers, Topics
 from udfs.ginger.tree_repair import TreeRepair
-from udfs.nodes.program import NodeDown
 
 
 class Subscribing:
@@ -114,7 +113,7 @@ class Exchange:
         node, awaited = self._node, self._state.awaited
         if sender not in node.children and sender not in node.clients:
             # This broker accepted the sender in an earlier incarnation, and has crashed and recovered since.
-            node.send(sender, NodeDown(node.id))
+            node.send(sender, ms.Disconnect())
         if sender not in awaited:
             return
         is_answered = sender in self._state.parked
@@ -191,6 +190,7 @@ class Broker(Role):
             ms.Subscribed: self.subscribing.on_subscribed,
             ms.ParentRequest: self.tree.on_parent_request,
             ms.ParentResponse: self.search.on_response,
+            ms.Disconnect: lambda _, src: self.disconnected(src),
             ms.TreeViewUpdate: self.search.on_tree_view_update,
             ms.RootElection: self.election.on_root_election,
             ms.ParentBuffer: self.exchange.on_parent_buffer,
@@ -261,7 +261,10 @@ class Broker(Role):
     # ---- neighbours that fail
 
     def neighbour_down(self, neighbour: int) -> None:
-        """Alg. 3 and 4: removes the failed `neighbour`. If the parent has failed, searches for a new parent."""
+        """Alg. 3 and 4: removes the failed `neighbour`. If the parent has failed, searches for a new parent.
+
+        Only reports the failure of a broker that is no neighbour, but has sent a ParentRequest (rule G35).
+        """
         node = self.node
         if neighbour in node.children or neighbour in node.clients:
             self._child_down(neighbour)
@@ -280,6 +283,13 @@ class Broker(Role):
             self._forget(neighbour)
             self.lost(failed)
             self.seek()
+        elif neighbour in node.repair.requesters:
+            self.lost(Incarnation(neighbour, node.repair.requesters.pop(neighbour)))
+
+    def disconnected(self, sender: int) -> None:
+        """Treats neighbour `sender`, which does not know this broker as its neighbour, as failed (rule G28)."""
+        if sender in self.node.state.neighbour:
+            self.neighbour_down(sender)
 
     def _child_down(self, child: int) -> None:
         failed = self.node.latest(child)

@@ -37,6 +37,7 @@ class Client(Role):
             ms.Lacking: self._on_exception,
             ms.Repeat: lambda m, _: self._lost.on_repeat(m),
             ms.ParentResponse: self._search.on_response,
+            ms.Disconnect: lambda _, src: self.neighbour_down(src),
             ms.ParentBuffer: self._on_parent_buffer,
             ms.LostMessages: self._on_lost_messages,
             ms.TreeViewUpdate: self._on_tree_view_update,

@@ -138,6 +138,11 @@ class ParentResponse:
     own_incarnation: Annotated[int, "number of recoveries of the sender"] = 0
 
 
+@message("Disconnect")
+class Disconnect:
+    """The answer to a node that takes the sender for its neighbour (rule G28)."""
+
+
 @message("ParentBuffer")
 class ParentBuffer:
     """The answer of a new parent to its new child: the ids of the messages that the parent has received (Alg. 10)."""
@@ -226,6 +231,6 @@ class Collect:
 
 MESSAGES = (
     Subscribe, Subscribed, Metadata, TotalAck, TotalProcessed, Failed, Current, ParentRequest, ParentResponse,
-    ParentBuffer, LostMessageRequest, LostMessages, TreeViewUpdate, RootElection, Lacking, Repeat, JoinTopic,
-    TopicJoined, Received, Collect,
+    Disconnect, ParentBuffer, LostMessageRequest, LostMessages, TreeViewUpdate, RootElection, Lacking, Repeat,
+    JoinTopic, TopicJoined, Received, Collect,
 )  # fmt: skip

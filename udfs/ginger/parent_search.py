@@ -16,7 +16,6 @@ from udfs.ginger.messages import Incarnation
 from udfs.ginger.node import Role
 from udfs.ginger.repair_records import Deferred, Vote
 from udfs.ginger.tree import belongs
-from udfs.nodes.program import NodeDown
 
 MAX_PASSES = 20
 """Number of passes over the brokers of its view before a node gives up the search (rule G26)."""
@@ -72,7 +71,7 @@ class ParentSearch:
         own, node = self._own, self._node
         if m.incarnation != node.incarnation:
             if m.answer == ms.ACCEPTED and src not in (own.asked, node.parent):
-                node.send(src, NodeDown(node.id))
+                node.send(src, ms.Disconnect())
             return
         if src != own.asked:
             return

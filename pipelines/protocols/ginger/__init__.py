@@ -271,8 +271,8 @@ PROTOCOL = Protocol(
     application=("Metadata",),
     acknowledgement=("TotalAck", "TotalProcessed", "Received", "Collect"),
     recovery=(
-        "Failed", "Current", "ParentRequest", "ParentResponse", "ParentBuffer", "LostMessageRequest", "LostMessages",
-        "TreeViewUpdate", "RootElection", "Exception", "Repeat", "NeighborDown",
+        "Failed", "Current", "ParentRequest", "ParentResponse", "Disconnect", "ParentBuffer",
+        "LostMessageRequest", "LostMessages", "TreeViewUpdate", "RootElection", "Exception", "Repeat", "NeighborDown",
     ),
     views="pipelines.protocols.ginger.views",
     orders=("eventual", "causal", "total"),

@@ -1,4 +1,4 @@
-"""Crashes while clients come to brokers outside the sub-tree of a topic (rules G33 and G34, section 4.2.3).
+"""Crashes of members, and clients that come to brokers outside the sub-tree of a topic (rules G33 to G35).
 
 The cases are of the kind of `test_crashes`, each swept over the rounds of a crash.
 """
@@ -32,3 +32,10 @@ def test_a_search_for_a_sub_tree_is_repeated_over_a_connection_that_began_during
     latency = {(0, 1): 2, (0, 2): 1, (2, 3): 5, (1, 4): 5, (0, 5): 5}
     case = swept({0: None, 1: 0, 2: 0, 3: 2, 4: 1, 5: 0}, {6: 2, 7: 3, 8: 3}, latency)
     holding(case({0: 205, 3: 212, 5: at}, {0: 219}) for at in range(224, 240))
+
+
+def test_the_failure_of_an_orphan_that_has_no_other_neighbour_is_reported() -> None:
+    """Rule G35: B6, which was a member, has lost its child B7 and its parent B5, and fails before it has a parent."""
+    latency = {(0, 1): 2, (0, 2): 2, (0, 3): 3, (3, 4): 2, (5, 6): 2, (6, 7): 5}
+    case = swept({0: None, 1: 0, 2: 0, 3: 0, 4: 3, 5: 2, 6: 5, 7: 6}, {8: 2, 9: 7}, latency, max_hops=4)
+    holding(case({0: 208, 7: 215, 5: 217, 6: at}, {0: 215, 5: 219}) for at in range(222, 250))

@@ -80,7 +80,7 @@ def test_pending_messages_wait_for_a_child_that_came_back_and_count_it_if_it_is_
 
 
 def test_a_stranger_hears_that_it_is_no_neighbour_and_one_that_is_level_nothing() -> None:
-    assert sent(play(1, WITH_7, asks_back(8)), "peer") == [("NeighborDown", 8, 1)]
+    assert sent(play(1, WITH_7, asks_back(8))) == [("Disconnect", 8)]
     assert sent(play(1, TREE, asks_back(2))) == []
 
 

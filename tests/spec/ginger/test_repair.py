@@ -43,7 +43,6 @@ from support.ginger.single import (
 from udfs.ginger import messages as ms
 from udfs.ginger.buffer import MissingSets
 from udfs.ginger.repair_records import Awaited, Coverage
-from udfs.nodes.program import NodeDown
 
 TREE: list[Any] = [mode(), *around(0, (2,), (9,)), *sub_tree((0, 2), (9,))]
 SEES = view(n4=(0, 2), n5=(1, 1))
@@ -205,7 +204,7 @@ def test_an_answer_to_another_incarnation_has_no_effect(answer: str) -> None:
 def test_who_accepts_another_incarnation_is_told_that_it_has_failed() -> None:
     """Rule G28: 1 asks 5 now. If 1 asked 4 again, its request would say so."""
     rows = answered(ms.ACCEPTED, incarnation=1, asked=5)
-    assert (sent(rows), messages(rows, NodeDown), repair(rows).asked) == ([("NeighborDown", 4)], [NodeDown(1)], 5)
+    assert (sent(rows), repair(rows).asked) == ([("Disconnect", 4)], 5)
     assert sent(answered(ms.DECLINED, incarnation=1, asked=5)) == []
 
 
@@ -229,6 +228,24 @@ def test_a_child_that_asks_in_a_later_incarnation_has_failed() -> None:
     assert kept(rows, "awaited", "partner", "incarnation") == [(7, 2)]
     again = requested(7, *waits, is_joining=True, incarnation=1)
     assert (sent(again, "answer"), kept(again, "awaited", "incarnation")) == ([("ParentResponse", 7, ms.DECLINED)], [1])
+
+
+def test_a_broker_reports_the_failure_of_an_orphan_that_it_has_declined() -> None:
+    """Rule G35. A broker that joins is no member, and a client does not fail."""
+    first = requested(7, known={"is_level": False}, incarnation=2)
+    assert (answers(first), repair(first).requesters) == ([ms.DECLINED], {7: 2})
+    rows = play(1, first, memory(is_level=True), down(7), round_=20)
+    assert {one.message for one in rows.ctx.sent} == {ms.Failed(7, 2)}
+    assert (repair(rows).requesters, kept(rows, "failed", "failed")) == ({}, [7])
+    others = requested(7, is_joining=True, known={"is_level": False}), requested(7, is_client=True), requested(7)
+    assert [repair(other).requesters for other in others] == [{}, {}, {}]
+
+
+def test_a_node_that_is_no_neighbour_any_more_says_so() -> None:
+    """Rule G28: 4 has forgotten that it is the parent of 1. Node 7 is no neighbour of 1, so 1 ignores it."""
+    rows = play(1, mode(), around(4, (2,)), view(n5=(0, 2)), Got(4, ms.Disconnect()))
+    assert ("ParentRequest", 5) in sent(rows)
+    assert sent(play(1, mode(), around(4, (2,)), view(n5=(0, 2)), Got(7, ms.Disconnect()))) == []
 
 
 def test_a_second_pass_breaks_degrees_and_after_it_comes_a_pause() -> None:

@@ -221,15 +221,17 @@ def operation_with_crash(broker: int, round_: int) -> NodeNetwork:
 Swept = Callable[..., Crashing]
 
 
-def swept(parent: dict[int, int | None], edge: dict[int, int], latency: dict[tuple[int, int], int]) -> Swept:
+def swept(
+    parent: dict[int, int | None], edge: dict[int, int], latency: dict[tuple[int, int], int], **settings: int
+) -> Swept:
     """Links that are not named take a round; buffers hold a single event, and timers are the shortest allowed."""
     timed = plain(parent, edge)
     links = {**timed.latency, **{frozenset(pair): wait for pair, wait in latency.items()}}
     timer = 6 * max(links.values())
 
     def case(crashes: dict[int, int], until: dict[int, int] | None = None) -> Crashing:
-        settings = {"timer_rounds": timer}
-        return Crashing(replace(timed, latency=links), crashes, buffer_size=1, until=until or {}, settings=settings)
+        given = {"timer_rounds": timer, **settings}
+        return Crashing(replace(timed, latency=links), crashes, buffer_size=1, until=until or {}, settings=given)
 
     return case
 
