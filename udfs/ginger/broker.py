@@ -263,7 +263,7 @@ class Broker(Role):
     def neighbour_down(self, neighbour: int) -> None:
         """Alg. 3 and 4: removes the failed `neighbour`. If the parent has failed, searches for a new parent.
 
-        Only reports the failure of a broker that is no neighbour, but has sent a ParentRequest (rule G35).
+        If the broker watches `neighbour` only as a member of a topic, it reports the failure (rule G35).
         """
         node = self.node
         if neighbour in node.children or neighbour in node.clients:
@@ -283,8 +283,8 @@ class Broker(Role):
             self._forget(neighbour)
             self.lost(failed)
             self.seek()
-        elif neighbour in node.repair.requesters:
-            self.lost(Incarnation(neighbour, node.repair.requesters.pop(neighbour)))
+        else:
+            self.lost(Incarnation(neighbour, 0))
 
     def disconnected(self, sender: int) -> None:
         """Treats neighbour `sender`, which does not know this broker as its neighbour, as failed (rule G28)."""

@@ -193,17 +193,15 @@ class Node:
     def _connect(self, one: Incarnation, kind: str) -> None:
         other, incarnation = one
         self.note_up(one)
-        self.repair.requesters.pop(other, None)
         rounds = self._near[other] = self.rounds_to(other)
         self.state.neighbour[other] = Neighbour(other, kind, rounds, incarnation)
         if kind != "client":
             self.ctx.watch(other, rounds)
 
-    def watch_requester(self, one: Incarnation) -> None:
-        """Watches the broker of `one`, which has sent a ParentRequest, unless it is a neighbour (rule G35)."""
-        if one.broker not in self.state.neighbour:
-            self.repair.requesters[one.broker] = one.incarnation
-            self.ctx.watch(one.broker, self.rounds_to(one.broker))
+    def watch_member(self, broker: int) -> None:
+        """Watches `broker`, a member of a topic that has not failed, unless the node already watches it (rule G35)."""
+        if broker not in self.ctx.watched:
+            self.ctx.watch(broker, self.rounds_to(broker))
 
     def disconnect(self, other: int) -> None:
         """Removes neighbour `other` from the tables, and ends the watch on `other`."""

@@ -202,8 +202,11 @@ class Ordering:
         before = (other for other in topic.pending.values() if other.arrival < arrival)
         earlier = [other for other in before if not keys.isdisjoint(other.keys)]
         if is_root:
-            if not earlier and topic.members <= pending.covered | node.state.failed.keys():
+            missing = topic.members - pending.covered - node.state.failed.keys()
+            if not missing and not earlier:
                 self.process(topic, None, message, pending.hops)
+            for broker in sorted(missing & topic.first_brokers):
+                node.watch_member(broker)
             return
         if node.parent is None or pending.sent == pending.covered or any(other.sent is None for other in earlier):
             return

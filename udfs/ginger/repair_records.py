@@ -50,9 +50,6 @@ class Repair:
     incarnations: Annotated[
         dict[int, int], "latest known incarnation of each broker of which the node knows a recovery"
     ] = field(default_factory=dict)
-    requesters: Annotated[
-        dict[int, int], "incarnation of each broker that the node watches because it did not accept its ParentRequest"
-    ] = field(default_factory=dict)
     lost_parent: Annotated[int | None, "the last parent of the node that failed; null: no parent has failed"] = None
     upward: Annotated[list[str], "topics whose sub-tree contained the last parent that failed"] = field(
         default_factory=list

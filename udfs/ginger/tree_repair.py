@@ -44,8 +44,6 @@ class TreeRepair:
         accepted = self._state.awaited.get(sender)
         if accepted is not None and accepted.incarnation < request.incarnation:
             self._role.neighbour_down(sender)
-        if not (request.is_client or request.is_joining):
-            node.watch_requester(Incarnation(sender, request.incarnation))
         if election.is_electing and sender in self._election.siblings():
             election.deferred.append(Deferred(sender, request))
             return

@@ -39,3 +39,17 @@ def test_the_failure_of_an_orphan_that_has_no_other_neighbour_is_reported() -> N
     latency = {(0, 1): 2, (0, 2): 2, (0, 3): 3, (3, 4): 2, (5, 6): 2, (6, 7): 5}
     case = swept({0: None, 1: 0, 2: 0, 3: 0, 4: 3, 5: 2, 6: 5, 7: 6}, {8: 2, 9: 7}, latency, max_hops=4)
     holding(case({0: 208, 7: 215, 5: 217, 6: at}, {0: 215, 5: 219}) for at in range(222, 250))
+
+
+def test_the_failure_of_an_orphan_during_an_election_is_reported() -> None:
+    """Rule G35: B2, which was a member, has lost its child B3, votes with B1 and B6, and fails before it asks one."""
+    latency = {(0, 1): 5, (0, 2): 5, (2, 3): 2, (4, 5): 3, (0, 6): 2}
+    case = swept({0: None, 1: 0, 2: 0, 3: 2, 4: 1, 5: 4, 6: 0}, {7: 4, 8: 3}, latency, max_hops=4)
+    holding(case({0: 208, 3: 212, 2: at}, {0: 225}) for at in range(218, 245))
+
+
+def test_the_failure_of_a_broker_together_with_its_only_neighbour_is_reported() -> None:
+    """Rule G35: B4 has lost its child B5 and its parent B3, and fails shortly before B2, which it has asked."""
+    latency = {(0, 1): 2, (0, 2): 3, (2, 3): 5, (3, 4): 2, (4, 5): 2}
+    case = swept({0: None, 1: 0, 2: 0, 3: 2, 4: 3, 5: 4}, {6: 5, 7: 0}, latency, max_hops=5)
+    holding(case({3: 208, 5: 212, 4: at, 2: at + 5}) for at in range(218, 245))

@@ -123,6 +123,17 @@ def test_what_enters_when_a_message_is_processed_has_no_other_processed_twice() 
     assert kept(rows, "pending", "source_seq") == [4]
 
 
+def test_the_topics_root_watches_brokers_whose_locks_are_missing() -> None:
+    """Rule G35: 2 has acknowledged for itself. Broker 7 has failed, and is no neighbour. Last, 2 is missing."""
+    members = [*around(None, (2,), (9,)), *sub_tree((2,), (9,), [1, 2, 7, 9])]
+    first = play(1, mode(), members, Got(2, metadata(message(1), 1, 2)))
+    assert sorted(first.ctx.watched) == [2, 7]
+    rows = play(1, first, down(7), round_=20)
+    assert sent(rows) == [("Failed", 2), ("Metadata", 9), ("TotalProcessed", 2)]
+    waits = play(1, mode(), members, Got(9, metadata(message(1))))
+    assert sorted(waits.ctx.watched) == [2]
+
+
 APART: list[Any] = [
     mode(), memory(is_new=True), *around(0, (3,), (9,)), *sub_tree((3,), (9,), [2, 9, 20]),
     TopicJoin("t", is_joined=True),

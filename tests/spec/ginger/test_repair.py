@@ -230,17 +230,6 @@ def test_a_child_that_asks_in_a_later_incarnation_has_failed() -> None:
     assert (sent(again, "answer"), kept(again, "awaited", "incarnation")) == ([("ParentResponse", 7, ms.DECLINED)], [1])
 
 
-def test_a_broker_reports_the_failure_of_an_orphan_that_it_has_declined() -> None:
-    """Rule G35. A broker that joins is no member, and a client does not fail."""
-    first = requested(7, known={"is_level": False}, incarnation=2)
-    assert (answers(first), repair(first).requesters) == ([ms.DECLINED], {7: 2})
-    rows = play(1, first, memory(is_level=True), down(7), round_=20)
-    assert {one.message for one in rows.ctx.sent} == {ms.Failed(7, 2)}
-    assert (repair(rows).requesters, kept(rows, "failed", "failed")) == ({}, [7])
-    others = requested(7, is_joining=True, known={"is_level": False}), requested(7, is_client=True), requested(7)
-    assert [repair(other).requesters for other in others] == [{}, {}, {}]
-
-
 def test_a_node_that_is_no_neighbour_any_more_says_so() -> None:
     """Rule G28: 4 has forgotten that it is the parent of 1. Node 7 is no neighbour of 1, so 1 ignores it."""
     rows = play(1, mode(), around(4, (2,)), view(n5=(0, 2)), Got(4, ms.Disconnect()))
