@@ -105,7 +105,6 @@ class Awaited:
     """A new child or client that has not yet sent its broker the messages that the broker lacks."""
 
     partner: Annotated[int, "the child or client"]
-    incarnation: Annotated[int, "number of times that the child or client had recovered before its request"] = 0
 
 
 @record(key="topic, source, source_seq")

@@ -69,6 +69,10 @@ class TopicJoining:
             self._connect(self._topics.of(name), asker)
             self._reply(asker, self._topics.of(name))
         elif asker is not None:
+            # The earlier askers have not been asked, and may be in the sub-tree (rule G36).
+            for earlier in sorted({*join.askers} - {asker, *join.waiting}):
+                join.waiting.append(earlier)
+                self._node.send(earlier, ms.JoinTopic(name))
             join.askers.append(asker)
         self._conclude(join)
 
@@ -182,7 +186,7 @@ class TopicJoining:
             self._repeat(join, neighbour)
 
     def _repeat(self, join: TopicJoin, neighbour: int) -> None:
-        """Repeats search `join` over the new connection to `neighbour`; an open search is repeated when it ends."""
+        """Repeats search `join` over the new connection to `neighbour`; an open search when it ends (rule G36)."""
         topic = self._topics.of(join.topic)
         if neighbour in topic.brokers or neighbour in join.waiting:
             return

@@ -37,13 +37,9 @@ class TreeRepair:
         """Alg. 5: accepts `sender` as child or client, or declines `request`.
 
         A broker outside the sub-trees of requested topics first joins these sub-trees, and then accepts. During an
-        election, the request of a sibling waits until the election ends. If this broker has accepted an earlier
-        incarnation of `sender`, it treats the earlier incarnation as failed (rule G28).
+        election, the request of a sibling waits until the election ends.
         """
         node, election = self._node, self._state.election
-        accepted = self._state.awaited.get(sender)
-        if accepted is not None and accepted.incarnation < request.incarnation:
-            self._role.neighbour_down(sender)
         if election.is_electing and sender in self._election.siblings():
             election.deferred.append(Deferred(sender, request))
             return
@@ -105,7 +101,7 @@ class TreeRepair:
             if not request.is_client:
                 self._topics.of(name).add(sender, "broker")
             self._missing.note_known(known, name)
-        self._state.awaited[sender] = Awaited(sender, request.incarnation)
+        self._state.awaited[sender] = Awaited(sender)
         node.add_child(Incarnation(sender, request.incarnation), is_client=request.is_client)
         node.send(sender, ms.ParentBuffer(known))
         node.ctx.set_timer(TIMER, sender, node.patience(sender))

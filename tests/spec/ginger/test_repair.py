@@ -219,17 +219,6 @@ def test_an_answer_names_the_incarnation_in_the_request() -> None:
     assert found == [ms.ParentResponse(answer, 3) for answer in (ms.ACCEPTED, ms.DECLINED, ms.JOINING, ms.BACK)]
 
 
-def test_a_child_that_asks_in_a_later_incarnation_has_failed() -> None:
-    """Rule G28: 1 awaits 7, which has crashed, recovered, and asks again. In its own incarnation 7 is declined."""
-    waits = [around(None, (7,)), Awaited(7, 1)]
-    rows = requested(7, *waits, is_joining=True, incarnation=2)
-    assert messages(rows, ms.ParentResponse) == [ms.ParentResponse(ms.ACCEPTED, 2)]
-    assert ("Failed", 2, 7) in sent(rows, "failed")
-    assert kept(rows, "awaited", "partner", "incarnation") == [(7, 2)]
-    again = requested(7, *waits, is_joining=True, incarnation=1)
-    assert (sent(again, "answer"), kept(again, "awaited", "incarnation")) == ([("ParentResponse", 7, ms.DECLINED)], [1])
-
-
 def test_a_node_that_is_no_neighbour_any_more_says_so() -> None:
     """Rule G28: 4 has forgotten that it is the parent of 1. Node 7 is no neighbour of 1, so 1 ignores it."""
     rows = play(1, mode(), around(4, (2,)), view(n5=(0, 2)), Got(4, ms.Disconnect()))

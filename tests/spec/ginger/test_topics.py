@@ -55,10 +55,13 @@ def answer(sender: int, *events: Event) -> Got:
 
 
 def test_a_second_neighbour_that_asks_is_answered_with_the_first() -> None:
+    """1 asks 2 for 3: 2 was not asked before, because it asked first, and may now be in the sub-tree."""
     rows = play(1, BARE, search([2], [0]), question(3))
-    assert (sent(rows), kept(rows, "topic_join", "askers")) == ([], [[2, 3]])
-    over = play(1, rows, nothing(0), round_=8)
+    assert (sent(rows), kept(rows, "topic_join", "askers", "waiting")) == ([("JoinTopic", 2)], [([2, 3], [0, 2])])
+    over = play(1, rows, nothing(0), nothing(2), round_=8)
     assert sent(over, "told") == [("TopicJoined", 2, None), ("TopicJoined", 3, None)]
+    inside = play(1, rows, answer(2), round_=8)
+    assert (kinds(inside), kept(inside, "subscriber", "neighbour")) == (["TopicJoined", "TopicJoined"], [2, 3])
 
 
 def test_answers_are_awaited_of_all_and_one_that_is_inside_is_enough() -> None:
