@@ -152,6 +152,7 @@ class Exchange:
             return
         told = self._lost.filled(sender, "LostMessages", self._missing.note_failures(m.told))
         if told is None:
+            self._joining.settle()
             return
         self._missing.apply(sender, told)
         node.repair.is_level = True

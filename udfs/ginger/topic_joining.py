@@ -176,9 +176,10 @@ class TopicJoining:
 
         A publisher without an edge broker may depend on the answer to JoinTopic (rule G30).
         """
-        state = self._state
-        is_repeated = self._node.is_level and bool(state.parked) and state.awaited.keys() <= state.parked.keys()
-        return self._node.is_waiting and not is_repeated
+        node, parked = self._node, self._state.parked
+        is_told = node.is_level or node.parent in parked
+        is_repeated = is_told and bool(parked) and self._state.awaited.keys() <= parked.keys()
+        return node.is_waiting and not is_repeated
 
     def ask_again(self, neighbour: int) -> None:
         """Repeats the broker's searches over the new connection to `neighbour`."""

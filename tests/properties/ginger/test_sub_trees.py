@@ -1,4 +1,4 @@
-"""Crashes of members, and clients that come to brokers outside the sub-tree of a topic (rules G33 to G36).
+"""Crashes of members, and clients that come to brokers outside the sub-tree of a topic (rules G30 and G33 to G36).
 
 The cases are of the kind of `test_crashes`, each swept over the rounds of a crash.
 """
@@ -42,6 +42,13 @@ def test_a_search_for_a_sub_tree_reaches_the_neighbour_that_asked_first() -> Non
     latency = {(0, 1): 1, (0, 2): 1, (1, 3): 5, (3, 4): 5, (2, 5): 5, (0, 6): 2, (1, 7): 5}
     case = swept({0: None, 1: 0, 2: 0, 3: 1, 4: 3, 5: 2, 6: 0, 7: 1}, {8: 7, 9: 3, 10: 3}, latency, max_hops=3)
     holding(case({0: 208, 3: 209, 1: at}, {0: 227, 1: at + 9}) for at in range(228, 256))
+
+
+def test_a_search_is_answered_while_the_answer_of_the_parent_lacks_messages() -> None:
+    """Rule G30: B1 awaits messages of C7, whose new edge broker B0 asks B1 for the sub-tree."""
+    latency = {(0, 1): 2, (0, 2): 2, (0, 3): 9, (3, 4): 5}
+    case = swept({0: None, 1: 0, 2: 0, 3: 0, 4: 3, 5: 1}, {6: 5, 7: 4}, latency, total_degree=8)
+    holding(case({0: 210, 4: 223, 2: at}, {0: 227}) for at in range(250, 270))
 
 
 def test_the_failure_of_an_orphan_that_has_no_other_neighbour_is_reported() -> None:

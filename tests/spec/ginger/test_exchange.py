@@ -272,6 +272,15 @@ def test_a_broker_in_the_sub_tree_admits_its_neighbour_and_reports_its_messages(
     assert (sent(later), kept(later, "postponed", "sender", "topic")) == ([], [(3, "t")])
 
 
+def test_a_broker_answers_a_search_while_it_awaits_messages_of_a_publisher() -> None:
+    """Rule G30: the answer of parent 0 has only the id of message 1. 3 asks before this answer, and 7 after it."""
+    tree = [mode(), *around(0, (2, 3, 7)), *sub_tree((0, 2)), memory(is_level=False)]
+    rows = play(1, tree, Got(3, ms.JoinTopic("t")), answers(0, missing(bare(1), passed=ids(1))))
+    assert kinds(rows) == ["Exception"] * 4 + ["TopicJoined", "Current"]
+    later = play(1, rows, Got(7, ms.JoinTopic("t")), round_=8)
+    assert (kinds(later), kept(later, "parked", "partner")) == (["TopicJoined", "Current"], [0])
+
+
 def test_two_parts_of_a_sub_tree_give_each_other_what_they_lack() -> None:
     """0 is inside and adds 1. Message 1 goes to 2, 0 gets message 2, and 1 accepts the waiting child."""
     tree = [mode(), *around(0, (2, 3)), *sub_tree((2,)), TopicJoin("t", False, True, True, [3], [0])]
