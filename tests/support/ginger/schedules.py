@@ -110,7 +110,7 @@ def _case(
     draw: random.Random, parent: dict[int, int | None], edge: dict[int, int], crashes: dict[int, int],
     until: dict[int, int], least_hops: int = 2,
 ) -> Crashing:  # fmt: skip
-    latency = {(above, b): draw.choice([1, 2, 3, 5]) for b, above in parent.items() if above is not None}
+    latency = {(above, b): draw.choice([1, 2, 3, 5, 9]) for b, above in parent.items() if above is not None}
     hops, degree = least_hops + draw.randrange(3), draw.choice([3, 4, 8])
     case = swept(parent, edge, latency, max_hops=hops, total_degree=degree)(_in_order(crashes), until)
     return replace(case, buffer_size=draw.choice([1, 1, 150]))
