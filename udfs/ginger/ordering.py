@@ -18,7 +18,7 @@ from udfs.ginger.buffer import Event, Message, next_admitted
 from udfs.ginger.messages import Incarnation
 from udfs.ginger.node import Node
 from udfs.ginger.records import Pending
-from udfs.ginger.repair_records import FailedBroker, Hold, TopicJoin
+from udfs.ginger.repair_records import FailedBroker, Hold
 from udfs.ginger.topics import Buffers, Topic, Topics
 from udfs.nodes.records import kind_of
 
@@ -77,9 +77,9 @@ class Ordering:
         It is a first member, or a current neighbour has sent it Current. If all brokers that were first members have
         failed, every broker is current.
         """
-        join, first = self._node.state.topic_join.get(topic.name), topic.first_brokers
-        if self.is_first_member(topic) or (join is not None and join.is_current):
+        if self.is_first_member(topic) or topic.is_told_current:
             return True
+        first = topic.first_brokers
         return bool(first) and first <= self._node.state.failed.keys()
 
     def is_first_member(self, topic: Topic) -> bool:
@@ -90,7 +90,7 @@ class Ordering:
         """Records that this broker is current, and forwards Current to its neighbours in the sub-tree (rule G34)."""
         topic = self._topics.of(m.topic)
         if not self.is_current(topic):
-            self._node.state.topic_join.setdefault(topic.name, TopicJoin(topic.name)).is_current = True
+            topic.search().is_current = True
             self.tell_current(topic, topic.brokers - {sender})
             self.run_pass(topic)
 
@@ -203,10 +203,11 @@ class Ordering:
         earlier = [other for other in before if not keys.isdisjoint(other.keys)]
         if is_root:
             missing = topic.members - pending.covered - node.state.failed.keys()
-            if not missing and not earlier:
+            if missing:
+                for broker in sorted(missing & topic.first_brokers):
+                    node.watch_member(broker)
+            elif not earlier:
                 self.process(topic, None, message, pending.hops)
-            for broker in sorted(missing & topic.first_brokers):
-                node.watch_member(broker)
             return
         if node.parent is None or pending.sent == pending.covered or any(other.sent is None for other in earlier):
             return

@@ -52,11 +52,9 @@ class TopicJoining:
         for name in topics:
             self._search(name, None, is_own=True)
 
-    def _row(self, name: str) -> TopicJoin:
-        return self._state.topic_join.setdefault(name, TopicJoin(name))
-
     def _search(self, name: str, asker: int | None, *, is_own: bool) -> None:
-        join = self._row(name)
+        topic = self._topics.of(name)
+        join = topic.search()
         if not join.is_open:
             join.is_open, join.is_own, join.askers = True, False, []
             join.waiting = sorted(self._node.neighbours - {asker})
@@ -66,8 +64,7 @@ class TopicJoining:
         if asker is not None and asker in join.waiting:
             # The neighbour searches, too, so this broker is on the path between the neighbour and the sub-tree.
             join.waiting.remove(asker)
-            self._connect(self._topics.of(name), asker)
-            self._reply(asker, self._topics.of(name))
+            self._take_in(topic, asker)
         elif asker is not None:
             # The earlier askers have not been asked, and may be in the sub-tree (rule G36).
             for earlier in sorted({*join.askers} - {asker, *join.waiting}):
@@ -104,25 +101,27 @@ class TopicJoining:
         if self._is_postponing():
             self._state.postponed.append(Postponed(sender, m.topic))
         elif self.is_inside(self._topics.of(m.topic)):
-            self._row(m.topic)
+            self._topics.of(m.topic).search()
             self._reply(sender, self._topics.of(m.topic))
         else:
             self._search(m.topic, sender, is_own=False)
 
     def _reply(self, asker: int, topic: Topic) -> None:
-        """Sends TopicJoined to `asker`.
-
-        A broker in the sub-tree adds `asker` to the sub-tree, and sends its state of the topic.
-        """
+        """Sends TopicJoined to `asker`. A broker in the sub-tree adds `asker` to the sub-tree."""
         if asker not in self._node.neighbours:
             return
-        told = None
         if self.is_inside(topic):
-            self._connect(topic, asker)
-            told = self._missing.missing_of(MissingSets(passed={topic.name: set()}))
-        self._node.send(asker, ms.TopicJoined(topic.name, told))
-        if told is not None:
-            self._ordering.tell_current(topic, {asker})
+            self._take_in(topic, asker)
+        else:
+            self._node.send(asker, ms.TopicJoined(topic.name, None))
+            self._ordering.try_all(topic)
+
+    def _take_in(self, topic: Topic, neighbour: int) -> None:
+        """Adds `neighbour` to the sub-tree of `topic`, and sends it this broker's state of the topic."""
+        self._connect(topic, neighbour)
+        told = self._missing.missing_of(MissingSets(passed={topic.name: set()}))
+        self._node.send(neighbour, ms.TopicJoined(topic.name, told))
+        self._ordering.tell_current(topic, {neighbour})
         self._ordering.try_all(topic)
 
     def on_topic_joined(self, m: ms.TopicJoined, sender: int) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from udfs.ginger.buffer import Buffer, Event, Id, Message, Runs
 from udfs.ginger.node import Node, State
 from udfs.ginger.records import BufferedEvent, Discarded, EntryQueue, Member, Pending, Subscriber
-from udfs.ginger.repair_records import Coverage
+from udfs.ginger.repair_records import Coverage, TopicJoin
 
 PUBLISHED = "published"
 """Value of column ``event`` for a client's own publication. Only table ``metadata_buffer`` has these events."""
@@ -113,6 +113,16 @@ class Topic:
         self._state.member[self.name] = Member(self.name, set(members), clients=set(clients))
 
     @property
+    def is_told_current(self) -> bool:
+        """Whether a current neighbour has sent the broker Current (rule G34)."""
+        row = self._state.topic_join.get(self.name)
+        return row is not None and row.is_current
+
+    def search(self) -> TopicJoin:
+        """Returns the broker's search for the sub-tree of the topic, and creates its row if necessary."""
+        return self._state.topic_join.setdefault(self.name, TopicJoin(self.name))
+
+    @property
     def locked(self) -> set[str]:
         """The key items of the pending messages."""
         return {key for pending in self.pending.values() for key in pending.keys}
@@ -127,9 +137,8 @@ class Topic:
         self.brokers.discard(neighbour)
         self.clients.discard(neighbour)
         self._state.subscriber.pop((self.name, neighbour), None)
-        join = self._state.topic_join.get(self.name)
-        if join is not None and not self.brokers:
-            join.is_current = False
+        if self.is_told_current and not self.brokers:
+            self.search().is_current = False
 
     def enqueue(self, message: Message, arrival: int, client: int, hops: int) -> None:
         """Appends the message of `client` to the entry queue."""
