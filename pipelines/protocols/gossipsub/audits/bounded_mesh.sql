@@ -8,13 +8,13 @@ with unsteady as (
   from sent_message m
   where m.kind = 'GRAFT' and m.fate = 'delivered'
   group by m.run_id, m.dst
-), grafted as (
-  select m.run_id, m.src as node_id, get_json_object(m.body, '$.topic') as topic, count(*) as number
-  from sent_message m
-  join ended l on l.run_id = m.run_id
-  join setting s on s.run_id = m.run_id
-  where m.kind = 'GRAFT' and m.sent_round + s.heartbeat_rounds > l.round
-  group by m.run_id, m.src, get_json_object(m.body, '$.topic')
+), outbound as (
+  select g.run_id, g.node_id, g.topic, count(*) as number
+  from grafted g
+  join ended l on l.run_id = g.run_id
+  join setting s on s.run_id = g.run_id
+  where g.is_sent and g.round + s.heartbeat_rounds > l.round
+  group by g.run_id, g.node_id, g.topic
 )
 select t.run_id, cast(null as bigint) as round, t.node_id, cast(null as bigint) as source, cast(null as bigint)
   as source_seq,
@@ -23,7 +23,7 @@ from state_topic t
 join setting s on s.run_id = t.run_id
 join ended l on l.run_id = t.run_id
 left join grown g on g.run_id = t.run_id and g.node_id = t.node_id
-left join grafted o on o.run_id = t.run_id and o.node_id = t.node_id and o.topic = t.topic
+left join outbound o on o.run_id = t.run_id and o.node_id = t.node_id and o.topic = t.topic
 left join unsteady u on u.run_id = t.run_id and u.node_id = t.node_id
 where u.run_id is null and size(t.mesh) > s.d_hi + least(s.d_out, coalesce(o.number, 0))
   and coalesce(g.round, -1) + s.heartbeat_rounds <= l.round
