@@ -149,7 +149,7 @@ def test_a_parent_that_is_back_is_gone_all_the_same() -> None:
 
 
 @pytest.mark.parametrize(("kind", "n_seeds", "n_within"), [
-    ("two", 300, 200), ("three", 200, 50), ("edge", 200, 60), ("orphan", 300, 30), ("short", 200, 90),
+    ("two", 600, 400), ("three", 200, 50), ("edge", 200, 60), ("orphan", 600, 40), ("short", 200, 90),
 ])  # fmt: skip
 def test_random_failures_break_no_guarantee(
     pytestconfig: pytest.Config, kind: str, n_seeds: int, n_within: int
@@ -158,11 +158,11 @@ def test_random_failures_break_no_guarantee(
 
     17 of 434 schedules with a failed orphan broke one before rule G35.
     """
-    seeds = range(pytestconfig.getoption("schedules") or n_seeds)
+    seeds = range(max(n_seeds, pytestconfig.getoption("schedules") or 0))
     cases = [case for seed in seeds if not NodeNetwork(case := SCHEDULES[kind](seed)).beyond]
     within = holding(cases)
     assert len(within) > n_within
-    assert sum(len(network.case.until) for network in within) > n_within // 2
+    assert sum(len(network.case.until) for network in within) > n_within
 
 
 def test_a_former_parent_that_is_back_votes_with_its_children() -> None:

@@ -40,7 +40,7 @@ def three_failures(seed: int) -> Crashing:
             until[third] = at + draw.randint(1, draw.choice([12, 40]))
     settings = {**case.settings, "total_degree": draw.choice([2, 3, 4, 8])}
     size = draw.choice([1, 150])
-    return replace(case, crashes=_in_order(crashes), until=until, settings=settings, buffer_size=size)
+    return replace(case, crashes=crashes, until=until, settings=settings, buffer_size=size)
 
 
 def edge_failures(seed: int) -> Crashing:
@@ -112,9 +112,5 @@ def _case(
 ) -> Crashing:  # fmt: skip
     latency = {(above, b): draw.choice([1, 2, 3, 5, 9]) for b, above in parent.items() if above is not None}
     hops, degree = least_hops + draw.randrange(3), draw.choice([3, 4, 8])
-    case = swept(parent, edge, latency, max_hops=hops, total_degree=degree)(_in_order(crashes), until)
+    case = swept(parent, edge, latency, max_hops=hops, total_degree=degree)(crashes, until)
     return replace(case, buffer_size=draw.choice([1, 1, 150]))
-
-
-def _in_order(crashes: dict[int, int]) -> dict[int, int]:
-    return dict(sorted(crashes.items(), key=lambda one: one[1]))
