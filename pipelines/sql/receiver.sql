@@ -4,10 +4,13 @@
 -- * If the protocol confirms calls: the subscription was confirmed in or before the round of the publication
 --   (confirmations are handled before calls), and no unsubscription was issued before the publication was confirmed. If
 --   an unsubscription was issued, an unconfirmed publication is not requested.
--- * If the protocol does not confirm calls: the subscription is active from the first matching publication that was
---   delivered to its node after the subscription was issued, until an unsubscription. A publication is requested only
---   if its due_round precedes the unsubscription, and no copy of the publication was on a link in the round of the
---   unsubscription. A delivery to a node counts for every matching subscription of this node.
+-- * If the protocol does not confirm calls: the subscription is active for a source from the first matching
+--   publication of this source that was delivered to its node after the subscription was issued, until an
+--   unsubscription. If a matching publication of another source was delivered, the subscription is active for all
+--   sources from that publication on, except in the first rounds after the subscription was issued. The number of these
+--   rounds is the sum of the latencies of all links, the longest time in which a subscription can reach a source.
+--   A publication is requested only if its due_round precedes the unsubscription, and no copy of the publication was on
+--   a link in the round of the unsubscription. A delivery to a node counts for every matching subscription of this node.
 -- :due_round round by which the delivery is due. If the protocol confirms a publication only after its delivery, it is
 --   the round of the confirmation. If the protocol does not confirm calls, it is the round of the publication plus the
 --   largest latency of a delivery in the run. null: the delivery is due by the end of the run
@@ -22,13 +25,23 @@ with delivered as (
   select run_id, max(latency_rounds) as latency_rounds
   from delivery
   group by run_id
+), crossing as (
+  select run_id, sum(latency_rounds) as latency_rounds
+  from (
+    select run_id, max(latency_rounds) as latency_rounds
+    from link
+    group by run_id, least(src, dst), greatest(src, dst)
+  ) one
+  group by run_id
 ), candidate as (
   select m.run_id, s.subscriber, m.source, m.source_seq, p.issued_round as publication_round, m.subscription_id,
-    t.confirms, s.confirmed_round, s.unsubscribed_round,
+    t.confirms, s.confirmed_round, s.unsubscribed_round, s.issued_round + x.latency_rounds as reached_round,
     case when not t.confirms then p.issued_round + w.latency_rounds
          when t.confirms_delivery then p.confirmed_round end as due_round,
     min(case when d.delivered_round >= s.issued_round then p.issued_round end)
-      over (partition by m.run_id, m.subscription_id) as service_round
+      over (partition by m.run_id, m.subscription_id) as service_round,
+    min(case when d.delivered_round >= s.issued_round then p.issued_round end)
+      over (partition by m.run_id, m.subscription_id, m.source) as source_round
   from matching m
   join publication p on p.run_id = m.run_id and p.source = m.source and p.source_seq = m.source_seq
   join subscription s on s.run_id = m.run_id and s.subscription_id = m.subscription_id
@@ -37,6 +50,7 @@ with delivered as (
   left join delivered d on d.run_id = m.run_id and d.subscriber = s.subscriber
     and d.source = m.source and d.source_seq = m.source_seq
   left join slowest w on w.run_id = m.run_id
+  left join crossing x on x.run_id = m.run_id
 ), on_link as (
   select distinct c.run_id, c.subscription_id, c.source, c.source_seq
   from candidate c
@@ -52,7 +66,8 @@ with delivered as (
   where case
     when confirms then confirmed_round <= publication_round
       and (unsubscribed_round is null or unsubscribed_round >= due_round)
-    else service_round <= publication_round
+    else (source_round <= publication_round
+        or (service_round <= publication_round and reached_round <= publication_round))
       and (unsubscribed_round is null or (unsubscribed_round > due_round and l.run_id is null))
   end
   group by c.run_id, c.subscriber, c.source, c.source_seq, c.publication_round, c.due_round, c.confirms

@@ -25,6 +25,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from pipelines.errors import plural
 from pipelines.why.facts import LOST, Downtime, LinkFault, MessageFact, RunFacts, SubscriptionFact, Trail, make_trail
 
 CRASH, LINK, UNDER_WAY, IN_FLIGHT, DUPLICATE, WAITING, WAITED, UNEXPLAINED = (
@@ -347,6 +348,25 @@ def _unknown_subscription(case: Case, node: int, round_: int) -> Cause | None:
     return Cause(UNDER_WAY, node, round_, f"{unaware}; that came to it in round {later[0].due} only")
 
 
+def _distant_subscription(case: Case, node: int, round_: int) -> Cause | None:
+    """Returns a cause if no matching subscription can reach ``node`` before the publication, else None.
+
+    Returns None, too, if the history has the messages that propagate the subscriptions (`_unknown_subscription`).
+    """
+    if case.spread():
+        return None
+    latency = case.facts.latency(case.facts.path(case.subscriber, node))
+    issued = [subscription.issued_round for subscription in case.subscriptions]
+    if not issued or min(issued) + latency <= round_:
+        return None
+    there, from_ = case.name(node), case.name(case.subscriber)
+    text = (
+        f"{there} passed it on to nobody in round {round_}: the subscription that {from_} had issued in round "
+        f"{min(issued)} takes {plural(latency, 'round')} to {there}"
+    )
+    return Cause(UNDER_WAY, node, round_, text)
+
+
 def _early_confirmation(case: Case, way: Trail) -> tuple[int, Downtime] | None:
     """Returns the round in which a subscription was confirmed too early, and the crash that caused this.
 
@@ -410,5 +430,6 @@ def _any_crash(case: Case, node: int, round_: int) -> Cause | None:
 
 
 _DETECTORS = (
-    _lost_call, _lost_copy, _forgotten, _unknown_subscription, _next_down, _own_crash, _any_loss, _any_crash,
+    _lost_call, _lost_copy, _forgotten, _unknown_subscription, _distant_subscription, _next_down, _own_crash, _any_loss,
+    _any_crash,
 )  # fmt: skip

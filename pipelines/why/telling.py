@@ -34,7 +34,7 @@ def exemption(facts: RunFacts, subscriber: int, publication: PublicationFact) ->
     """
     is_asked = (subscriber, publication.source, publication.seq) in facts.receivers
     standing = established_subscriptions(facts, subscriber, publication)
-    ended = [subscription for subscription in standing if subscription.unsubscribed_round is not None]
+    ended = [subscription for subscription in standing if _ends_early(facts, subscription, publication)]
     if is_asked or (standing and not ended):
         return None
     name, issued = facts.names[subscriber], facts.subscriptions.get(subscriber, [])
@@ -84,6 +84,18 @@ def _not_established(name: str, subscriber: int, publication: PublicationFact, s
     at = "never" if subscription.confirmed_round is None else f"in round {subscription.confirmed_round} only"
     text = f"the subscription of {name} of round {subscription.issued_round} was confirmed {at}"
     return Cause(NOT_CONFIRMED, subscriber, subscription.issued_round, text)
+
+
+def _ends_early(facts: RunFacts, subscription: SubscriptionFact, publication: PublicationFact) -> bool:
+    """Returns whether ``subscription`` ends before the delivery of ``publication`` is due (see view ``receiver``)."""
+    if subscription.unsubscribed_round is None or facts.confirms:
+        return subscription.unsubscribed_round is not None
+    took = [
+        at - facts.publications[source, seq].round for (_, source, seq), of in facts.deliveries.items() for at, _ in of
+    ]
+    copies = facts.messages.get((publication.source, publication.seq), [])
+    due = max([publication.round + max(took, default=0), *(copy.due for copy in copies)])
+    return subscription.unsubscribed_round <= due
 
 
 def _unsubscribed(name: str, subscriber: int, subscription: SubscriptionFact) -> Cause:

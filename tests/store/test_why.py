@@ -222,6 +222,28 @@ def test_figure_1_is_a_subscription_that_had_not_come_yet(forwarding: Result) ->
     assert told[1].is_expected
 
 
+def test_a_subscription_that_its_messages_do_not_name_is_explained_by_the_latency(
+    sail: Session, tmp_path: Path
+) -> None:
+    """A message SUB of epidemic names a pattern. The unsubscription of round 80 explains nothing: it is too late."""
+    workload = {
+        "subscriptions": [{"at": "S", "round": 40, "topic": "a", "until": 80}],
+        "publications": [{"at": at, "round": round_, "topic": "a"} for at, round_ in
+                         (("A", 47), ("B", 47), ("A", 50), ("A", 79))],
+    }  # fmt: skip
+    given = scenario(
+        protocol={"name": "epidemic"}, overlay={"links": [["A", "B", 5], ["B", "S", 4]]}, workload=workload,
+        time={"rounds": 200},
+    )  # fmt: skip
+    result = opened(run_all(run_configs([given]), sail, tmp_path))
+    early = result.why(0, "S", "A", 1)
+    assert (early.ended, cause(early), early.is_expected) == ("lost", ("subscription_under_way", "A", 47), False)
+    assert "the subscription that S had issued in round 40 takes 9 rounds to A; it was not promised" in early.verdict
+    assert [result.why(0, "S", source, seq).ended for source, seq in (("B", 1), ("A", 2))] == ["delivered"] * 2
+    late = result.why(0, "S", "A", 3)
+    assert (late.ended, cause(late)) == ("not_matching", ("unsubscribed", "S", 80))
+
+
 def test_a_subscription_confirmed_early_is_explained_by_the_crash(sail: Session, tmp_path: Path) -> None:
     """With δ = 0, S waits for B's CONF only. B crashes after it has sent the subscription on to C."""
     links = [["S", "B", 2], ["B", "C", 2], ["C", "D", 5], ["D", "P"]]
