@@ -22,12 +22,11 @@ from pipelines.audits.run import AuditReport, audit_store
 from pipelines.engines.names import AskedEngine, asked_engine
 from pipelines.engines.session import Session, open_session
 from pipelines.errors import NodeProgramError, QueryError, plural
-from pipelines.experiment.build import build_run
 from pipelines.experiment.listed import Parts, listed_scenario
 from pipelines.experiment.prepared import Prepared, prepare_given
 from pipelines.hunting.coverage import features, targets
 from pipelines.hunting.findings import Corpus, Hunt, HuntFinding, Standing
-from pipelines.hunting.schedules import FORMS, Schedule, Surroundings, Target, aimed, crash_sets, drawn, with_calls
+from pipelines.hunting.schedules import FORMS, BaseRun, Schedule, Target, aimed, all_crashes, drawn, with_calls
 from pipelines.hunting.shrink import Playable, minimal, played, runnable
 from pipelines.inputs.overlay.nodes import neighbours
 from pipelines.protocols import protocol_named
@@ -58,7 +57,9 @@ If n schedules of a form were within the bound, and _PROBES * (1 + n) exceeded i
 _MOST_REFUSED = 1000
 """The number of successive rejected schedules after which a hunt ends: a protocol may reject all faults."""
 _SEEDS = 8
-"""The number of seeds whose runs provide targets, for protocols that use random numbers."""
+"""The number of base runs, which differ in their seed, if the scenario has one run and its protocol is random."""
+_MOST_BASES = 100
+"""The maximum number of base runs."""
 _DETECTION_ROUNDS = 5
 """The assumed number of rounds until a crash is detected, for protocols without setting ``detection_rounds``."""
 
@@ -71,7 +72,10 @@ def hunt(
     overrides: str | Sequence[str] = (),
     observe: Callable[[Standing], None] = lambda _: None, say: Callable[[str], None] = lambda _: None,
 ) -> Hunt:  # fmt: skip
-    """Searches for fault schedules that break a guarantee in the first run of a scenario.
+    """Searches for fault schedules that break a guarantee in the runs of a scenario.
+
+    A schedule adds faults to one *base run*. The base runs are the runs of the scenario, at most `_MOST_BASES`. If the
+    scenario has one run, and its messages depend on the seed, runs with other seeds are also base runs.
 
     Args:
         scenario: As in `api.run`. The faults of the scenario are part of all schedules.
@@ -123,7 +127,7 @@ def hunt(
                 "guided": search.guided,
                 "aimed": search.aimed,
                 "exhaustive": lambda: search.exhaustive(crashes, window),
-                "random": lambda: drawn(search.targets, search.around, np.random.default_rng(seed)),
+                "random": lambda: drawn(search.bases, np.random.default_rng(seed)),
             }
             search.run(chosen[strategy](), runs, minutes, until_found=until_found)
         return search.found(strategy)
@@ -134,13 +138,13 @@ class _Search:
         self, prepared: Prepared, session: Session, corpus: Corpus, say: Callable[[str], None],
         observe: Callable[[Standing], None], *, is_within: bool, is_excused: bool, shrinks: bool,
     ) -> None:  # fmt: skip
-        self._run, self._beside = prepared.runs[0], prepared.beside
-        self._parts = listed_scenario(self._run, self._beside)
-        self._name = prepared.scenario.name
+        name = prepared.runs[0].scenario.protocol.name
+        self._runs = [run for run in prepared.runs if run.scenario.protocol.name == name]
+        self._beside, self._name = prepared.beside, prepared.scenario.name
         self._session, self._corpus, self._say, self._observe = session, corpus, say, observe
         self._is_within, self._is_excused, self._shrinks = is_within, is_excused, shrinks
-        self._protocol = protocol_named(str(self._run.scenario.protocol.name))
-        self._base: Playable | None = None
+        self._protocol = protocol_named(str(name))
+        self._playable: list[tuple[Parts, Playable]] = []  # each base run as a scenario, and built
         self._begun = time.monotonic()
         self._until: float | None = None
         self._keys: set[str] = set()
@@ -153,19 +157,16 @@ class _Search:
         self._failed_audits: dict[str, str] = {}
         self._pool: deque[Iterator[Schedule]] = deque()  # the extensions of each schedule that is extended
         self._counts = Counter[str]()
-        self.targets: dict[int | None, list[Target]] = {}
-        if len(prepared.runs) > 1:
-            say(f"the scenario has {len(prepared.runs):,} runs; the first is hunted")
+        self.bases: list[BaseRun] = []
+        if len(self._runs) < len(prepared.runs):
+            say(f"runs of protocols other than {name} are not hunted; set protocol.name to hunt them")
 
-    @cached_property
-    def around(self) -> Surroundings:
-        """The properties of the scenario on which aimed schedules depend."""
-        overlay, _, _ = build_run(self._run, self._beside)
+    def _base(self, playable: Playable, label: str, found: Sequence[Target]) -> BaseRun:
+        overlay, _, _ = playable.built
         linked = zip(overlay.names, neighbours(overlay), strict=True)
         around = {name: [overlay.names[other] for other in others] for name, others in linked}
-        settings = self._run.scenario.protocol
-        detection = getattr(settings, "detection_rounds", _DETECTION_ROUNDS)
-        return Surroundings(around, detection, "program" in self._protocol.forms)
+        detection = getattr(playable.run.scenario.protocol, "detection_rounds", _DETECTION_ROUNDS)
+        return BaseRun(around, detection, "program" in self._protocol.forms, found, label)
 
     def replay(self) -> None:
         """Executes the scenarios of the corpus, and reports the scenarios that still break a guarantee.
@@ -174,7 +175,7 @@ class _Search:
         """
         for path, parts in self._corpus.scenarios():
             run = runnable(parts)
-            if run is None or run.run.scenario.protocol.name != self._run.scenario.protocol.name:
+            if run is None or run.run.scenario.protocol.name != self._protocol.name:
                 self._say(f"{path} is not replayed: it is refused, or of another protocol")
                 continue
             self._counts["replayed"] += 1
@@ -189,64 +190,66 @@ class _Search:
                 self._say(f"{path} still breaks {', '.join(sorted(broken))}")
 
     def begin(self, most: int) -> None:
-        """Executes the scenario without a schedule, and collects the targets of the run.
-
-        Also executes the scenario with up to `_SEEDS` - 1 other seeds. If the targets depend on the seed, the targets
-        of all these runs are collected.
+        """Executes the base runs, and collects their targets.
 
         Args:
-            most: The maximum number of schedules of the hunt. It also limits the number of other seeds.
+            most: The maximum number of schedules of the hunt. It also limits the number of base runs.
 
         Raises:
-            QueryError: The scenario sends no message, or breaks a guarantee without a schedule.
+            QueryError: The scenario sends no message, or its first run breaks a guarantee without a schedule.
         """
-        self._base = run = runnable(self._parts)
-        if run is None:
-            raise QueryError("the first run of the scenario is refused when it is played alone; validate it")
-        first = run.run.seed + 1
-        seeds = range(first, first + min(_SEEDS - 1, most))
-        others = [(Schedule((), (f"seed {seed}",), "seed", seed)) for seed in seeds]
-        runs = [(one, runnable(self._with(one), run)) for one in others]
-        playable = [(one, other) for one, other in runs if other is not None]
-        with played([run, *(other for _, other in playable)], self._session) as (reader, session):
+        chosen = self._chosen(most)
+        with played([run for _, _, run in chosen], self._session) as (reader, session):
             report = self._audited(reader, session)
             violations = self._violations(report)
             if broken := violations.pop(0, None):
                 raise QueryError(f"the scenario breaks {', '.join(broken)} as it is; shrink that run first")
-            found = targets(reader, range(1 + len(playable)))
+            found = targets(reader, range(len(chosen)))
             reached = features(reader)
         if any(one.run_id == 0 and one.verdict == "unknown" for one in report.runs):
             self._say("the scenario itself is not decided, see roundtable audit; give it more rounds")
-        self.targets = {None: found[0]}
-        self._features |= reached.get(0, frozenset())
-        if any(found[run_id] != found[0] for run_id in range(1, 1 + len(playable))):
-            self._count_verdicts(report, range(1, 1 + len(playable)))
-            self._take_seeds([one for one, _ in playable], found, violations)
-            self._features |= frozenset().union(*reached.values())
-        if not any(self.targets.values()):
-            raise QueryError("the scenario sends no message to aim at; add subscriptions and publications")
-        kinds = {target.kind for of_seed in self.targets.values() for target in of_seed}
-        n_targets = sum(map(len, self.targets.values()))
-        of_seeds = f" in the runs of {plural(len(self.targets), 'seed')}" if len(self.targets) > 1 else ""
-        self._say(f"{plural(len(kinds), 'kind')} of messages, {plural(n_targets, 'message')} to aim at{of_seeds}")
-
-    def _take_seeds(
-        self, seeds: Sequence[Schedule], found: Mapping[int, list[Target]], violations: Mapping[int, dict[str, str]]
-    ) -> None:  # fmt: skip
-        """Records the targets ``found`` and the ``violations`` of runs that differ from the scenario in their seed.
-
-        The keys of ``found`` and ``violations`` are run ids. Run i is the run of ``seeds[i - 1]``.
-        """
-        for run_id, schedule in enumerate(seeds, 1):
-            self.targets[schedule.seed] = found[run_id]
+        varied = [(_without_seed(parts), found[index]) for index, (_, parts, _) in enumerate(chosen)]
+        if all(one == varied[0] for one in varied):
+            chosen = [("", *chosen[0][1:])]
+        for index, (label, parts, run) in enumerate(chosen):
+            self._playable.append((parts, run))
+            self.bases.append(self._base(run, label, found[index]))
+            self._features |= reached.get(index, frozenset())
+        self._count_verdicts(report, range(1, len(chosen)))
+        for index, base in enumerate(self.bases[1:], 1):
+            schedule = Schedule((), (base.label,), "none", index)
             self._keys.add(schedule.key)
             self._counts["played"] += 1
-            for guarantee, detail in violations.get(run_id, {}).items():
+            for guarantee, detail in violations.get(index, {}).items():
                 self._take(guarantee, detail, schedule, self._counts["played"])
+        if not any(base.targets for base in self.bases):
+            raise QueryError("the scenario sends no message to aim at; add subscriptions and publications")
+        kinds = {target.kind for base in self.bases for target in base.targets}
+        n_targets = sum(len(base.targets) for base in self.bases)
+        in_runs = f" in {len(self.bases)} runs" if len(self.bases) > 1 else ""
+        self._say(f"{plural(len(kinds), 'kind')} of messages, {plural(n_targets, 'message')} to aim at{in_runs}")
+
+    def _chosen(self, most: int) -> list[tuple[str, Parts, Playable]]:
+        """Returns the label, the scenario and the built run of each candidate for a base run; the first is run 0."""
+        runs = self._runs[: min(_MOST_BASES, most + 1)]
+        if len(runs) < len(self._runs):
+            self._say(f"the scenario has {len(self._runs):,} runs; the first {len(runs):,} are hunted")
+        parts = [listed_scenario(run, self._beside) for run in runs]
+        first = runnable(parts[0])
+        if first is None:
+            raise QueryError("the first run of the scenario is refused when it is played alone; validate it")
+        if len(runs) > 1:
+            built = [(f"run {run.run_id}", one, runnable(one)) for run, one in zip(runs[1:], parts[1:], strict=True)]
+        else:
+            seeds = range(first.run.seed + 1, first.run.seed + 1 + min(_SEEDS - 1, most))
+            of_seeds = [(seed, {**parts[0], "runs": {"seeds": [seed]}}) for seed in seeds]
+            built = [(f"seed {seed}", one, runnable(one, first)) for seed, one in of_seeds]
+        others = [(label, one, run) for label, one, run in built if run is not None]
+        return [("run 0" if len(runs) > 1 else "", parts[0], first), *others]
 
     def aimed(self) -> Iterator[Schedule]:
         """Returns the aimed schedules of the scenario (`schedules.aimed`)."""
-        return aimed(self.targets, self.around)
+        return aimed(self.bases)
 
     def guided(self) -> Iterator[Schedule | None]:
         """Yields aimed schedules, alternating with extensions of schedules that reached new features.
@@ -271,20 +274,13 @@ class _Search:
         return None
 
     def exhaustive(self, most: int, window: tuple[int, int] | None) -> Iterator[Schedule]:
-        """Returns all schedules of up to ``most`` crashes in a window of rounds, and reports their number to the user.
+        """Returns the schedules of `all_crashes`.
 
-        If a symmetry of the overlay maps one schedule to another, only one of the two is returned.
+        Base runs that differ from the first only in their seed are ignored.
         """
-        due = [target.due_round for target in self.targets[None]]
-        first = window or (min(due), max(due))
-        overlay, workload, _ = build_run(self._run, self._beside)
-        graph = with_calls(overlay, workload)
-        try:
-            number, schedules = crash_sets(graph, most, first, self.around.downs[0])
-        except ValueError as error:
-            raise QueryError(str(error)) from error
-        self._say(f"{plural(number, 'schedule')} of up to {most} crashes in rounds {first[0]} to {first[1]}")
-        return schedules
+        n_runs = 1 if len(self._runs) == 1 else len(self.bases)
+        graphs = [with_calls(*playable.built[:2]) for _, playable in self._playable[:n_runs]]
+        return all_crashes(self.bases[:n_runs], graphs, most, window, self._say)
 
     def run(
         self, schedules: Iterator[Schedule | None], most: int, minutes: float | None, *, until_found: bool
@@ -297,7 +293,7 @@ class _Search:
         self._until = None if minutes is None else self._begun + 60 * minutes
         while self._counts["played"] < most and not (until_found and self._findings):
             n_played = self._counts["played"]
-            size = _AT_FIRST if n_played < _SEEDS else int(np.clip(n_played // 2, *_AT_ONCE))
+            size = _AT_FIRST if n_played < len(self.bases) else int(np.clip(n_played // 2, *_AT_ONCE))
             batch = self._batch(schedules, min(size, most - n_played))
             if not batch:
                 break
@@ -324,7 +320,7 @@ class _Search:
                 break
             if schedule.key not in self._keys and self._is_promising(schedule):
                 self._keys.add(schedule.key)
-                run = runnable(self._with(schedule), self._base)
+                run = runnable(self._with(schedule), self._playable[schedule.base][1])
                 if run is None:
                     self._counts["refused"] += 1
                     n_refused += 1
@@ -345,8 +341,8 @@ class _Search:
         return not is_skippable or counted[True] < _PROBES * (1 + counted[False])
 
     def _with(self, schedule: Schedule) -> Parts:
-        seed = {} if schedule.seed is None else {"runs": {"seeds": [schedule.seed]}}
-        return {**self._parts, **seed, "faults": [*self._parts.get("faults", ()), *schedule.faults]}
+        parts, _ = self._playable[schedule.base]
+        return {**parts, "faults": [*parts.get("faults", ()), *schedule.faults]}
 
     def _play(self, batch: Sequence[tuple[Schedule, Playable]]) -> None:
         """Executes schedules as one job.
@@ -406,10 +402,11 @@ class _Search:
         A target comes first if no earlier target has its message kind and receiver status. Successive calls start
         with successive forms, so that a few extensions of many schedules cover all forms.
         """
-        known = {target[:2] for of_seed in self.targets.values() for target in of_seed}
+        known = {target[:2] for base in self.bases for target in base.targets}
         new_first = sorted(found, key=lambda target: target[:2] in known)
         self._counts["varied"] += 1
-        self._pool.append(map(schedule.also, aimed({None: new_first}, self.around, self._counts["varied"] - 1)))
+        base = replace(self.bases[schedule.base], targets=new_first, label="")
+        self._pool.append(map(schedule.also, aimed([base], self._counts["varied"] - 1)))
 
     def _new_features(self, reader: StoreReader, report: AuditReport, beyond: set[int]) -> list[int]:
         """Adds the features of a job to the coverage. Returns the ids of the runs with new features.
@@ -444,7 +441,7 @@ class _Search:
 
     @cached_property
     def _names(self) -> re.Pattern[str]:
-        names = sorted(self.around.neighbours, key=len, reverse=True)
+        names = sorted({name for base in self.bases for name in base.neighbours}, key=len, reverse=True)
         return re.compile(rf"\b(?:{'|'.join(map(re.escape, names))})\b")
 
     def _take(self, guarantee: str, detail: str, schedule: Schedule, n_played: int) -> None:
@@ -492,8 +489,12 @@ class _Search:
         """Returns the result of the hunt."""
         counts = self._counts
         return Hunt(
-            self._name, str(self._run.scenario.protocol.name), strategy, tuple(self._findings.values()),
+            self._name, self._protocol.name, strategy, tuple(self._findings.values()),
             self._broken_again, self._failed_audits, counts["replayed"], counts["played"], counts["beyond"],
             counts["undecided"], counts["refused"], frozenset(self._features), tuple(self._protocol.kinds),
             time.monotonic() - self._begun,
         )  # fmt: skip
+
+
+def _without_seed(parts: Parts) -> Parts:
+    return {key: value for key, value in parts.items() if key not in ("name", "runs")}

@@ -6,13 +6,14 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
-from itertools import combinations, product
-from typing import Any, NamedTuple
+from itertools import chain, combinations, product
+from typing import Any, NamedTuple, Self
 
 import networkx as nx
 import numpy as np
 
 from pipelines.contract.run_inputs import Overlay, Workload
+from pipelines.errors import QueryError, plural
 
 Fault = Mapping[str, Any]
 _MOST_SYMMETRIES = 10_000
@@ -40,44 +41,47 @@ class Target(NamedTuple):
 
 @dataclass(frozen=True)
 class Schedule:
-    """Faults that a hunt adds to the faults of the scenario.
+    """Faults that a hunt adds to the faults of a base run.
 
     ``aims`` describes each aim: its target and its form. ``form`` is the form of the last aim, a key of `FORMS`. A
-    schedule without a target has form ``random``, ``exhaustive`` or ``seed``. If ``seed`` is ``None``, the run uses the
-    seed of the scenario.
+    schedule without a target has form ``random``, ``exhaustive`` or ``none``. ``base`` is the index of the base run.
     """
 
     faults: tuple[Fault, ...]
     aims: tuple[str, ...]
     form: str
-    seed: int | None = None
+    base: int = 0
 
     @property
     def key(self) -> str:
-        """A string that identifies the seed and the set of faults."""
-        return json.dumps([self.seed, sorted(json.dumps(fault, sort_keys=True) for fault in self.faults)])
+        """A string that identifies the base run and the set of faults."""
+        return json.dumps([self.base, sorted(json.dumps(fault, sort_keys=True) for fault in self.faults)])
 
     def also(self, other: Schedule) -> Schedule:
         """Returns a schedule with the faults and aims of this schedule, followed by the faults and aims of ``other``.
 
-        The result has the seed of this schedule and the form of ``other``.
+        The result has the base run of this schedule and the form of ``other``.
         """
-        return Schedule((*self.faults, *other.faults), (*self.aims, *other.aims), other.form, self.seed)
+        return Schedule((*self.faults, *other.faults), (*self.aims, *other.aims), other.form, self.base)
 
 
 @dataclass(frozen=True)
-class Surroundings:
-    """The properties of a scenario, besides its messages, on which aimed schedules depend.
+class BaseRun:
+    """The properties of a base run, a run without added faults, on which the schedules of a hunt depend.
 
     Attributes:
         neighbours: The names of the neighbours of each node in the overlay, by name of the node.
         detection_rounds: The detection time, the number of rounds until a crash is detected.
         has_nth: Whether a fault can affect a single message. Protocols without a node program do not support this.
+        targets: The messages that faults can target.
+        label: What distinguishes the run from the other base runs, such as ``seed 9``.
     """
 
     neighbours: Mapping[str, Sequence[str]]
     detection_rounds: int
     has_nth: bool = True
+    targets: Sequence[Target] = ()
+    label: str = ""
 
     @cached_property
     def downs(self) -> tuple[int | None, ...]:
@@ -90,7 +94,7 @@ class Surroundings:
         return tuple(dict.fromkeys((detection + 1, None, 1, max(1, detection - 1), _LONG * detection)))
 
 
-Form = Callable[[Target, Surroundings], list[Fault] | None]
+Form = Callable[[Target, BaseRun], list[Fault] | None]
 
 
 def _crash(node: str, round_: int, down: int | None) -> Fault:
@@ -104,72 +108,72 @@ def _end(who: str, target: Target) -> tuple[str, int]:
     return (target.dst, target.due_round) if who == "receiver" else (target.src, target.sent_round)
 
 
-def _crashing(who: str, shift: int, outage: int, target: Target, around: Surroundings) -> list[Fault] | None:
+def _crashing(who: str, shift: int, outage: int, target: Target, base: BaseRun) -> list[Fault] | None:
     node, round_ = _end(who, target)
-    return [_crash(node, round_ + shift, around.downs[outage])] if outage < len(around.downs) else None
+    return [_crash(node, round_ + shift, base.downs[outage])] if outage < len(base.downs) else None
 
 
-def _pausing(who: str, shift: int, target: Target, around: Surroundings) -> list[Fault]:
+def _pausing(who: str, shift: int, target: Target, base: BaseRun) -> list[Fault]:
     node, round_ = _end(who, target)
     first = max(round_ + shift, 0)
-    return [{"kind": "pause", "node": node, "round": first, "until": first + around.detection_rounds + 1}]
+    return [{"kind": "pause", "node": node, "round": first, "until": first + base.detection_rounds + 1}]
 
 
-def _struck(kind: str, target: Target, around: Surroundings, **of_kind: object) -> list[Fault]:
+def _struck(kind: str, target: Target, base: BaseRun, **of_kind: object) -> list[Fault]:
     """Returns a fault of ``kind`` that affects only the target.
 
-    If `Surroundings.has_nth` is false, the fault affects all messages of the target's kind, link and round of sending.
+    If `BaseRun.has_nth` is false, the fault affects all messages of the target's kind, link and round of sending.
     """
     which: Fault = {"from": target.src, "to": target.dst, "nth": target.nth}
-    if not around.has_nth:
-        linked = target.dst in around.neighbours.get(target.src, ())
+    if not base.has_nth:
+        linked = target.dst in base.neighbours.get(target.src, ())
         which = {"rate": 1.0, **({"links": [[target.src, target.dst]], "direction": "forward"} if linked else {})}
     when = {"round": target.sent_round, "until": target.sent_round + 1}
     return [{"kind": kind, "kinds": [target.kind], **which, **when, **of_kind}]
 
 
-def _duplicated(target: Target, around: Surroundings) -> list[Fault]:
-    return _struck("duplicate", target, around, after=[0, around.detection_rounds])
+def _duplicated(target: Target, base: BaseRun) -> list[Fault]:
+    return _struck("duplicate", target, base, after=[0, base.detection_rounds])
 
 
-def _delayed(target: Target, around: Surroundings) -> list[Fault]:
-    rounds = 2 * (target.due_round - target.sent_round) + around.detection_rounds
-    return _struck("delay", target, around, rounds=[rounds, rounds], reorder=True)
+def _delayed(target: Target, base: BaseRun) -> list[Fault]:
+    rounds = 2 * (target.due_round - target.sent_round) + base.detection_rounds
+    return _struck("delay", target, base, rounds=[rounds, rounds], reorder=True)
 
 
-def _recovering(who: str, shift: int, target: Target, around: Surroundings) -> list[Fault] | None:
+def _recovering(who: str, shift: int, target: Target, base: BaseRun) -> list[Fault] | None:
     node, round_ = _end(who, target)
-    first = round_ + shift - around.detection_rounds - 1
-    return None if first < 0 else [_crash(node, first, around.detection_rounds + 1)]
+    first = round_ + shift - base.detection_rounds - 1
+    return None if first < 0 else [_crash(node, first, base.detection_rounds + 1)]
 
 
-def _both_ends(target: Target, around: Surroundings) -> list[Fault]:
-    down = around.detection_rounds + 1
+def _both_ends(target: Target, base: BaseRun) -> list[Fault]:
+    down = base.detection_rounds + 1
     return [_crash(node, target.due_round, down) for node in (target.src, target.dst)]
 
 
-def _behind(target: Target, around: Surroundings) -> list[str]:
+def _behind(target: Target, base: BaseRun) -> list[str]:
     """Returns the neighbours of the target's receiver, except the target's sender."""
-    return [name for name in around.neighbours.get(target.dst, ()) if name != target.src]
+    return [name for name in base.neighbours.get(target.dst, ()) if name != target.src]
 
 
-def _chain(stagger: int, target: Target, around: Surroundings) -> list[Fault] | None:
+def _chain(stagger: int, target: Target, base: BaseRun) -> list[Fault] | None:
     """Returns a crash of the target's receiver, and, ``stagger`` rounds later, a crash of one of its neighbours.
 
     The neighbour is not the target's sender. Returns None if the receiver has no other neighbour.
     """
-    down, others = around.detection_rounds + 1, _behind(target, around)
+    down, others = base.detection_rounds + 1, _behind(target, base)
     crashes = enumerate((target.dst, *others[:1]))
     return [_crash(node, target.due_round + stagger * n, down) for n, node in crashes] if others else None
 
 
-def _neighbours(target: Target, around: Surroundings) -> list[Fault] | None:
+def _neighbours(target: Target, base: BaseRun) -> list[Fault] | None:
     """Returns a crash of each neighbour of the target's receiver except the sender; None if no neighbour remains."""
-    down = around.detection_rounds + 1
-    return [_crash(node, target.due_round, down) for node in _behind(target, around)] or None
+    down = base.detection_rounds + 1
+    return [_crash(node, target.due_round, down) for node in _behind(target, base)] or None
 
 
-def _nearby(who: str, n_links: int, target: Target, around: Surroundings) -> list[Fault] | None:
+def _nearby(who: str, n_links: int, target: Target, base: BaseRun) -> list[Fault] | None:
     """Returns a crash of a node ``n_links`` links away from the target's sender or receiver, as ``who`` selects.
 
     The node is neither the sender nor the receiver. Returns None if no node has this distance.
@@ -177,30 +181,30 @@ def _nearby(who: str, n_links: int, target: Target, around: Surroundings) -> lis
     node, round_ = _end(who, target)
     reached, found = {target.src, target.dst}, [node]
     for _ in range(n_links):
-        further = dict.fromkeys(name for near in found for name in around.neighbours.get(near, ()))
+        further = dict.fromkeys(name for near in found for name in base.neighbours.get(near, ()))
         found = [name for name in further if name not in reached]
         reached |= {*found}
-    return [_crash(name, round_, around.detection_rounds + 1) for name in found[:1]] or None
+    return [_crash(name, round_, base.detection_rounds + 1) for name in found[:1]] or None
 
 
-def _lost_for_a_while(target: Target, around: Surroundings, **which: object) -> list[Fault]:
+def _lost_for_a_while(target: Target, base: BaseRun, **which: object) -> list[Fault]:
     """Returns a loss of all messages that the fault fields ``which`` select.
 
     The loss begins when the target is sent, and lasts one round longer than the detection time.
     """
-    when = {"round": target.sent_round, "until": target.sent_round + around.detection_rounds + 1}
+    when = {"round": target.sent_round, "until": target.sent_round + base.detection_rounds + 1}
     return [{"kind": "loss", "rate": 1.0, **when, **which}]
 
 
-def _kind_lost(target: Target, around: Surroundings) -> list[Fault]:
-    return _lost_for_a_while(target, around, kinds=[target.kind])
+def _kind_lost(target: Target, base: BaseRun) -> list[Fault]:
+    return _lost_for_a_while(target, base, kinds=[target.kind])
 
 
-def _link_lost(target: Target, around: Surroundings) -> list[Fault] | None:
+def _link_lost(target: Target, base: BaseRun) -> list[Fault] | None:
     """Returns a loss of all messages from the target's sender to its receiver; None if they have no link."""
-    if target.dst not in around.neighbours.get(target.src, ()):
+    if target.dst not in base.neighbours.get(target.src, ()):
         return None
-    return _lost_for_a_while(target, around, links=[[target.src, target.dst]], direction="forward")
+    return _lost_for_a_while(target, base, links=[[target.src, target.dst]], direction="forward")
 
 
 def _forms() -> dict[str, Form]:
@@ -242,48 +246,45 @@ FORMS: Mapping[str, Form] = _forms()
 The forms with the most findings in earlier hunts come first."""
 
 
-def aimed(targets: Mapping[int | None, Sequence[Target]], around: Surroundings, first: int = 0) -> Iterator[Schedule]:
+def aimed(bases: Sequence[BaseRun], first: int = 0) -> Iterator[Schedule]:
     """Yields a schedule for each pair of a form (`FORMS`) and a target to which the form applies.
 
-    In the first pass over the forms, each form gets all targets of one seed, and consecutive forms get consecutive
-    seeds. Each later pass gives each form its next seed. So a small number of schedules covers all forms and all seeds.
+    In the first pass over the forms, each form gets all targets of one base run, and consecutive forms get consecutive
+    base runs. Each later pass gives each form its next base run. So a small number of schedules covers all forms and
+    all base runs.
 
     Args:
-        targets: The targets of each seed; key None stands for the seed of the scenario.
-        around: The properties of the scenario on which the schedules depend.
+        bases: The base runs.
         first: The index of the form with which each pass begins.
     """
-    seeds, forms = list(targets), [*FORMS.items()]
+    forms = [*FORMS.items()]
     place = first % len(forms)
     forms = forms[place:] + forms[:place]
-    for shift in range(len(seeds)):
+    for shift in range(len(bases)):
         for number, (name, form) in enumerate(forms):
-            seed = seeds[(number + shift) % len(seeds)]
-            for target in targets[seed]:
-                faults = form(target, around)
+            index = (number + shift) % len(bases)
+            base = bases[index]
+            for target in base.targets:
+                faults = form(target, base)
                 if faults is not None:
                     to = f"{target.kind} from {target.src} to {target.dst} in round {target.due_round}"
-                    of_seed = "" if seed is None else f", seed {seed}"
-                    words = f"{target.position} {to} ({target.status}{of_seed}): {name}"
-                    yield Schedule(tuple(faults), (words,), name, seed)
+                    words = f"{target.position} {to} ({', '.join(filter(None, (target.status, base.label)))}): {name}"
+                    yield Schedule(tuple(faults), (words,), name, index)
 
 
-def drawn(
-    by_seed: Mapping[int | None, Sequence[Target]], around: Surroundings, draws: np.random.Generator
-) -> Iterator[Schedule]:
+def drawn(bases: Sequence[BaseRun], draws: np.random.Generator) -> Iterator[Schedule]:
     """Yields distinct random schedules with one to three faults, as a control for aimed schedules.
 
-    The faults use nodes, message kinds and rounds of the targets in ``by_seed``. The sequence ends after
-    `_MOST_REPEATED` consecutive draws that repeat an earlier schedule.
+    The faults of a schedule use nodes, message kinds and rounds of the targets of its base run. Base runs without a
+    target get no schedule. The sequence ends after `_MOST_REPEATED` consecutive draws that repeat an earlier schedule.
     """
-    seeds, targets = list(by_seed), [target for of_seed in by_seed.values() for target in of_seed]
-    nodes = sorted({name for target in targets for name in (target.src, target.dst)})
-    kinds = sorted({target.kind for target in targets})
-    last = max(target.due_round for target in targets)
+    used = [(index, base, _Ranges.of(base.targets)) for index, base in enumerate(bases) if base.targets]
     keys, n_repeated = set[str](), 0
     while n_repeated < _MOST_REPEATED:
-        faults = tuple(_drawn(nodes, kinds, last, around, draws) for _ in range(draws.integers(1, 4)))
-        schedule = Schedule(faults, ("random",), "random", seeds[draws.integers(len(seeds))])
+        index, base, ranges = used[draws.integers(len(used))]
+        faults = tuple(_drawn(ranges, base, draws) for _ in range(draws.integers(1, 4)))
+        words = ", ".join(filter(None, ("random", base.label)))
+        schedule = Schedule(faults, (words,), "random", index)
         n_repeated = n_repeated + 1 if schedule.key in keys else 0
         if not n_repeated:
             keys.add(schedule.key)
@@ -294,18 +295,29 @@ _MOST_REPEATED = 1000
 _DRAWN: Mapping[str, Fault] = {"duplicate": {"after": [0, 3]}, "delay": {"rounds": [1, 9], "reorder": True}}
 
 
-def _drawn(
-    nodes: Sequence[str], kinds: Sequence[str], last: int, around: Surroundings, draws: np.random.Generator
-) -> Fault:
+class _Ranges(NamedTuple):
+    """The values from which random faults are drawn: names of nodes, kinds of messages, rounds 0 to ``last``."""
+
+    nodes: Sequence[str]
+    kinds: Sequence[str]
+    last: int
+
+    @classmethod
+    def of(cls, targets: Sequence[Target]) -> Self:
+        nodes = sorted({name for target in targets for name in (target.src, target.dst)})
+        return cls(nodes, sorted({target.kind for target in targets}), max(target.due_round for target in targets))
+
+
+def _drawn(ranges: _Ranges, base: BaseRun, draws: np.random.Generator) -> Fault:
     kind = draws.choice(["crash", "crash", "pause", "loss", "duplicate", "delay"])
-    first = int(draws.integers(0, last + 1))
+    first = int(draws.integers(0, ranges.last + 1))
     if kind == "crash":
-        return _crash(str(draws.choice(nodes)), first, around.downs[draws.integers(len(around.downs))])
-    until = first + 1 + int(draws.integers(around.detection_rounds + 1))
+        return _crash(str(draws.choice(ranges.nodes)), first, base.downs[draws.integers(len(base.downs))])
+    until = first + 1 + int(draws.integers(base.detection_rounds + 1))
     if kind == "pause":
-        return {"kind": "pause", "node": str(draws.choice(nodes)), "round": first, "until": until}
+        return {"kind": "pause", "node": str(draws.choice(ranges.nodes)), "round": first, "until": until}
     of_kind = _DRAWN.get(str(kind), {})
-    named = {"rate": 0.5, "kinds": [str(draws.choice(kinds))], "round": first, "until": until}
+    named = {"rate": 0.5, "kinds": [str(draws.choice(ranges.kinds))], "round": first, "until": until}
     return {"kind": str(kind), **named, **of_kind}
 
 
@@ -324,6 +336,37 @@ def with_calls(overlay: Overlay, workload: Workload) -> nx.Graph[str]:
         rounds = latency if latency == back_latency else (a, b, latency, back_latency)
         graph.add_edge(overlay.names[a], overlay.names[b], latency_rounds=rounds)
     return graph
+
+
+def all_crashes(
+    bases: Sequence[BaseRun], graphs: Sequence[nx.Graph[str]], most: int, window: tuple[int, int] | None,
+    say: Callable[[str], None],
+) -> Iterator[Schedule]:  # fmt: skip
+    """Returns all schedules of up to ``most`` crashes in a window of rounds (`crash_sets`).
+
+    Args:
+        bases: The base runs. A base run without a target gets no schedule.
+        graphs: The overlay of each base run (`with_calls`).
+        most: The maximum number of crashes in a schedule.
+        window: The first and last round of crashes; None for the rounds of the first and last target.
+        say: Receives the number of schedules of each base run.
+
+    Raises:
+        QueryError: An overlay has too many symmetries.
+    """
+    found = list[Iterator[Schedule]]()
+    for index, (base, graph) in enumerate(zip(bases, graphs, strict=True)):
+        due = [target.due_round for target in base.targets]
+        if due:
+            first, last = window or (min(due), max(due))
+            try:
+                number, crashes = crash_sets(graph, most, (first, last), base.downs[0])
+            except ValueError as error:
+                raise QueryError(str(error)) from error
+            of_run = f", {base.label}" if base.label else ""
+            say(f"{plural(number, 'schedule')} of up to {most} crashes in rounds {first} to {last}{of_run}")
+            found.append(map(Schedule((), (base.label,) if base.label else (), "none", index).also, crashes))
+    return chain.from_iterable(found)
 
 
 def crash_sets(

@@ -14,6 +14,8 @@ from support.commands import cli
 import pipelines as rt
 from pipelines.contract.audit import Audit
 from pipelines.errors import NodeProgramError, QueryError
+from pipelines.experiment.listed import listed_scenario
+from pipelines.experiment.prepared import prepare_given
 from pipelines.hunting import Standing
 from pipelines.hunting.findings import Corpus, page
 from pipelines.protocols import PROTOCOLS
@@ -215,3 +217,62 @@ def test_a_hunt_that_tests_nothing_within_the_bound_is_unknown(line: Path) -> No
     """Any crash is beyond what forwarding promises to bear."""
     done = cli("hunt", line, "--runs", "3", "--strategy", "exhaustive", "--crashes", "1")
     assert done.exit_code == 2
+
+
+TREES = """name: trees
+protocol: {name: forwarding}
+overlay: {generate: {kind: random_tree, nodes: 5}}
+workload:
+  subscriptions: {generate: {kind: topics, nodes: all, topics: 1}}
+  publications: {generate: {kind: topics, nodes: 2, rounds: [20, 30], rate: 0.3, topics: 1}}
+time: {rounds: 60}
+runs: {seeds: {count: 4}}
+engine: local
+"""
+
+
+def test_a_hunt_takes_the_runs_of_the_scenario(tmp_path: Path) -> None:
+    """Each run has a tree and a workload of its own; its schedules target its own nodes and messages."""
+    (tmp_path / "trees.yaml").write_text(TREES)
+    told: list[str] = []
+    found = rt.hunt(
+        tmp_path / "trees.yaml", 60, excused=True, shrinks=False, corpus=tmp_path / "corpus", say=told.append
+    )  # fmt: skip
+    assert found.n_played == 60
+    assert [text for text in told if text.endswith(" in 4 runs")]
+    runs = {aim.split("(")[1].split(")")[0].split(", ")[1] for one in found.findings for aim in one.aims}
+    assert runs <= {f"run {number}" for number in range(4)}
+    prepared = prepare_given(TREES)
+    listed = [listed_scenario(run, prepared.beside) for run in prepared.runs]
+    for one in found.findings:
+        of_run = listed[int(one.aims[0].split("run ")[1][0])]
+        assert [one.scenario[part] for part in ("overlay", "workload", "runs")] == [
+            of_run[part] for part in ("overlay", "workload", "runs")
+        ]  # fmt: skip
+        assert one.file is not None
+        assert cli("run", one.file, "--quiet", "--store", tmp_path / one.file.stem, "--fail-on", "excused").exit_code
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        (["runs.seeds={count: 5}"], "2 kinds of messages, 6 messages to aim at"),  # all runs are equal
+        (["runs.grid={protocol.name: [forwarding, skipring]}"], "runs of protocols other than forwarding are not"),
+        (
+            ["runs={seeds: {count: 120}}", "overlay={generate: {kind: random_tree, nodes: 4, prefix: N}}",
+             "workload={publications: [{at: N1, round: 3, topic: a}], subscriptions: [{at: N4, round: 0, topic: a}]}"],
+            "the scenario has 120 runs; the first 100 are hunted",
+        ),
+    ],
+)  # fmt: skip
+def test_a_hunt_tells_which_runs_it_takes(line: Path, changes: list[str], told: str) -> None:
+    lines: list[str] = []
+    rt.hunt(line, 150, minutes=0.0, excused=True, shrinks=False, overrides=changes, say=lines.append)
+    assert [text for text in lines if text.startswith(told)], lines
+
+
+def test_a_run_that_breaks_a_guarantee_without_a_schedule_is_a_finding(line: Path) -> None:
+    """In run 0 links lose messages only before the second publication, in run 1 also this publication."""
+    losses = ["faults=[{kind: loss, rate: 1.0, round: 26, until: 28}]", "runs.grid={faults.0.until: [28, 35]}"]
+    found = rt.hunt(line, 1, excused=True, shrinks=False, overrides=losses)
+    assert ("exactly_once", ("run 1",), 1) in {(one.guarantee, one.aims, one.n_played) for one in found.findings}

@@ -13,47 +13,72 @@ from pydantic import ValidationError
 
 from pipelines.errors import InputError
 from pipelines.hunting.coverage import reached
-from pipelines.hunting.schedules import FORMS, Schedule, Surroundings, Target, aimed, crash_sets, drawn
+from pipelines.hunting.schedules import FORMS, BaseRun, Schedule, Target, aimed, all_crashes, crash_sets, drawn
 from pipelines.scenario.model import Scenario
 
-AROUND = Surroundings(
-    {"A": ["B", "D"], "B": ["A", "C"], "C": ["B", "E"], "D": ["A"], "E": ["C"]}, detection_rounds=5
-)  # fmt: skip
+BASE = BaseRun({"A": ["B", "D"], "B": ["A", "C"], "C": ["B", "E"], "D": ["A"], "E": ["C"]}, detection_rounds=5)
 PUB = Target("PUB", "UP", "first", "A", "B", 20, 22)
 SUB = Target("SUB", "UP", "first", "C", "B", 3, 4)
 
 
+def at(*targets: Target, label: str = "") -> BaseRun:
+    """Returns a base run with these targets."""
+    return replace(BASE, targets=targets, label=label)
+
+
 def faults_of(form: str, target: Target = PUB) -> list[dict[str, object]]:
     """Returns the faults of one form."""
-    [found] = [one for one in aimed({None: [target]}, AROUND) if one.form == form]
+    [found] = [one for one in aimed([at(target)]) if one.form == form]
     return [dict(fault) for fault in found.faults]
 
 
 def test_every_kind_is_struck_in_one_form_before_the_next_form_comes() -> None:
-    found = list(aimed({None: [PUB, SUB]}, AROUND))
+    found = list(aimed([at(PUB, SUB)]))
     assert [one.form for one in found[:4]] == ["receiver crashes then"] * 2 + ["lost"] * 2
     assert found[1].aims == ("first SUB from C to B in round 4 (UP): receiver crashes then",)
     assert {one.form for one in found} == {*FORMS}
 
 
-def test_each_form_takes_the_next_seed() -> None:
-    found = list(aimed({None: [PUB], 7: [SUB, SUB]}, AROUND))
-    assert [(one.form, one.seed) for one in found[:4]] == [
-        ("receiver crashes then", None), ("lost", 7), ("lost", 7), ("sender crashes a round after", None),
+def test_each_form_takes_the_next_base_run() -> None:
+    found = list(aimed([at(PUB), at(SUB, SUB, label="seed 7")]))
+    assert [(one.form, one.base) for one in found[:4]] == [
+        ("receiver crashes then", 0), ("lost", 1), ("lost", 1), ("sender crashes a round after", 0),
     ]  # fmt: skip
-    struck = {(one.form, one.seed) for one in found}
-    assert {form for form, seed in struck if seed is None} == {*FORMS}
-    assert found[1].also(found[0]).seed == 7
+    struck = {(one.form, one.base) for one in found}
+    assert {form for form, base in struck if base == 0} == {*FORMS}
+    assert found[1].also(found[0]).base == 1
     assert found[1].aims == ("first SUB from C to B in round 4 (UP, seed 7): lost",)
-    assert {one.seed for one in islice(drawn({None: [PUB], 7: [SUB]}, AROUND, np.random.default_rng(1)), 50)} == {
-        None,
-        7,
-    }
+
+
+def test_random_faults_are_of_the_nodes_and_rounds_of_their_base_run() -> None:
+    far = Target("CONF", "UP", "first", "D", "E", 90, 99)
+    found = [*islice(drawn([at(PUB), at(), at(far, label="run 2")], np.random.default_rng(1)), 200)]
+    assert {one.base for one in found} == {0, 2}
+    nodes = {(one.base, fault["node"]) for one in found for fault in one.faults if "node" in fault}
+    assert nodes == {(0, "A"), (0, "B"), (2, "D"), (2, "E")}
+    kinds = {(one.base, kind) for one in found for fault in one.faults for kind in fault.get("kinds", ())}
+    assert kinds == {(0, "PUB"), (2, "CONF")}
+    assert max(fault["round"] for one in found if one.base == 0 for fault in one.faults) <= 22
+    assert {one.aims for one in found} == {("random",), ("random, run 2",)}
+
+
+def test_all_crashes_are_those_of_each_base_run_with_a_target() -> None:
+    lines: list[str] = []
+    bases = [at(PUB), at(), at(SUB, label="run 2")]
+    found = [*all_crashes(bases, [star("ab"), star("ab"), star("aa")], 1, None, lines.append)]
+    assert lines == [
+        "3 schedules of up to 1 crashes in rounds 22 to 22", "2 schedules of up to 1 crashes in rounds 4 to 4, run 2",
+    ]  # fmt: skip
+    assert [(one.base, fault["node"], fault["round"]) for one in found for fault in one.faults] == [
+        (0, "H", 22), (0, "L0", 22), (0, "L1", 22), (2, "H", 4), (2, "L0", 4),
+    ]  # fmt: skip
+    assert {one.form for one in found} == {"exhaustive"}
+    assert found[-1].aims == ("run 2", "crash L0 in round 4")
 
 
 def test_forms_begin_with_the_one_that_is_asked_for() -> None:
     forms = [*FORMS]
-    found = [one.form for one in aimed({None: [PUB]}, AROUND, first=len(forms) + 2)]
+    found = [one.form for one in aimed([at(PUB)], first=len(forms) + 2)]
     assert found[:2] == forms[2:4]
     assert {*found} == {*forms}
 
@@ -79,28 +104,28 @@ def test_forms_strike_nodes_near_the_message_and_messages_like_it() -> None:
     lost = {"kind": "loss", "rate": 1.0, "round": 20, "until": 26}
     assert faults_of("its kind is lost for a while") == [{**lost, "kinds": ["PUB"]}]
     assert faults_of("its link loses all for a while") == [{**lost, "links": [["A", "B"]], "direction": "forward"}]
-    far = {one.form for one in aimed({None: [PUB._replace(dst="C")]}, AROUND)}
+    far = {one.form for one in aimed([at(PUB._replace(dst="C"))])}
     assert "its link loses all for a while" not in far
 
 
 def test_without_a_program_a_message_is_struck_by_its_kind_round_and_link() -> None:
-    around = replace(AROUND, has_nth=False)
-    found = {one.form: one.faults for one in aimed({None: [PUB]}, around)}
+    whole = replace(at(PUB), has_nth=False)
+    found = {one.form: one.faults for one in aimed([whole])}
     link = {"links": [["A", "B"]], "direction": "forward", "round": 20, "until": 21}
     assert found["lost"] == ({"kind": "loss", "kinds": ["PUB"], "rate": 1.0, **link},)
-    [fault] = next(one.faults for one in aimed({None: [PUB._replace(dst="C")]}, around) if one.form == "lost")
+    [fault] = next(one.faults for one in aimed([replace(whole, targets=[PUB._replace(dst="C")])]) if one.form == "lost")
     assert "links" not in fault
 
 
 def test_a_form_that_does_not_fit_is_left_out() -> None:
-    forms = {one.form for one in aimed({None: [SUB]}, AROUND)}
+    forms = {one.form for one in aimed([at(SUB)])}
     assert "receiver recovers then" not in forms  # it would have to crash before round 0
 
 
 def test_all_faults_are_valid_in_a_scenario() -> None:
     schedules = [
-        *aimed({None: [PUB, SUB]}, AROUND),
-        *islice(drawn({None: [PUB, SUB]}, AROUND, np.random.default_rng(1)), 200),
+        *aimed([at(PUB, SUB)]),
+        *islice(drawn([at(PUB, SUB)], np.random.default_rng(1)), 200),
     ]
     for fault in (fault for one in schedules for fault in one.faults):
         Scenario.model_validate({
@@ -140,15 +165,14 @@ def test_a_scenario_with_other_faults_is_checked_as_a_whole_one(faults: list[dic
 
 def test_drawn_schedules_follow_from_the_seed() -> None:
     first, again, other = (
-        [one.key for one in islice(drawn({None: [PUB, SUB]}, AROUND, np.random.default_rng(seed)), 50)]
-        for seed in (1, 1, 2)
+        [one.key for one in islice(drawn([at(PUB, SUB)], np.random.default_rng(seed)), 50)] for seed in (1, 1, 2)
     )
     assert first == again != other
 
 
 def test_drawn_schedules_end_when_all_are_drawn() -> None:
-    alone, only = Surroundings({"A": []}, detection_rounds=0, has_nth=True), PUB._replace(src="A", dst="A", due_round=0)
-    keys = [one.key for one in drawn({None: [only]}, alone, np.random.default_rng(1))]
+    alone = BaseRun({"A": []}, detection_rounds=0, targets=[PUB._replace(src="A", dst="A", due_round=0)])
+    keys = [one.key for one in drawn([alone], np.random.default_rng(1))]
     assert len(keys) == len({*keys}) > 50
 
 
