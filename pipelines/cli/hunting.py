@@ -81,9 +81,9 @@ def hunt(
     The command first executes the runs of the scenario without changes. Messages of a run are grouped by their type and
     by the protocol status of their receiver. A schedule targets the first, middle or last message of a group. In the
     round of this message, or in an adjacent round, the sender or receiver crashes, pauses or recovers; or the message
-    is lost, duplicated or delayed. If a schedule increases the coverage, the command extends it by more faults. Each finding is
-    shrunk, named by its cause and stored in the corpus; a page in the corpus shows the coverage. Exit code 1: a
-    guarantee is broken; 2: every schedule exceeded the fault model that the protocol tolerates.
+    is lost, duplicated or delayed. If a schedule increases the coverage, the command extends it by more faults. Each
+    finding is shrunk, named by its cause and stored in the corpus; a page in the corpus shows the coverage. Exit code
+    1: a guarantee is broken; 2: every schedule exceeded the fault model that the protocol tolerates.
     """
     from pipelines.experiment.prepared import prepare
 

@@ -49,10 +49,18 @@ REPOSITORY_LOSSES = {
         ("gossipsub_slow", 25, False, {"PRUNE UP delivered", "GRAFT UP delivered", "fault crash"}),
         ("ginger_late protocol.buffer_size=1", 25, True, GINGER_REPAIRS),
         ("repository_calls", 10, True, REPOSITORY_LOSSES),
+        (
+            "epidemic_trees runs.seeds=[0,1,2]", 40, True,
+            {"REQUEST UP delivered", "REPLY UP delivered", "SUB UP lost_crash", "fault crash"},
+        ),
+        (
+            "ginger_trees runs.seeds=[0,1,2]", 40, True,
+            {"ParentRequest UP delivered", "RootElection UP delivered", "Current UP delivered", "fault crash"},
+        ),
     ],
     ids=[
         "delta", "delta_chain", "delta_guided", "skipring", "skipring_slow", "epidemic", "epidemic_links",
-        "gossipsub_slow", "ginger_late", "repository_calls",
+        "gossipsub_slow", "ginger_late", "repository_calls", "epidemic_trees", "ginger_trees",
     ],
 )  # fmt: skip
 def test_a_hunt_finds_nothing(scenario: str, n_schedules: int, within_bound: bool, reached: set[str]) -> None:

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
+import yaml
 from oracles.repository.judge import judged
+from support.repository.broken import ROOT, broken
 from support.repository.checker import Checker
 from support.repository.schedules import Schedule, crossed, drawn, observed, owned
 
@@ -41,3 +43,23 @@ def test_two_repositories_do_not_wait_for_each_other() -> None:
     checker = Checker(crossed(0))
     assert checker.run() == []
     assert len(checker.delivered[5]) == 2
+
+
+BROKEN = {
+    row["rule"]: row for row in yaml.safe_load((ROOT / "tests/mutation/broken_rules.yaml").read_text())["repository"]
+}
+"""A change of the program that breaks the rule, by rule; of several changes, the last."""
+
+
+@pytest.mark.parametrize(
+    ("rule", "drawn_by", "seed"),
+    [
+        ("P1", "owned", 9), ("P2", "drawn", 13), ("P3", "drawn", 3), ("P4", "drawn", 0), ("P5", "drawn", 0),
+        ("P6", "drawn", 0), ("P7", "owned", 11), ("P8", "drawn", 0), ("P9", "drawn", 3), ("P10", "drawn", 0),
+        ("P12", "owned", 23), ("P13", "drawn", 1), ("P14", "owned", 2), ("P17", "owned", 1),
+    ],
+)  # fmt: skip
+def test_a_broken_rule_is_found(rule: str, drawn_by: str, seed: int) -> None:
+    """Each schedule is the first of its kind in which the broken rule breaks a promise."""
+    with broken(BROKEN[rule]) as violations:
+        assert violations(drawn_by, seed)
