@@ -1,6 +1,8 @@
 -- A subscriber delivers a publication although it has delivered a later publication of the same source in an earlier
--- round. Applies to protocols that guarantee the order of a source. The audit cannot judge two deliveries in one round,
--- because the history does not record their order.
+-- round. Applies to protocols that guarantee the order of a source. If the protocol does not confirm calls, a publication
+-- that the subscriber did not request (view receiver) is ignored: it may have passed the subscription on its way, and a
+-- recovery may bring it later. The audit cannot judge two deliveries in one round, because the history does not record
+-- their order.
 with first as (
   select run_id, subscriber, source, source_seq, min(round) as round
   from delivery
@@ -17,4 +19,6 @@ select f.run_id, f.round, f.subscriber as node_id, f.source, f.source_seq,
 from followed f
 join run r on r.run_id = f.run_id
 join protocol t on t.name = r.protocol
-where f.newest > f.source_seq and t.keeps_source_order
+left join receiver w on w.run_id = f.run_id and w.subscriber = f.subscriber
+  and w.source = f.source and w.source_seq = f.source_seq
+where f.newest > f.source_seq and t.keeps_source_order and (t.confirms or w.run_id is not null)

@@ -4,11 +4,11 @@
 -- * If the protocol confirms calls: the subscription was confirmed in or before the round of the publication
 --   (confirmations are handled before calls), and no unsubscription was issued before the publication was confirmed. If
 --   an unsubscription was issued, an unconfirmed publication is not requested.
--- * If the protocol does not confirm calls: the subscription is active for a source from the first matching
---   publication of this source that was delivered to its node after the subscription was issued, until an
---   unsubscription. If a matching publication of another source was delivered, the subscription is active for all
---   sources from that publication on, except in the first rounds after the subscription was issued. The number of these
---   rounds is the sum of the latencies of all links, the longest time in which a subscription can reach a source.
+-- * If the protocol does not confirm calls: the subscription is active for a source from the publication of this
+--   source whose delivery to its node was the first after the subscription was issued, until an unsubscription. If a
+--   matching publication of another source was delivered, the subscription is active for all sources from that
+--   publication on, except in the first rounds after the subscription was issued. The number of these rounds is the sum
+--   of the latencies of all links, the longest time in which a subscription can reach a source.
 --   A publication is requested only if its due_round precedes the unsubscription, and no copy of the publication was on
 --   a link in the round of the unsubscription. A delivery to a node counts for every matching subscription of this node.
 -- :due_round round by which the delivery is due. If the protocol confirms a publication only after its delivery, it is
@@ -40,8 +40,10 @@ with delivered as (
          when t.confirms_delivery then p.confirmed_round end as due_round,
     min(case when d.delivered_round >= s.issued_round then p.issued_round end)
       over (partition by m.run_id, m.subscription_id) as service_round,
-    min(case when d.delivered_round >= s.issued_round then p.issued_round end)
-      over (partition by m.run_id, m.subscription_id, m.source) as source_round
+    first_value(case when d.delivered_round >= s.issued_round then p.issued_round end) over (
+      partition by m.run_id, m.subscription_id, m.source
+      order by case when d.delivered_round >= s.issued_round then d.delivered_round end nulls last, p.issued_round desc
+    ) as source_round
   from matching m
   join publication p on p.run_id = m.run_id and p.source = m.source and p.source_seq = m.source_seq
   join subscription s on s.run_id = m.run_id and s.subscription_id = m.subscription_id

@@ -26,18 +26,27 @@ from fault_event
 where kind = 'link'
 group by run_id
 union all
-select s.run_id, min(s.issued_round) as round, 'push brings later subscribers earlier events, in no order' as reason
-from subscription s
-join (select run_id, min(issued_round) as first_round from publication group by run_id) p on p.run_id = s.run_id
-join run r on r.run_id = s.run_id
-where s.issued_round >= p.first_round
+select m.run_id, min(p.issued_round) as round, 'push brings events that passed a subscription, in no order' as reason
+from matching m
+join publication p on p.run_id = m.run_id and p.source = m.source and p.source_seq = m.source_seq
+join subscription s on s.run_id = m.run_id and s.subscription_id = m.subscription_id
+join (
+  select run_id, sum(latency_rounds) as latency_rounds
+  from (
+    select run_id, max(latency_rounds) as latency_rounds from link group by run_id, least(src, dst), greatest(src, dst)
+  ) one
+  group by run_id
+) l on l.run_id = m.run_id
+join run r on r.run_id = m.run_id
+where p.issued_round >= s.issued_round and p.issued_round < s.issued_round + l.latency_rounds
   and get_json_object(r.parameters, "$['protocol.recovery']") in ('push', 'push_pull')
-group by s.run_id
+group by m.run_id
 """
 """SQL for the runs with faults beyond the bound: ``run_id``, the first ``round`` of the faults, and ``reason``.
 
-After a crash or the replacement of a link, deliveries depend on random draws. With push, a subscriber that subscribes
-after the first publication gets earlier events in any order. So the audits of these runs require no delivery.
+After a crash or the replacement of a link, deliveries depend on random draws. With push, a subscriber gets events that
+passed its subscription on its way, in any order. A subscription may be on its way for as many rounds as the latencies
+of all links add up to. The audits of these runs require no delivery.
 """
 _SQL = sql_files("pipelines.protocols.epidemic.audits")
 RELATIONS = {name: _SQL[name] for name in ("setting", "link_change", "gossip", "entry", "counted")}
