@@ -12,7 +12,7 @@ from types import ModuleType
 
 ROOT = Path(__file__).parents[3]
 _PACKAGES = ("udfs.repository", "support.repository", "oracles.repository")
-"""The packages that are imported anew: the program, and the test code that imports it."""
+"""The packages that are imported again: the program, and the test code that imports it."""
 
 
 @contextmanager
