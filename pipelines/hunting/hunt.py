@@ -5,6 +5,7 @@ Each job executes and audits many schedules. The hunt then extends the schedules
 
 from __future__ import annotations
 
+import json
 import re
 import time
 from collections import Counter, deque
@@ -22,12 +23,12 @@ from pipelines.audits.run import AuditReport, audit_store
 from pipelines.engines.names import AskedEngine, asked_engine
 from pipelines.engines.session import Session, open_session
 from pipelines.errors import NodeProgramError, QueryError, plural
-from pipelines.experiment.listed import Parts, listed_scenario
+from pipelines.experiment.listed import Parts
 from pipelines.experiment.prepared import Prepared, prepare_given
 from pipelines.hunting.coverage import features, targets
 from pipelines.hunting.findings import Corpus, Hunt, HuntFinding, Standing
 from pipelines.hunting.schedules import FORMS, BaseRun, Schedule, Target, aimed, all_crashes, drawn, with_calls
-from pipelines.hunting.shrink import Playable, minimal, played, runnable
+from pipelines.hunting.shrink import Playable, labelled_runs, minimal, played, runnable
 from pipelines.inputs.overlay.nodes import neighbours
 from pipelines.protocols import protocol_named
 from pipelines.sql.query import StoreReader
@@ -198,7 +199,10 @@ class _Search:
         Raises:
             QueryError: The scenario sends no message, or its first run breaks a guarantee without a schedule.
         """
-        chosen = self._chosen(most)
+        runs = self._runs[: min(_MOST_BASES, most + 1)]
+        if len(runs) < len(self._runs):
+            self._say(f"the scenario has {len(self._runs):,} runs; the first {len(runs):,} are hunted")
+        chosen = labelled_runs(runs, self._beside, min(_SEEDS - 1, most) if len(self._runs) == 1 else 0)
         with played([run for _, _, run in chosen], self._session) as (reader, session):
             report = self._audited(reader, session)
             violations = self._violations(report)
@@ -208,20 +212,20 @@ class _Search:
             reached = features(reader)
         if any(one.run_id == 0 and one.verdict == "unknown" for one in report.runs):
             self._say("the scenario itself is not decided, see roundtable audit; give it more rounds")
-        varied = [(_without_seed(parts), found[index]) for index, (_, parts, _) in enumerate(chosen)]
-        if all(one == varied[0] for one in varied):
-            chosen = [("", *chosen[0][1:])]
-        for index, (label, parts, run) in enumerate(chosen):
+        kept = self._kept([parts for _, parts, _ in chosen], found, {run.run_id for run in report.beyond})
+        for run_id in kept:
+            label, parts, run = chosen[run_id]
             self._playable.append((parts, run))
-            self.bases.append(self._base(run, label, found[index]))
-            self._features |= reached.get(index, frozenset())
-        self._count_verdicts(report, range(1, len(chosen)))
-        for index, base in enumerate(self.bases[1:], 1):
-            schedule = Schedule((), (base.label,), "none", index)
-            self._keys.add(schedule.key)
-            self._counts["played"] += 1
-            for guarantee, detail in violations.get(index, {}).items():
-                self._take(guarantee, detail, schedule, self._counts["played"])
+            self.bases.append(self._base(run, label if len(kept) > 1 else "", found[run_id]))
+            self._features |= reached.get(run_id, frozenset())
+        self._count_verdicts(report, [run_id for run_id in kept if run_id])
+        for index, run_id in enumerate(kept):
+            if run_id:
+                schedule = Schedule((), (chosen[run_id][0],), "none", index)
+                self._keys.add(schedule.key)
+                self._counts["played"] += 1
+                for guarantee, detail in violations.get(run_id, {}).items():
+                    self._take(guarantee, detail, schedule, self._counts["played"])
         if not any(base.targets for base in self.bases):
             raise QueryError("the scenario sends no message to aim at; add subscriptions and publications")
         kinds = {target.kind for base in self.bases for target in base.targets}
@@ -229,23 +233,19 @@ class _Search:
         in_runs = f" in {len(self.bases)} runs" if len(self.bases) > 1 else ""
         self._say(f"{plural(len(kinds), 'kind')} of messages, {plural(n_targets, 'message')} to aim at{in_runs}")
 
-    def _chosen(self, most: int) -> list[tuple[str, Parts, Playable]]:
-        """Returns the label, the scenario and the built run of each candidate for a base run; the first is run 0."""
-        runs = self._runs[: min(_MOST_BASES, most + 1)]
-        if len(runs) < len(self._runs):
-            self._say(f"the scenario has {len(self._runs):,} runs; the first {len(runs):,} are hunted")
-        parts = [listed_scenario(run, self._beside) for run in runs]
-        first = runnable(parts[0])
-        if first is None:
-            raise QueryError("the first run of the scenario is refused when it is played alone; validate it")
-        if len(runs) > 1:
-            built = [(f"run {run.run_id}", one, runnable(one)) for run, one in zip(runs[1:], parts[1:], strict=True)]
-        else:
-            seeds = range(first.run.seed + 1, first.run.seed + 1 + min(_SEEDS - 1, most))
-            of_seeds = [(seed, {**parts[0], "runs": {"seeds": [seed]}}) for seed in seeds]
-            built = [(f"seed {seed}", one, runnable(one, first)) for seed, one in of_seeds]
-        others = [(label, one, run) for label, one, run in built if run is not None]
-        return [("run 0" if len(runs) > 1 else "", parts[0], first), *others]
+    def _kept(self, parts: Sequence[Parts], found: Mapping[int, list[Target]], beyond: Container[int]) -> list[int]:
+        """Returns the ids of the runs that become base runs.
+
+        Omits a run that differs from an earlier one in nothing but its seed, and, in a hunt within the bound, the runs
+        ``beyond`` the bound. If all runs exceed the bound, they are kept.
+        """
+        kept: dict[str, int] = {}
+        for run_id, of_run in enumerate(parts):
+            kept.setdefault(json.dumps([_without_seed(of_run), found[run_id]], sort_keys=True), run_id)
+        within = [run_id for run_id in kept.values() if run_id not in beyond] if self._is_within else []
+        if within and len(within) < len(kept):
+            self._say(f"{plural(len(kept) - len(within), 'run')} beyond the bound without a schedule: not hunted")
+        return within or [*kept.values()]
 
     def aimed(self) -> Iterator[Schedule]:
         """Returns the aimed schedules of the scenario (`schedules.aimed`)."""
@@ -291,13 +291,13 @@ class _Search:
         after the first job with a finding. It executes at least one job.
         """
         self._until = None if minutes is None else self._begun + 60 * minutes
+        size = _AT_FIRST
         while self._counts["played"] < most and not (until_found and self._findings):
-            n_played = self._counts["played"]
-            size = _AT_FIRST if n_played < len(self.bases) else int(np.clip(n_played // 2, *_AT_ONCE))
-            batch = self._batch(schedules, min(size, most - n_played))
+            batch = self._batch(schedules, min(size, most - self._counts["played"]))
             if not batch:
                 break
             self._play(batch)
+            size = int(np.clip(self._counts["played"] // 2, *_AT_ONCE))
             counted = Counter(guarantee for guarantee, _ in self._findings)
             seconds = time.monotonic() - self._begun
             self._observe(Standing(self._counts["played"], len(self._features), counted, seconds))

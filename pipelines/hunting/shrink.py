@@ -23,7 +23,7 @@ from pipelines.audits.run import audits_of, beyond_runs, found_by
 from pipelines.engines.session import Session
 from pipelines.errors import InputError, QueryError, nearest, plural
 from pipelines.experiment.build import Built, build_inputs, build_run
-from pipelines.experiment.listed import extracted
+from pipelines.experiment.listed import extracted, listed_scenario
 from pipelines.hunting.atoms import KINDS, Atom, Parts, atoms_of, with_streams, without
 from pipelines.protocols import protocol_named
 from pipelines.rounds.blocks import players
@@ -282,3 +282,27 @@ def runnable(parts: Parts, before: Playable | None = None) -> Playable | None:
         return Playable(run, build_run(run, None, None if before is None else before.built))
     except (ValidationError, InputError):
         return None
+
+
+def labelled_runs(runs: Sequence[RunConfig], beside: Path | None, n_seeds: int) -> list[tuple[str, Parts, Playable]]:
+    """Builds the runs of a scenario. Returns a label, a scenario that lists all inputs, and the built run of each.
+
+    Args:
+        runs: The runs.
+        beside: The folder of the scenario file.
+        n_seeds: The number of additional runs, which differ from the first run only in their seed.
+
+    Raises:
+        QueryError: The first run is invalid if it is played alone.
+    """
+    listed = [(f"run {run.run_id}", listed_scenario(run, beside)) for run in runs]
+    (label, parts), *others = listed
+    first = runnable(parts)
+    if first is None:
+        raise QueryError("the first run of the scenario is refused when it is played alone; validate it")
+    seeds = range(first.run.seed + 1, first.run.seed + 1 + n_seeds)
+    of_seeds = [(f"seed {seed}", {**parts, "runs": {"seeds": [seed]}}) for seed in seeds]
+    built = [(name, one, runnable(one)) for name, one in others]
+    built += [(name, one, runnable(one, first)) for name, one in of_seeds]
+    playable = [(name, one, run) for name, one, run in built if run is not None]
+    return [(label if others else "", parts, first), *playable]

@@ -276,3 +276,19 @@ def test_a_run_that_breaks_a_guarantee_without_a_schedule_is_a_finding(line: Pat
     losses = ["faults=[{kind: loss, rate: 1.0, round: 26, until: 28}]", "runs.grid={faults.0.until: [28, 35]}"]
     found = rt.hunt(line, 1, excused=True, shrinks=False, overrides=losses)
     assert ("exactly_once", ("run 1",), 1) in {(one.guarantee, one.aims, one.n_played) for one in found.findings}
+
+
+def test_a_hunt_takes_each_run_once_and_within_the_bound_none_beyond_it(line: Path) -> None:
+    """The crash exceeds δ = 0. Seeds change nothing, so there is one run for each δ."""
+    changes = [
+        "protocol={name: delta, delta: 0}", "faults=[{kind: crash, node: C, round: 50, until: 52}]",
+        "runs={seeds: [1, 2], grid: {protocol.delta: [0, 1, 2]}}",
+    ]  # fmt: skip
+    told: list[str] = []
+    within = rt.hunt(line, 30, within_bound=True, shrinks=False, overrides=changes, say=told.append)
+    assert told[0] == "1 run beyond the bound without a schedule: not hunted"
+    assert told[1].endswith(" to aim at in 2 runs")
+    assert within.n_played == 30
+    told.clear()
+    rt.hunt(line, 30, minutes=0.0, shrinks=False, overrides=changes, say=told.append)
+    assert told[0].endswith(" to aim at in 3 runs")
