@@ -111,7 +111,7 @@ def hunt(
         _print(found, corpus)
     if found.findings or found.broken_again:
         raise typer.Exit(INVALID)
-    is_tested = found.n_played > found.n_beyond or (not runs and found.n_replayed)
+    is_tested = found.n_played > found.n_bases + found.n_beyond or (not runs and found.n_replayed)
     raise typer.Exit(VALID if is_tested else UNKNOWN)
 
 

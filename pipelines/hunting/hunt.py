@@ -12,7 +12,6 @@ from collections import Counter, deque
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
-from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
@@ -29,7 +28,6 @@ from pipelines.hunting.coverage import features, targets
 from pipelines.hunting.findings import Corpus, Hunt, HuntFinding, Standing
 from pipelines.hunting.schedules import FORMS, BaseRun, Schedule, Target, aimed, all_crashes, drawn, with_calls
 from pipelines.hunting.shrink import Playable, labelled_runs, minimal, played, runnable
-from pipelines.inputs.overlay.nodes import neighbours
 from pipelines.protocols import protocol_named
 from pipelines.sql.query import StoreReader
 from pipelines.why.overview import overview
@@ -149,6 +147,7 @@ class _Search:
         self._begun = time.monotonic()
         self._until: float | None = None
         self._keys: set[str] = set()
+        self._names: set[str] = set()  # of the nodes of all overlays
         self._features: set[str] = set()
         self._forms: dict[str, Counter[bool]] = {}
         self._findings: dict[tuple[str, str], HuntFinding] = {}
@@ -162,13 +161,6 @@ class _Search:
         if len(self._runs) < len(prepared.runs):
             say(f"runs of protocols other than {name} are not hunted; set protocol.name to hunt them")
 
-    def _base(self, playable: Playable, label: str, found: Sequence[Target]) -> BaseRun:
-        overlay, _, _ = playable.built
-        linked = zip(overlay.names, neighbours(overlay), strict=True)
-        around = {name: [overlay.names[other] for other in others] for name, others in linked}
-        detection = getattr(playable.run.scenario.protocol, "detection_rounds", _DETECTION_ROUNDS)
-        return BaseRun(around, detection, "program" in self._protocol.forms, found, label)
-
     def replay(self) -> None:
         """Executes the scenarios of the corpus, and reports the scenarios that still break a guarantee.
 
@@ -181,6 +173,7 @@ class _Search:
                 continue
             self._counts["replayed"] += 1
             try:
+                self._names |= {*run.built[0].names}
                 with played([run], self._session) as (reader, session):
                     broken = self._violations(self._audited(reader, session)).get(0, {})
             except NodeProgramError as error:
@@ -212,18 +205,27 @@ class _Search:
             reached = features(reader)
         if any(one.run_id == 0 and one.verdict == "unknown" for one in report.runs):
             self._say("the scenario itself is not decided, see roundtable audit; give it more rounds")
-        kept = self._kept([parts for _, parts, _ in chosen], found, {run.run_id for run in report.beyond})
+        inputs = [
+            [_without_seed(parts), found[n], sorted(reached.get(n, ()))] for n, (_, parts, _) in enumerate(chosen)
+        ]
+        kept = self._kept(inputs, {run.run_id for run in report.beyond}, violations)
         for run_id in kept:
             label, parts, run = chosen[run_id]
             self._playable.append((parts, run))
-            self.bases.append(self._base(run, label if len(kept) > 1 else "", found[run_id]))
+            detection = getattr(run.run.scenario.protocol, "detection_rounds", _DETECTION_ROUNDS)
+            has_nth = "program" in self._protocol.forms
+            self.bases.append(
+                BaseRun.of(run.built[0], detection, found[run_id], label * (len(chosen) > 1), has_nth=has_nth)
+            )
+            self._names |= {*run.built[0].names}
             self._features |= reached.get(run_id, frozenset())
-        self._count_verdicts(report, [run_id for run_id in kept if run_id])
+        self._count_verdicts(report, {*kept} - {0})
+        self._counts["beyond"] = 0  # of schedules with an added fault
         for index, run_id in enumerate(kept):
             if run_id:
                 schedule = Schedule((), (chosen[run_id][0],), "none", index)
                 self._keys.add(schedule.key)
-                self._counts["played"] += 1
+                self._counts.update(("played", "bases"))
                 for guarantee, detail in violations.get(run_id, {}).items():
                     self._take(guarantee, detail, schedule, self._counts["played"])
         if not any(base.targets for base in self.bases):
@@ -233,19 +235,21 @@ class _Search:
         in_runs = f" in {len(self.bases)} runs" if len(self.bases) > 1 else ""
         self._say(f"{plural(len(kinds), 'kind')} of messages, {plural(n_targets, 'message')} to aim at{in_runs}")
 
-    def _kept(self, parts: Sequence[Parts], found: Mapping[int, list[Target]], beyond: Container[int]) -> list[int]:
+    def _kept(self, runs: Sequence[Any], beyond: Container[int], broken: Container[int]) -> list[int]:
         """Returns the ids of the runs that become base runs.
 
-        Omits a run that differs from an earlier one in nothing but its seed, and, in a hunt within the bound, the runs
-        ``beyond`` the bound. If all runs exceed the bound, they are kept.
+        Omits a run that differs from an earlier one in nothing but its seed: it has equal inputs, targets and features.
+        In a hunt within the bound, also omits the runs ``beyond`` the bound, unless all runs exceed the bound. Keeps
+        the runs ``broken`` that break a guarantee.
         """
         kept: dict[str, int] = {}
-        for run_id, of_run in enumerate(parts):
-            kept.setdefault(json.dumps([_without_seed(of_run), found[run_id]], sort_keys=True), run_id)
-        within = [run_id for run_id in kept.values() if run_id not in beyond] if self._is_within else []
-        if within and len(within) < len(kept):
-            self._say(f"{plural(len(kept) - len(within), 'run')} beyond the bound without a schedule: not hunted")
-        return within or [*kept.values()]
+        for run_id, of_run in enumerate(runs):
+            kept.setdefault(f"run {run_id}" if run_id in broken else json.dumps(of_run, sort_keys=True), run_id)
+        is_omitted = {run_id: run_id in beyond and run_id not in broken for run_id in kept.values()}
+        if not self._is_within or all(is_omitted.values()) or not any(is_omitted.values()):
+            return [*is_omitted]
+        self._say(f"{plural(sum(is_omitted.values()), 'run')} beyond the bound without a schedule: not hunted")
+        return [run_id for run_id, omitted in is_omitted.items() if not omitted]
 
     def aimed(self) -> Iterator[Schedule]:
         """Returns the aimed schedules of the scenario (`schedules.aimed`)."""
@@ -436,13 +440,9 @@ class _Search:
 
     def _key(self, guarantee: str, detail: str) -> tuple[str, str]:
         """Returns the key of a violation: its guarantee, and its detail without numbers and node names."""
-        without_names = self._names.sub("node", detail)
+        names = "|".join(map(re.escape, sorted(self._names, key=len, reverse=True)))
+        without_names = re.sub(rf"\b(?:{names})\b", "node", detail)
         return guarantee, re.sub(r"\d+", "#", without_names)
-
-    @cached_property
-    def _names(self) -> re.Pattern[str]:
-        names = sorted({name for base in self.bases for name in base.neighbours}, key=len, reverse=True)
-        return re.compile(rf"\b(?:{'|'.join(map(re.escape, names))})\b")
 
     def _take(self, guarantee: str, detail: str, schedule: Schedule, n_played: int) -> None:
         """Adds a violation to the findings.
@@ -490,9 +490,9 @@ class _Search:
         counts = self._counts
         return Hunt(
             self._name, self._protocol.name, strategy, tuple(self._findings.values()),
-            self._broken_again, self._failed_audits, counts["replayed"], counts["played"], counts["beyond"],
-            counts["undecided"], counts["refused"], frozenset(self._features), tuple(self._protocol.kinds),
-            time.monotonic() - self._begun,
+            self._broken_again, self._failed_audits, counts["replayed"], counts["played"], counts["bases"],
+            counts["beyond"], counts["undecided"], counts["refused"], frozenset(self._features),
+            tuple(self._protocol.kinds), time.monotonic() - self._begun,
         )  # fmt: skip
 
 

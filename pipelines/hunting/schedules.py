@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -14,6 +15,7 @@ import numpy as np
 
 from pipelines.contract.run_inputs import Overlay, Workload
 from pipelines.errors import QueryError, plural
+from pipelines.inputs.overlay.nodes import neighbours
 
 Fault = Mapping[str, Any]
 _MOST_SYMMETRIES = 10_000
@@ -74,7 +76,7 @@ class BaseRun:
         detection_rounds: The detection time, the number of rounds until a crash is detected.
         has_nth: Whether a fault can affect a single message. Protocols without a node program do not support this.
         targets: The messages that faults can target.
-        label: What distinguishes the run from the other base runs, such as ``seed 9``.
+        label: The name of the run in descriptions of aims, such as ``seed 9``.
     """
 
     neighbours: Mapping[str, Sequence[str]]
@@ -82,6 +84,15 @@ class BaseRun:
     has_nth: bool = True
     targets: Sequence[Target] = ()
     label: str = ""
+
+    @classmethod
+    def of(
+        cls, overlay: Overlay, detection_rounds: int, targets: Sequence[Target], label: str, *, has_nth: bool
+    ) -> Self:  # fmt: skip
+        """Returns a base run on ``overlay``; for the other parameters, see the attributes."""
+        linked = zip(overlay.names, neighbours(overlay), strict=True)
+        around = {name: [overlay.names[other] for other in others] for name, others in linked}
+        return cls(around, detection_rounds, has_nth, targets, label)
 
     @cached_property
     def downs(self) -> tuple[int | None, ...]:
@@ -249,9 +260,9 @@ The forms with the most findings in earlier hunts come first."""
 def aimed(bases: Sequence[BaseRun], first: int = 0) -> Iterator[Schedule]:
     """Yields a schedule for each pair of a form (`FORMS`) and a target to which the form applies.
 
-    In the first pass over the forms, each form gets all targets of one base run, and consecutive forms get consecutive
-    base runs. Each later pass gives each form its next base run. So a small number of schedules covers all forms and
-    all base runs.
+    In a pass over the forms, each form gets all targets of one base run, and consecutive forms get consecutive base
+    runs. The next pass gives each form another base run: the next one, or, if there are more base runs than forms, one
+    behind the base runs of the previous pass. So a small number of schedules covers all forms and all base runs.
 
     Args:
         bases: The base runs.
@@ -260,9 +271,13 @@ def aimed(bases: Sequence[BaseRun], first: int = 0) -> Iterator[Schedule]:
     forms = [*FORMS.items()]
     place = first % len(forms)
     forms = forms[place:] + forms[:place]
-    for shift in range(len(bases)):
+    n_bases = len(bases)
+    step = (
+        next(step for step in range(len(forms), 0, -1) if math.gcd(step, n_bases) == 1) if n_bases > len(forms) else 1
+    )
+    for shift in range(n_bases):
         for number, (name, form) in enumerate(forms):
-            index = (number + shift) % len(bases)
+            index = (number + shift * step) % n_bases
             base = bases[index]
             for target in base.targets:
                 faults = form(target, base)

@@ -5,10 +5,12 @@
 --   (confirmations are handled before calls), and no unsubscription was issued before the publication was confirmed. If
 --   an unsubscription was issued, an unconfirmed publication is not requested.
 -- * If the protocol does not confirm calls: the subscription is active for a source from the publication of this
---   source whose delivery to its node was the first after the subscription was issued, until an unsubscription. If a
+--   source whose delivery to its node was the first after the subscription was issued, until an unsubscription. A
+--   delivery counts only if no earlier subscription of the node was active when the publication was issued. If a
 --   matching publication of another source was delivered, the subscription is active for all sources from that
 --   publication on, except in the first rounds after the subscription was issued. The number of these rounds is the sum
---   of the latencies of all links, the longest time in which a subscription can reach a source.
+--   of the latencies of all links, the longest time in which a subscription can reach a source. In a run with a fault
+--   that delays messages, a subscription can take longer, so the publications of other sources do not count.
 --   A publication is requested only if its due_round precedes the unsubscription, and no copy of the publication was on
 --   a link in the round of the unsubscription. A delivery to a node counts for every matching subscription of this node.
 -- :due_round round by which the delivery is due. If the protocol confirms a publication only after its delivery, it is
@@ -26,33 +28,47 @@ with delivered as (
   from delivery
   group by run_id
 ), crossing as (
-  select run_id, sum(latency_rounds) as latency_rounds
-  from (
+  select r.run_id, coalesce(sum(l.latency_rounds), 0) as latency_rounds
+  from run r
+  left join (
     select run_id, max(latency_rounds) as latency_rounds
     from link
     group by run_id, least(src, dst), greatest(src, dst)
-  ) one
-  group by run_id
-), candidate as (
-  select m.run_id, s.subscriber, m.source, m.source_seq, p.issued_round as publication_round, m.subscription_id,
-    t.confirms, s.confirmed_round, s.unsubscribed_round, s.issued_round + x.latency_rounds as reached_round,
-    case when not t.confirms then p.issued_round + w.latency_rounds
-         when t.confirms_delivery then p.confirmed_round end as due_round,
-    min(case when d.delivered_round >= s.issued_round then p.issued_round end)
-      over (partition by m.run_id, m.subscription_id) as service_round,
-    first_value(case when d.delivered_round >= s.issued_round then p.issued_round end) over (
-      partition by m.run_id, m.subscription_id, m.source
-      order by case when d.delivered_round >= s.issued_round then d.delivered_round end nulls last, p.issued_round desc
-    ) as source_round
+  ) l on l.run_id = r.run_id
+  left join (select distinct run_id from fault_event where kind in ('pause', 'delay', 'reorder')) f
+    on f.run_id = r.run_id
+  where f.run_id is null
+  group by r.run_id
+), wanting as (
+  select m.run_id, m.subscription_id, m.source, m.source_seq, s.subscriber, s.issued_round, s.confirmed_round,
+    s.unsubscribed_round, p.issued_round as publication_round, p.confirmed_round as publication_confirmed_round,
+    min(case when s.issued_round <= p.issued_round
+      and (s.unsubscribed_round is null or s.unsubscribed_round > p.issued_round) then s.issued_round end)
+      over (partition by m.run_id, s.subscriber, m.source, m.source_seq) as first_round
   from matching m
   join publication p on p.run_id = m.run_id and p.source = m.source and p.source_seq = m.source_seq
   join subscription s on s.run_id = m.run_id and s.subscription_id = m.subscription_id
-  join run r on r.run_id = m.run_id
+), beginning as (
+  select w.*, case when w.first_round < w.issued_round or d.delivered_round < w.issued_round then null
+    else d.delivered_round end as delivered_round
+  from wanting w
+  left join delivered d on d.run_id = w.run_id and d.subscriber = w.subscriber
+    and d.source = w.source and d.source_seq = w.source_seq
+), candidate as (
+  select b.run_id, b.subscriber, b.source, b.source_seq, b.publication_round, b.subscription_id,
+    t.confirms, b.confirmed_round, b.unsubscribed_round, b.issued_round + x.latency_rounds as reached_round,
+    case when not t.confirms then b.publication_round + w.latency_rounds
+         when t.confirms_delivery then b.publication_confirmed_round end as due_round,
+    min(case when b.delivered_round is not null then b.publication_round end)
+      over (partition by b.run_id, b.subscription_id) as service_round,
+    first_value(case when b.delivered_round is not null then b.publication_round end) over (
+      partition by b.run_id, b.subscription_id, b.source order by b.delivered_round nulls last, b.publication_round desc
+    ) as source_round
+  from beginning b
+  join run r on r.run_id = b.run_id
   join protocol t on t.name = r.protocol
-  left join delivered d on d.run_id = m.run_id and d.subscriber = s.subscriber
-    and d.source = m.source and d.source_seq = m.source_seq
-  left join slowest w on w.run_id = m.run_id
-  left join crossing x on x.run_id = m.run_id
+  left join slowest w on w.run_id = b.run_id
+  left join crossing x on x.run_id = b.run_id
 ), on_link as (
   select distinct c.run_id, c.subscription_id, c.source, c.source_seq
   from candidate c

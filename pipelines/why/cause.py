@@ -351,9 +351,10 @@ def _unknown_subscription(case: Case, node: int, round_: int) -> Cause | None:
 def _distant_subscription(case: Case, node: int, round_: int) -> Cause | None:
     """Returns a cause if no matching subscription can reach ``node`` before the publication, else None.
 
-    Returns None, too, if the history has the messages that propagate the subscriptions (`_unknown_subscription`).
+    Applies to protocols that forward subscriptions on a tree and confirm nothing. Returns None, too, if the history has
+    the messages that propagate the subscriptions (`_unknown_subscription`).
     """
-    if case.spread():
+    if case.facts.confirms or not case.facts.routes_on_tree or case.spread():
         return None
     latency = case.facts.latency(case.facts.path(case.subscriber, node))
     issued = [subscription.issued_round for subscription in case.subscriptions]

@@ -156,6 +156,8 @@ class RunFacts:
         confirms: Whether the protocol confirms publications.
         is_finished: Whether all runs of the store have ended.
         maintenance: The message kinds that nodes send periodically without a call.
+        routes_on_tree: Whether the protocol needs a tree, on which brokers forward subscriptions to all brokers.
+        slowest_rounds: The largest latency of a delivery in the run; 0 without a delivery.
         names: Node names.
         publications: The issued publications, by source and call number.
         messages: For each call, the messages that belong to the call.
@@ -179,6 +181,8 @@ class RunFacts:
     confirms: bool
     is_finished: bool
     maintenance: Sequence[str] = ()
+    routes_on_tree: bool = False
+    slowest_rounds: int = 0
     names: dict[int, str] = field(default_factory=dict)
     publications: dict[tuple[int, int], PublicationFact] = field(default_factory=dict)
     messages: dict[tuple[int, int], list[MessageFact]] = field(default_factory=lambda: defaultdict(list))

@@ -24,9 +24,10 @@ from pipelines.why.facts import (
 
 _END = "_end"
 _RUN = """
-select r.run_id, t.confirms, t.maintenance
+select r.run_id, r.protocol, t.confirms, t.maintenance, coalesce(d.latency_rounds, 0) as slowest_rounds
 from run r
 join protocol t on t.name = r.protocol
+left join (select run_id, max(latency_rounds) as latency_rounds from delivery group by run_id) d on d.run_id = r.run_id
 where r.run_id in ({runs})
 """
 _MESSAGE = """
@@ -70,8 +71,12 @@ def read_facts(
     rows["waited"] = _waited(reader, texts)
     is_finished = reader.is_finished()
     facts = {
-        row["run_id"]: RunFacts(row["run_id"], row["confirms"], is_finished, row["maintenance"]) for row in rows["run"]
-    }
+        row["run_id"]: RunFacts(
+            row["run_id"], row["confirms"], is_finished, row["maintenance"],
+            routes_on_tree=protocol_named(row["protocol"]).needs_tree, slowest_rounds=row["slowest_rounds"],
+        )
+        for row in rows["run"]
+    }  # fmt: skip
     for name, take in _TAKE.items():
         for row in rows[name]:
             take(facts[row["run_id"]], row)

@@ -90,11 +90,8 @@ def _ends_early(facts: RunFacts, subscription: SubscriptionFact, publication: Pu
     """Returns whether ``subscription`` ends before the delivery of ``publication`` is due (see view ``receiver``)."""
     if subscription.unsubscribed_round is None or facts.confirms:
         return subscription.unsubscribed_round is not None
-    took = [
-        at - facts.publications[source, seq].round for (_, source, seq), of in facts.deliveries.items() for at, _ in of
-    ]
     copies = facts.messages.get((publication.source, publication.seq), [])
-    due = max([publication.round + max(took, default=0), *(copy.due for copy in copies)])
+    due = max([publication.round + facts.slowest_rounds, *(copy.due for copy in copies)])
     return subscription.unsubscribed_round <= due
 
 

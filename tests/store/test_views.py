@@ -438,3 +438,36 @@ def test_a_subscription_is_not_active_before_it_can_reach_the_publisher(
         assert [*map(tuple, reader.sql(query).collect())] == [("A", 50), ("A", 55), ("B", 47)]
         assert reader.sql("select 1 from delivery").count() == delivered
         assert reader.sql("select 1 from missing_delivery").count() == 3 - delivered
+
+
+@pytest.mark.parametrize(
+    ("links", "subscriptions", "published", "faults", "wanted"),
+    [
+        # The publication of round 25 arrives in round 35, but it belongs to the first subscription.
+        ([["P", "S", 10]], [{"round": 0, "until": 30}, {"round": 32}], [("P", 41), ("P", 60), ("P", 90)], [], [60, 90]),
+        # B pauses, so the subscription leaves B in round 80 and reaches A in round 85.
+        (
+            [["P", "B", 5], ["B", "S", 4], ["S", "T", 1]], [{"round": 40}], [("T", 50), ("P", 60), ("P", 120)],
+            [{"kind": "pause", "node": "B", "round": 44, "until": 80}], [50, 120],
+        ),
+    ],
+    ids=["again", "pause"],
+)  # fmt: skip
+def test_a_subscription_begins_with_its_own_deliveries(
+    sail: Session, run_scenario: Callable[..., Path], tmp_path: Path, links: list[list[Any]],
+    subscriptions: list[dict[str, Any]], published: list[tuple[str, int]], faults: list[dict[str, Any]],
+    wanted: list[int],
+) -> None:  # fmt: skip
+    parts = {
+        "protocol": {"name": "forwarding"},
+        "overlay": {"links": links},
+        "workload": {
+            "subscriptions": [{"at": "S", "topic": "a", **one} for one in subscriptions],
+            "publications": [{"at": at, "round": round_, "topic": "a"} for at, round_ in [("P", 25), *published]],
+        },
+        "faults": faults,
+    }
+    reader = StoreReader(sail, run_scenario(parts, sail, tmp_path))
+    query = "select publication_round from receiver where publication_round > 25 order by 1"
+    assert [row[0] for row in reader.sql(query).collect()] == wanted
+    assert rows(reader, "select 1 from missing_delivery") == set()

@@ -50,6 +50,14 @@ def test_each_form_takes_the_next_base_run() -> None:
     assert found[1].aims == ("first SUB from C to B in round 4 (UP, seed 7): lost",)
 
 
+def test_two_passes_cover_more_base_runs_than_forms() -> None:
+    n_bases = len(FORMS) + 46
+    found = [one.base for one in islice(aimed([at(PUB)] * n_bases), 2 * len(FORMS))]
+    assert {*found} == {*range(n_bases)}
+    whole = [(one.form, one.base) for one in aimed([at(PUB)] * n_bases)]
+    assert len(whole) == len({*whole}) == n_bases * len(FORMS)
+
+
 def test_random_faults_are_of_the_nodes_and_rounds_of_their_base_run() -> None:
     far = Target("CONF", "UP", "first", "D", "E", 90, 99)
     found = [*islice(drawn([at(PUB), at(), at(far, label="run 2")], np.random.default_rng(1)), 200)]
