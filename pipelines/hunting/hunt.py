@@ -73,15 +73,17 @@ def hunt(
 ) -> Hunt:  # fmt: skip
     """Searches for fault schedules that break a guarantee in the runs of a scenario.
 
-    A schedule adds faults to one *base run*. The base runs are the runs of the scenario, at most `_MOST_BASES`. If the
-    scenario has one run, and its messages depend on the seed, runs with other seeds are also base runs.
+    A schedule adds faults to one *base run*. The base runs are the runs of the scenario, at most `_MOST_BASES`, without
+    those that differ from an earlier run in nothing but their seed. If the scenario has one run, and its messages
+    depend on the seed, runs with other seeds are also base runs.
 
     Args:
         scenario: As in `api.run`. The faults of the scenario are part of all schedules.
         runs: The maximum number of schedules; 0 only replays the corpus.
         minutes: The maximum duration, checked after each job; None for no limit.
-        within_bound: Whether to prefer schedules within the protocol's bound. If true, the hunt skips a form whose
-            schedules nearly always exceed the bound, and extends no schedule that exceeds the bound.
+        within_bound: Whether to prefer schedules within the protocol's bound. If true, the hunt omits base runs that
+            exceed the bound, skips a form whose schedules nearly always exceed the bound, and extends no schedule that
+            exceeds the bound.
         corpus: The folder for the scenarios of findings. Scenarios in it are replayed first. None disables the corpus.
         strategy: ``aimed`` executes schedules whose faults target one message of an earlier run. ``guided`` also
             executes extensions: if a schedule reaches a new feature (`coverage.features`), the hunt adds more faults
@@ -114,7 +116,7 @@ def hunt(
         session = closing.enter_context(open_session(wanted, spark, say, is_small=True))
         search = _Search(
             prepared, session, Corpus.at(corpus), say, observe, is_within=within_bound, is_excused=excused,
-            shrinks=shrinks,
+            shrinks=shrinks, minutes=minutes,
         )  # fmt: skip
         search.replay()
         if runs:
@@ -128,14 +130,14 @@ def hunt(
                 "exhaustive": lambda: search.exhaustive(crashes, window),
                 "random": lambda: drawn(search.bases, np.random.default_rng(seed)),
             }
-            search.run(chosen[strategy](), runs, minutes, until_found=until_found)
+            search.run(chosen[strategy](), runs, until_found=until_found)
         return search.found(strategy)
 
 
 class _Search:
     def __init__(
         self, prepared: Prepared, session: Session, corpus: Corpus, say: Callable[[str], None],
-        observe: Callable[[Standing], None], *, is_within: bool, is_excused: bool, shrinks: bool,
+        observe: Callable[[Standing], None], *, is_within: bool, is_excused: bool, shrinks: bool, minutes: float | None,
     ) -> None:  # fmt: skip
         name = prepared.runs[0].scenario.protocol.name
         self._runs = [run for run in prepared.runs if run.scenario.protocol.name == name]
@@ -143,9 +145,9 @@ class _Search:
         self._session, self._corpus, self._say, self._observe = session, corpus, say, observe
         self._is_within, self._is_excused, self._shrinks = is_within, is_excused, shrinks
         self._protocol = protocol_named(str(name))
-        self._playable: list[tuple[Parts, Playable]] = []  # each base run as a scenario, and built
+        self._playable: list[tuple[Parts, Playable]] = []  # the scenario and the built run of each base run
         self._begun = time.monotonic()
-        self._until: float | None = None
+        self._until = None if minutes is None else self._begun + 60 * minutes
         self._keys: set[str] = set()
         self._names: set[str] = set()  # of the nodes of all overlays
         self._features: set[str] = set()
@@ -214,9 +216,8 @@ class _Search:
             self._playable.append((parts, run))
             detection = getattr(run.run.scenario.protocol, "detection_rounds", _DETECTION_ROUNDS)
             has_nth = "program" in self._protocol.forms
-            self.bases.append(
-                BaseRun.of(run.built[0], detection, found[run_id], label * (len(chosen) > 1), has_nth=has_nth)
-            )
+            shown = label if len(chosen) > 1 else ""
+            self.bases.append(BaseRun.of(run.built[0], detection, found[run_id], shown, has_nth=has_nth))
             self._names |= {*run.built[0].names}
             self._features |= reached.get(run_id, frozenset())
         self._count_verdicts(report, {*kept} - {0})
@@ -278,23 +279,17 @@ class _Search:
         return None
 
     def exhaustive(self, most: int, window: tuple[int, int] | None) -> Iterator[Schedule]:
-        """Returns the schedules of `all_crashes`.
-
-        Base runs that differ from the first only in their seed are ignored.
-        """
+        """Returns the schedules of `all_crashes`; additional seeds of a scenario with one run get no schedule."""
         n_runs = 1 if len(self._runs) == 1 else len(self.bases)
         graphs = [with_calls(*playable.built[:2]) for _, playable in self._playable[:n_runs]]
         return all_crashes(self.bases[:n_runs], graphs, most, window, self._say)
 
-    def run(
-        self, schedules: Iterator[Schedule | None], most: int, minutes: float | None, *, until_found: bool
-    ) -> None:  # fmt: skip
+    def run(self, schedules: Iterator[Schedule | None], most: int, *, until_found: bool) -> None:
         """Executes schedules, one job after the other.
 
-        The search ends after ``most`` schedules, after the job that exceeds ``minutes``, or, with ``until_found``,
+        The search ends after ``most`` schedules, after the job that exceeds the time limit, or, with ``until_found``,
         after the first job with a finding. It executes at least one job.
         """
-        self._until = None if minutes is None else self._begun + 60 * minutes
         size = _AT_FIRST
         while self._counts["played"] < most and not (until_found and self._findings):
             batch = self._batch(schedules, min(size, most - self._counts["played"]))
