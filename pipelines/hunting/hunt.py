@@ -12,6 +12,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Literal
 
@@ -149,7 +150,7 @@ class _Search:
         self._begun = time.monotonic()
         self._until = None if minutes is None else self._begun + 60 * minutes
         self._keys: set[str] = set()
-        self._names: set[str] = set()  # of the nodes of all overlays
+        self._names: frozenset[str] = frozenset()  # of the nodes of all overlays
         self._features: set[str] = set()
         self._forms: dict[str, Counter[bool]] = {}
         self._findings: dict[tuple[str, str], HuntFinding] = {}
@@ -174,8 +175,8 @@ class _Search:
                 self._say(f"{path} is not replayed: it is refused, or of another protocol")
                 continue
             self._counts["replayed"] += 1
+            self._names |= {*run.built[0].names}
             try:
-                self._names |= {*run.built[0].names}
                 with played([run], self._session) as (reader, session):
                     broken = self._violations(self._audited(reader, session)).get(0, {})
             except NodeProgramError as error:
@@ -211,20 +212,17 @@ class _Search:
             [_without_seed(parts), found[n], sorted(reached.get(n, ()))] for n, (_, parts, _) in enumerate(chosen)
         ]
         kept = self._kept(inputs, {run.run_id for run in report.beyond}, violations)
+        self._names |= {name for _, _, run in chosen for name in run.built[0].names}
+        self._count_undecided(report, {*kept} - {0})
         for run_id in kept:
             label, parts, run = chosen[run_id]
             self._playable.append((parts, run))
             detection = getattr(run.run.scenario.protocol, "detection_rounds", _DETECTION_ROUNDS)
             has_nth = "program" in self._protocol.forms
-            shown = label if len(chosen) > 1 else ""
-            self.bases.append(BaseRun.of(run.built[0], detection, found[run_id], shown, has_nth=has_nth))
-            self._names |= {*run.built[0].names}
+            self.bases.append(BaseRun.of(run.built[0], detection, found[run_id], label, has_nth=has_nth))
             self._features |= reached.get(run_id, frozenset())
-        self._count_verdicts(report, {*kept} - {0})
-        self._counts["beyond"] = 0  # of schedules with an added fault
-        for index, run_id in enumerate(kept):
             if run_id:
-                schedule = Schedule((), (chosen[run_id][0],), "none", index)
+                schedule = Schedule((), (label,), "none", len(self.bases) - 1)
                 self._keys.add(schedule.key)
                 self._counts.update(("played", "bases"))
                 for guarantee, detail in violations.get(run_id, {}).items():
@@ -246,11 +244,11 @@ class _Search:
         kept: dict[str, int] = {}
         for run_id, of_run in enumerate(runs):
             kept.setdefault(f"run {run_id}" if run_id in broken else json.dumps(of_run, sort_keys=True), run_id)
-        is_omitted = {run_id: run_id in beyond and run_id not in broken for run_id in kept.values()}
-        if not self._is_within or all(is_omitted.values()) or not any(is_omitted.values()):
-            return [*is_omitted]
-        self._say(f"{plural(sum(is_omitted.values()), 'run')} beyond the bound without a schedule: not hunted")
-        return [run_id for run_id, omitted in is_omitted.items() if not omitted]
+        within = [run_id for run_id in kept.values() if run_id in broken or run_id not in beyond]
+        if not self._is_within or len(within) in (0, len(kept)):
+            return [*kept.values()]
+        self._say(f"{plural(len(kept) - len(within), 'run')} beyond the bound without a schedule: not hunted")
+        return within
 
     def aimed(self) -> Iterator[Schedule]:
         """Returns the aimed schedules of the scenario (`schedules.aimed`)."""
@@ -374,7 +372,7 @@ class _Search:
             self._forms.setdefault(schedule.form, Counter())[run_id in beyond] += 1
             if run_id in further and len(schedule.aims) < _MOST_STAGES:
                 self._vary(schedule, further[run_id])
-        self._count_verdicts(report, range(len(batch)))
+        self._count_undecided(report, range(len(batch)))
         for run_id, of_run in sorted(broken.items()):
             for guarantee, detail in of_run.items():
                 self._take(guarantee, detail, batch[run_id][0], self._counts["played"] + run_id + 1)
@@ -389,11 +387,10 @@ class _Search:
                 self._say(f"audit {finding.name} failed, so the hunt does not check its guarantee: {finding.error}")
         return report
 
-    def _count_verdicts(self, report: AuditReport, runs: Container[int]) -> None:
-        """Counts the ``runs`` that exceed the bound, and the ``runs`` within the bound with verdict ``unknown``."""
+    def _count_undecided(self, report: AuditReport, runs: Container[int]) -> None:
+        """Counts the ``runs`` within the bound with verdict ``unknown``."""
         counted = [run for run in report.runs if run.run_id in runs]
-        undecided = sum(run.verdict == "unknown" and run.within_bound for run in counted)
-        self._counts.update({"beyond": sum(not run.within_bound for run in counted), "undecided": undecided})
+        self._counts["undecided"] += sum(run.verdict == "unknown" and run.within_bound for run in counted)
 
     def _vary(self, schedule: Schedule, found: Sequence[Target]) -> None:
         """Adds extensions of ``schedule`` to the pool: one for each form and each target in ``found``.
@@ -435,8 +432,7 @@ class _Search:
 
     def _key(self, guarantee: str, detail: str) -> tuple[str, str]:
         """Returns the key of a violation: its guarantee, and its detail without numbers and node names."""
-        names = "|".join(map(re.escape, sorted(self._names, key=len, reverse=True)))
-        without_names = re.sub(rf"\b(?:{names})\b", "node", detail)
+        without_names = _any_of(self._names).sub("node", detail)
         return guarantee, re.sub(r"\d+", "#", without_names)
 
     def _take(self, guarantee: str, detail: str, schedule: Schedule, n_played: int) -> None:
@@ -482,13 +478,19 @@ class _Search:
 
     def found(self, strategy: str) -> Hunt:
         """Returns the result of the hunt."""
-        counts = self._counts
+        counts, n_beyond = self._counts, sum(counted[True] for counted in self._forms.values())
         return Hunt(
             self._name, self._protocol.name, strategy, tuple(self._findings.values()),
             self._broken_again, self._failed_audits, counts["replayed"], counts["played"], counts["bases"],
-            counts["beyond"], counts["undecided"], counts["refused"], frozenset(self._features),
+            n_beyond, counts["undecided"], counts["refused"], frozenset(self._features),
             tuple(self._protocol.kinds), time.monotonic() - self._begun,
         )  # fmt: skip
+
+
+@lru_cache(maxsize=4)
+def _any_of(names: frozenset[str]) -> re.Pattern[str]:
+    """Returns a pattern that matches each of the node names ``names`` as a whole."""
+    return re.compile(rf"\b(?:{'|'.join(map(re.escape, sorted(names, key=len, reverse=True)))})\b")
 
 
 def _without_seed(parts: Parts) -> Parts:

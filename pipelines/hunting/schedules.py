@@ -272,9 +272,8 @@ def aimed(bases: Sequence[BaseRun], first: int = 0) -> Iterator[Schedule]:
     place = first % len(forms)
     forms = forms[place:] + forms[:place]
     n_bases = len(bases)
-    step = (
-        next(step for step in range(len(forms), 0, -1) if math.gcd(step, n_bases) == 1) if n_bases > len(forms) else 1
-    )
+    longest = len(forms) if n_bases > len(forms) else 1
+    step = next(step for step in range(longest, 0, -1) if math.gcd(step, n_bases) == 1)
     for shift in range(n_bases):
         for number, (name, form) in enumerate(forms):
             index = (number + shift * step) % n_bases
