@@ -12,7 +12,7 @@
 --   of the latencies of all links, the longest time in which a subscription can reach a source. In a run with a fault
 --   that delays messages, a subscription can take longer, so the publications of other sources do not count.
 --   A publication is requested only if its due_round precedes the unsubscription, and no copy of the publication was on
---   a link in the round of the unsubscription. A delivery to a node counts for every matching subscription of this node.
+--   a link in the round of the unsubscription.
 -- :due_round round by which the delivery is due. If the protocol confirms a publication only after its delivery, it is
 --   the round of the confirmation. If the protocol does not confirm calls, it is the round of the publication plus the
 --   largest latency of a delivery in the run. null: the delivery is due by the end of the run
