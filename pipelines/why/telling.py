@@ -88,11 +88,14 @@ def _not_established(name: str, subscriber: int, publication: PublicationFact, s
 
 def _ends_early(facts: RunFacts, subscription: SubscriptionFact, publication: PublicationFact) -> bool:
     """Returns whether ``subscription`` ends before the delivery of ``publication`` is due (see view ``receiver``)."""
-    if subscription.unsubscribed_round is None or facts.confirms:
-        return subscription.unsubscribed_round is not None
+    end = subscription.unsubscribed_round
+    if end is None:
+        return False
+    if facts.confirms:
+        return True
     copies = facts.messages.get((publication.source, publication.seq), [])
     due = max([publication.round + facts.slowest_rounds, *(copy.due for copy in copies)])
-    return subscription.unsubscribed_round <= due
+    return end <= due
 
 
 def _unsubscribed(name: str, subscriber: int, subscription: SubscriptionFact) -> Cause:

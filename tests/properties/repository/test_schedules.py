@@ -7,7 +7,8 @@ from collections.abc import Callable
 import pytest
 import yaml
 from oracles.repository.judge import judged
-from support.repository.broken import ROOT, broken
+from perf.broken_rules import RULES
+from support.repository.broken import broken
 from support.repository.checker import Checker
 from support.repository.schedules import Schedule, crossed, drawn, observed, owned
 
@@ -45,9 +46,7 @@ def test_two_repositories_do_not_wait_for_each_other() -> None:
     assert len(checker.delivered[5]) == 2
 
 
-BROKEN = {
-    row["rule"]: row for row in yaml.safe_load((ROOT / "tests/mutation/broken_rules.yaml").read_text())["repository"]
-}
+BROKEN = {row["rule"]: row for row in yaml.safe_load(RULES.read_text("utf-8"))["repository"]}
 """A change of the program that breaks the rule, by rule; of several changes, the last."""
 
 
