@@ -146,7 +146,7 @@ def named(*brokers: int) -> list[dict[str, int]]:
 
 def plant_ginger(run: Played, root: Path) -> dict[str, str]:
     """B1 and B2 elect B1 in round 223; B4 joins in round 268; B3 has its new parent B2 in round 416."""
-    b1, b2, b4 = (run.ids[name] for name in ("B1", "B2", "B4"))
+    b0, b1, b2, b4 = (run.ids[name] for name in ("B0", "B1", "B2", "B4"))
     vote = f"kind = 'RootElection' and src = {b1}"
     view = f"kind = 'TreeViewUpdate' and src = {b1} and dst = {run.ids['C5']} and sent_round = 223"
     found = run.told(root, message=[
@@ -156,7 +156,16 @@ def plant_ginger(run: Played, root: Path) -> dict[str, str]:
         run.message("RootElection", "B2", "B1", 300, vote=0, brokers=named(b2, b4)),
         run.message("ParentResponse", "B3", "B4", 414, answer="declined"),
         run.message("ParentRequest", "B3", "B4", 450, topics=[]),
+        run.message("TotalAck", "B3", "B2", 100, of=("C5", 1), covered=[run.ids["B3"], b4]),
+        # B1 reports what B0 has reported, before and after it learns in round 221 that B0 has failed.
+        run.message("TotalAck", "B0", "B1", 100, of=("C5", 1), covered=[b0]),
+        run.message("TotalAck", "B1", "B3", 220, of=("C5", 1), covered=[b0]),
+        run.message("TotalAck", "B1", "B2", 222, of=("C5", 1), covered=[b0]),
     ])  # fmt: skip
+    assert found["reports_present"] == {
+        f"reports to node {b2} that node {node} has locked the key items, which no present child has reported"
+        for node in (b0, b4)
+    }
     return missing(found, {
         "absent_silent": "and has not joined", "sends_view": "does not send its view",
         "elects_highest": "has residual degree 0 itself", "shows_electors": f"does not show elector {b2}",
