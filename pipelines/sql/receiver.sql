@@ -9,8 +9,10 @@
 --   delivery counts only if no earlier subscription of the node was active when the publication was issued. If a
 --   matching publication of another source was delivered, the subscription is active for all sources from that
 --   publication on, except in the first rounds after the subscription was issued. The number of these rounds is the sum
---   of the latencies of all links, the longest time in which a subscription can reach a source. In a run with a fault
---   that delays messages, a subscription can take longer, so the publications of other sources do not count.
+--   of the latencies of all links, the longest time in which a subscription can reach a source. A publication of these
+--   rounds also does not count if a message of class recovery delivered it, because recovery brings publications from
+--   before the subscription, too. In a run with a fault that delays messages, a subscription can take longer, so neither
+--   the publications of other sources count, nor those that messages of class recovery delivered.
 --   A publication is requested only if its due_round precedes the unsubscription, and no copy of the publication was on
 --   a link in the round of the unsubscription.
 -- :due_round round by which the delivery is due. If the protocol confirms a publication only after its delivery, it is
@@ -39,6 +41,12 @@ with delivered as (
     on f.run_id = r.run_id
   where f.run_id is null
   group by r.run_id
+), recovered as (
+  select distinct m.run_id, m.dst, m.source, m.source_seq, m.due_round
+  from message m
+  join run r on r.run_id = m.run_id
+  join protocol t on t.name = r.protocol
+  where m.source_seq is not null and not t.confirms and array_contains(t.recovery, m.kind)
 ), wanting as (
   select m.run_id, m.subscription_id, m.source, m.source_seq, s.subscriber, s.issued_round, s.confirmed_round,
     s.unsubscribed_round, p.issued_round as publication_round, p.confirmed_round as publication_confirmed_round,
@@ -49,14 +57,19 @@ with delivered as (
   join publication p on p.run_id = m.run_id and p.source = m.source and p.source_seq = m.source_seq
   join subscription s on s.run_id = m.run_id and s.subscription_id = m.subscription_id
 ), beginning as (
-  select w.*, case when w.first_round < w.issued_round or d.delivered_round < w.issued_round then null
-    else d.delivered_round end as delivered_round
+  select w.*, w.issued_round + x.latency_rounds as reached_round,
+    case when w.first_round < w.issued_round or d.delivered_round < w.issued_round then null
+         when c.run_id is not null and coalesce(w.publication_round < w.issued_round + x.latency_rounds, true) then null
+         else d.delivered_round end as delivered_round
   from wanting w
+  left join crossing x on x.run_id = w.run_id
   left join delivered d on d.run_id = w.run_id and d.subscriber = w.subscriber
     and d.source = w.source and d.source_seq = w.source_seq
+  left join recovered c on c.run_id = d.run_id and c.dst = d.subscriber and c.source = d.source
+    and c.source_seq = d.source_seq and c.due_round = d.delivered_round
 ), candidate as (
   select b.run_id, b.subscriber, b.source, b.source_seq, b.publication_round, b.subscription_id,
-    t.confirms, b.confirmed_round, b.unsubscribed_round, b.issued_round + x.latency_rounds as reached_round,
+    t.confirms, b.confirmed_round, b.unsubscribed_round, b.reached_round,
     case when not t.confirms then b.publication_round + w.latency_rounds
          when t.confirms_delivery then b.publication_confirmed_round end as due_round,
     min(case when b.delivered_round is not null then b.publication_round end)
@@ -68,7 +81,6 @@ with delivered as (
   join run r on r.run_id = b.run_id
   join protocol t on t.name = r.protocol
   left join slowest w on w.run_id = b.run_id
-  left join crossing x on x.run_id = b.run_id
 ), on_link as (
   select distinct c.run_id, c.subscription_id, c.source, c.source_seq
   from candidate c

@@ -25,28 +25,10 @@ select run_id, min(round) as round, 'a link was replaced' as reason
 from fault_event
 where kind = 'link'
 group by run_id
-union all
-select m.run_id, min(p.issued_round) as round, 'push brings subscribers earlier events, in no order' as reason
-from matching m
-join publication p on p.run_id = m.run_id and p.source = m.source and p.source_seq = m.source_seq
-join subscription s on s.run_id = m.run_id and s.subscription_id = m.subscription_id
-join (
-  select run_id, sum(latency_rounds) as latency_rounds
-  from (
-    select run_id, max(latency_rounds) as latency_rounds from link group by run_id, least(src, dst), greatest(src, dst)
-  ) one
-  group by run_id
-) l on l.run_id = m.run_id
-join run r on r.run_id = m.run_id
-where p.issued_round < s.issued_round + l.latency_rounds
-  and get_json_object(r.parameters, "$['protocol.recovery']") in ('push', 'push_pull')
-group by m.run_id
 """
 """SQL for the runs with faults beyond the bound: ``run_id``, the first ``round`` of the faults, and ``reason``.
 
-After a crash or the replacement of a link, deliveries depend on random draws. With push, a subscriber also gets events
-that were issued before its subscription reached their source, in any order. A subscription may be on its way for as
-many rounds as the latencies of all links add up to. The audits of these runs require no delivery.
+After a crash or the replacement of a link, deliveries depend on random draws, so the audits require none.
 """
 _SQL = sql_files("pipelines.protocols.epidemic.audits")
 RELATIONS = {name: _SQL[name] for name in ("setting", "link_change", "gossip", "entry", "counted")}

@@ -33,11 +33,11 @@ def test_an_event_that_passed_a_subscription_is_recovered_after_a_later_event(re
     assert within[0]
 
 
-@pytest.mark.parametrize(("rounds", "is_within"), [((20, 50), False), ((35, 36), False), ((37, 51), True)])
-def test_push_exceeds_the_bound_only_if_an_event_may_pass_a_subscription(
-    rounds: tuple[int, int], tmp_path: Path, *, is_within: bool
+@pytest.mark.parametrize(("rounds", "owed"), [((20, 50), [2]), ((35, 36), [1, 2]), ((37, 51), [1, 2])])
+def test_push_owes_no_event_that_passed_a_subscription(
+    rounds: tuple[int, int], owed: list[int], tmp_path: Path
 ) -> None:
-    """The latencies of both links add up to 5 rounds, so the subscription of round 32 has reached S in round 37."""
+    """The subscription of round 32 reaches S in round 35."""
     result = rt.run(
         SCENARIO,
         store=tmp_path / "store",
@@ -47,9 +47,9 @@ def test_push_exceeds_the_bound_only_if_an_event_may_pass_a_subscription(
             "workload.publications=" + str([{"at": "S", "round": at, "topic": "a"} for at in rounds]),
         ],
     )
+    asked = result.sql("select source_seq from receiver where subscriber_name = 'D' order by 1").collect()
+    assert [row[0] for row in asked] == owed
     assert [run.verdict for run in result.audit().runs] == ["valid"]
-    [within] = result.sql("select within_bound from run").collect()
-    assert within[0] == is_within
 
 
 EARLIER = """
@@ -69,8 +69,29 @@ engine: local
 
 
 def test_push_brings_events_from_before_the_subscription_in_no_order(tmp_path: Path) -> None:
+    """The subscription of D reaches S in round 70, after the first two events. Only later events are owed."""
     result = rt.run(EARLIER, store=tmp_path / "store")
     came = result.sql("select source_seq from delivery where subscriber = 2 order by round").collect()  # D is node 2
     assert [row[0] for row in came][:3] == [1, 3, 2]
+    asked = result.sql("select source_seq from receiver where subscriber = 2 order by 1").collect()
+    assert [row[0] for row in asked] == [3, 4]
     assert [run.verdict for run in result.audit().runs] == ["valid"]
-    assert [tuple(row) for row in result.sql("select within_bound from run").collect()] == [(False,)]
+    assert [tuple(row) for row in result.sql("select within_bound from run").collect()] == [(True,)]
+
+
+def test_a_recovered_event_counts_once_the_subscription_must_have_reached_its_source(tmp_path: Path) -> None:
+    """Link S-D loses the event of round 40, and push repeats it, 3 rounds after round 37, when D is served at last."""
+    result = rt.run(
+        SCENARIO,
+        store=tmp_path / "store",
+        overrides=[
+            "protocol.recovery=push",
+            "time.rounds=600",
+            "workload.publications=" + str([{"at": "S", "round": at, "topic": "a"} for at in (40, 90)]),
+            "faults=" + str([{"kind": "loss", "rate": 1.0, "kinds": ["EVENT"], "round": 40, "until": 41}]),
+        ],
+    )
+    came = result.sql("select source_seq from delivery where subscriber = 1").collect()  # D is node 1
+    assert sorted(row[0] for row in came) == [1, 2]
+    asked = result.sql("select source_seq from receiver where subscriber_name = 'D' order by 1").collect()
+    assert [row[0] for row in asked] == [1, 2]
