@@ -76,7 +76,7 @@ class Hunt:
         n_undecided: The number of executed schedules within the bound that have verdict ``unknown``.
         n_refused: The number of schedules that the protocol rejected.
         features: The features of all runs (`coverage.features`), and the verdicts of the runs.
-        kinds: The message kinds of the protocol.
+        kinds: The message kinds that nodes of the protocol send to each other.
         seconds: The duration of the hunt.
     """
 

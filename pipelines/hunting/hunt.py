@@ -483,7 +483,8 @@ class _Search:
             self._name, self._protocol.name, strategy, tuple(self._findings.values()),
             self._broken_again, self._failed_audits, counts["replayed"], counts["played"], counts["bases"],
             n_beyond, counts["undecided"], counts["refused"], frozenset(self._features),
-            tuple(self._protocol.kinds), time.monotonic() - self._begun,
+            tuple(kind for kind in self._protocol.kinds if kind != self._protocol.program.down_kind),
+            time.monotonic() - self._begun,
         )  # fmt: skip
 
 

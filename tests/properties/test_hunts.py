@@ -23,6 +23,10 @@ GINGER_REPAIRS = {
     "status JOINING to OPERATIONAL", "fault recovery",
 }  # fmt: skip
 """What a second failure reaches while a broker repairs the tree, recovers or joins."""
+SECOND_FAILURES = {
+    "ParentRequest UP lost_crash", "RootElection UP delivered", "LostMessages RECOVERING delivered",
+    "status RECOVERING to OPERATIONAL", "fault recovery",
+}  # fmt: skip
 REPOSITORY_LOSSES = {
     *(f"{kind_of(message)} UP lost_link" for message in Repository.messages), "Register OPERATIONAL lost_crash",
     "S2R-Subscribe OPERATIONAL lost_crash", "P2R-Order OPERATIONAL lost_crash", "Broker-Up UP lost_crash",
@@ -57,10 +61,14 @@ REPOSITORY_LOSSES = {
             "ginger_trees runs.seeds=[0,1,2]", 40, True,
             {"ParentRequest UP delivered", "RootElection UP delivered", "Current UP delivered", "fault crash"},
         ),
+        # The runs of both scenarios have crashes of their own: the root's, and those of an orphan and its neighbours.
+        ("ginger_failures runs.seeds.count=10", 150, True, SECOND_FAILURES),
+        ("ginger_orphaned runs.seeds.count=20", 75, True, SECOND_FAILURES),
     ],
     ids=[
         "delta", "delta_chain", "delta_guided", "skipring", "skipring_slow", "epidemic", "epidemic_links",
         "gossipsub_slow", "ginger_late", "repository_calls", "epidemic_trees", "ginger_trees",
+        "ginger_failures", "ginger_orphaned",
     ],
 )  # fmt: skip
 def test_a_hunt_finds_nothing(scenario: str, n_schedules: int, within_bound: bool, reached: set[str]) -> None:
@@ -71,3 +79,4 @@ def test_a_hunt_finds_nothing(scenario: str, n_schedules: int, within_bound: boo
     assert [(one.guarantee, one.cause, one.aims) for one in found.findings] == []
     assert found.n_played >= n_schedules
     assert reached - found.features == set()
+    assert "NeighborDown" not in found.unreached  # the failure detector reports it, no node sends it

@@ -20,7 +20,6 @@ import yaml
 from oracles.ginger.messages import Publication
 from oracles.ginger.network import Setup
 from support.ginger.nodes import PARENT, NodeNetwork, holding, operation_with_crash, plain, played, swept
-from support.ginger.schedules import SCHEDULES
 from support.ginger.setups import (
     FIRST_ROUND,
     Crashing,
@@ -146,23 +145,6 @@ def test_a_parent_that_is_back_is_gone_all_the_same() -> None:
     """The root asks its former children before they know that it failed."""
     case = swept({0: None, 1: 0, 2: 0, 3: 1}, {4: 1, 5: 2, 6: 3}, {(0, 2): 3})
     holding(case({0: 208}, {0: at}) for at in range(209, 240))
-
-
-@pytest.mark.parametrize(("kind", "n_seeds", "n_within"), [
-    ("two", 600, 400), ("three", 200, 50), ("edge", 200, 60), ("orphan", 600, 40), ("short", 200, 90),
-])  # fmt: skip
-def test_random_failures_break_no_guarantee(
-    pytestconfig: pytest.Config, kind: str, n_seeds: int, n_within: int
-) -> None:
-    """Seven of 5,191 schedules with two failures broke a guarantee before rules G29 to G32.
-
-    17 of 434 schedules with a failed orphan broke one before rule G35.
-    """
-    seeds = range(max(n_seeds, pytestconfig.getoption("schedules") or 0))
-    cases = [case for seed in seeds if not NodeNetwork(case := SCHEDULES[kind](seed)).beyond]
-    within = holding(cases)
-    assert len(within) > n_within
-    assert sum(len(network.case.until) for network in within) > n_within
 
 
 def test_a_former_parent_that_is_back_votes_with_its_children() -> None:
