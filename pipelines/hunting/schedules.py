@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
-from itertools import chain, combinations, product
+from itertools import combinations, product, zip_longest
 from typing import Any, NamedTuple, Self
 
 import networkx as nx
@@ -356,7 +356,7 @@ def all_crashes(
     bases: Sequence[BaseRun], graphs: Sequence[nx.Graph[str]], most: int, window: tuple[int, int] | None,
     say: Callable[[str], None],
 ) -> Iterator[Schedule]:  # fmt: skip
-    """Returns all schedules of up to ``most`` crashes in a window of rounds (`crash_sets`).
+    """Returns all schedules of up to ``most`` crashes in a window of rounds (`crash_sets`), of all base runs in turn.
 
     Args:
         bases: The base runs. A base run without a target gets no schedule.
@@ -380,7 +380,7 @@ def all_crashes(
             of_run = f", {base.label}" if base.label else ""
             say(f"{plural(number, 'schedule')} of up to {most} crashes in rounds {first} to {last}{of_run}")
             found.append(map(Schedule((), (base.label,) if base.label else (), "none", index).also, crashes))
-    return chain.from_iterable(found)
+    return (schedule for of_runs in zip_longest(*found) for schedule in of_runs if schedule is not None)
 
 
 def crash_sets(

@@ -70,7 +70,7 @@ def test_random_faults_are_of_the_nodes_and_rounds_of_their_base_run() -> None:
     assert {one.aims for one in found} == {("random",), ("random, run 2",)}
 
 
-def test_all_crashes_are_those_of_each_base_run_with_a_target() -> None:
+def test_all_crashes_are_those_of_each_base_run_with_a_target_in_turn() -> None:
     lines: list[str] = []
     bases = [at(PUB), at(), at(SUB, label="run 2")]
     found = [*all_crashes(bases, [star("ab"), star("ab"), star("aa")], 1, None, lines.append)]
@@ -78,10 +78,10 @@ def test_all_crashes_are_those_of_each_base_run_with_a_target() -> None:
         "3 schedules of up to 1 crashes in rounds 22 to 22", "2 schedules of up to 1 crashes in rounds 4 to 4, run 2",
     ]  # fmt: skip
     assert [(one.base, fault["node"], fault["round"]) for one in found for fault in one.faults] == [
-        (0, "H", 22), (0, "L0", 22), (0, "L1", 22), (2, "H", 4), (2, "L0", 4),
+        (0, "H", 22), (2, "H", 4), (0, "L0", 22), (2, "L0", 4), (0, "L1", 22),
     ]  # fmt: skip
     assert {one.form for one in found} == {"exhaustive"}
-    assert found[-1].aims == ("run 2", "crash L0 in round 4")
+    assert found[3].aims == ("run 2", "crash L0 in round 4")
 
 
 def test_forms_begin_with_the_one_that_is_asked_for() -> None:
