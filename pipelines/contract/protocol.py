@@ -186,6 +186,14 @@ class Protocol:
         """The forms of the protocol. The form that `auto` selects for small runs comes first."""
         return ("program",) if self.steps is None else ("program", "dataflow")
 
+    @property
+    def takes_joins(self) -> bool:
+        """Whether nodes may join (``workload.joins``): the program has handler ``call_join``, or handles whole rounds.
+
+        If ``join`` is among `calls`, the handler is for ``workload.calls`` only.
+        """
+        return "join" not in self.calls and (hasattr(self.program, "call_join") or Plan.of(self.program).is_whole)
+
     def refused_faults(self, faults: Sequence[str]) -> list[str]:
         """Returns the fault kinds in `faults` (items of `Inputs.faults`) that the dataflow form does not support."""
         return [one for one in faults if not (self.steps_bear_faults and one in DATAFLOW_FAULTS)]
@@ -239,13 +247,3 @@ group by m.run_id
 - ``order``: two messages of the same sender, receiver and latency arrive in the order of sending. The first message
   that is sent after the start of a fault ``reorder`` breaks it.
 """
-
-
-def refuse_joins(settings: Any, overlay: Overlay, workload: Workload, faults: Faults) -> Iterator[Problem]:  # noqa: ANN401
-    """Yields a problem for each join of the workload.
-
-    Protocols with a fixed overlay use this function as their `check`.
-    """
-    for index in range(len(workload.join)):
-        message = f"nodes of protocol {settings.name} are linked from the start; leave joins out"
-        yield Problem(("workload", "joins", index), message)

@@ -173,7 +173,7 @@ def _problems(run: RunConfig, built: Mapped, beside: Path | None) -> Iterator[Pr
         message = f"protocol {spec.name} keeps its overlay, and a fault replaces links; allowed: protocol {allowed}, or"
         yield Problem(("faults",), f"{message} break")
     if scenario.overlay.start == "joining" and not spec.builds_overlay:
-        allowed = "allowed: joined, and workload.joins for single nodes"
+        allowed = f"allowed: joined{', and workload.joins for single nodes' if spec.takes_joins else ''}"
         yield Problem(("overlay", "start"), f"protocol {spec.name} needs an overlay to begin with; {allowed}")
     yield from _not_taken(spec, overlay, workload)
 
@@ -235,6 +235,11 @@ def _not_taken(spec: Protocol, overlay: Overlay, workload: Workload) -> Iterator
         served = ", ".join(one.name for one in PROTOCOLS.values() if one.servers)
         message = f"protocol {spec.name} has no servers; leave them out, or take protocol {served}"
         yield Problem(("overlay", "servers"), message)
+    if len(workload.join) and not spec.takes_joins:
+        takers = ", ".join(one.name for one in PROTOCOLS.values() if one.takes_joins)
+        of_servers = "; its servers join by workload.calls, kind: join" if "join" in spec.calls else ""
+        message = f"nodes of protocol {spec.name} are linked from the start; leave joins out, or take protocol {takers}"
+        yield Problem(("workload", "joins"), f"{message}{of_servers}")
     for index, kind in enumerate(workload.other_call["kind"].to_pylist()):
         if kind not in spec.calls:
             named = f"allowed: {', '.join(spec.calls)}"

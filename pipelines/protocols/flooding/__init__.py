@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from pipelines.contract.audit import arrow_bound, sql_audits, sql_files
-from pipelines.contract.protocol import Protocol, refuse_joins
+from pipelines.contract.protocol import Protocol
 from pipelines.contract.settings import Strict
 from udfs.flooding import Flooding
 from udfs.reach import flooding_beyond
@@ -32,5 +32,4 @@ PROTOCOL = Protocol(
     assumes=frozenset({"no_loss"}),
     draws=False,
     application=("PUB",),
-    check=refuse_joins,
 )

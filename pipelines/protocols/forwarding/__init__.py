@@ -15,7 +15,6 @@ PROTOCOL = Protocol(
     bound=BOUND,
     assumes=frozenset({"no_loss", "no_duplicates", "order"}),
     keeps_source_order=True,
-    builds_overlay=True,
     needs_tree=True,
     steps="pipelines.protocols.forwarding.dataflow",
     draws=False,

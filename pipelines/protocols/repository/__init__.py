@@ -115,17 +115,12 @@ def problems(settings: Any, overlay: Overlay, workload: Workload, faults: Faults
     """Yields the reasons why the protocol rejects a scenario.
 
     Subscriptions, publications and calls must belong to clients or repositories of the overlay. A repository must serve
-    each topic in round 0. No node may join the overlay.
+    each topic in round 0.
     """
     found = [*_server_problems(settings, overlay), *_topic_problems(settings, overlay)]
     yield from found
     yield from _subscription_problems(overlay, workload)
     yield from _publication_problems(overlay, workload)
-    for index in range(len(workload.join)):
-        message = (
-            "protocol repository has no joins of nodes; a repository joins its bundles by workload.calls, kind: join"
-        )
-        yield Problem(("workload", "joins", index), message)
     if not found:
         yield from _call_problems(settings, overlay, workload)
         yield from _unserved(settings, overlay, workload)

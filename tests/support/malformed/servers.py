@@ -37,6 +37,19 @@ _OWNED = _REPOSITORY.replace("repository}", "repository, topics: {t: {owner: X}}
 _CALLED = "workload: {subscriptions: [{at: X, topic: t}], calls: ["
 SERVERS_NEED_BUILD = (
     _build("servers of a protocol without any", LINKS[:-2] + ", servers: §[{name: R, at: A}]}\n", "has no servers"),
+    *(
+        _build(
+            f"a join with {protocol}",
+            LINKS.replace("delta", protocol) + "workload: {joins: §[{node: C, to: B, round: 9}]}\n",
+            "linked from the start", "take protocol delta, epidemic, ginger",
+        )
+        for protocol in ("forwarding", "flooding", "gossipsub")
+    ),
+    _build(
+        "repository: a node that joins",
+        _REPOSITORY.replace("[[A, B]]", "[[A, B], [B, C]]") + "workload: {joins: §[{node: C, to: B, round: 9}]}\n",
+        "linked from the start", "its servers join by workload.calls, kind: join",
+    ),
     _build("a call that the protocol does not take", _CALLS + "{at: A, round: 1, kind: §leave}]}\n", "no call leave"),
     _build(
         "more servers than brokers", _REPOSITORY.replace("servers: [{name: R, at: A}, {name: S, at: B}]",
