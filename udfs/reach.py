@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -57,10 +57,11 @@ def flooding_beyond(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatc
 
     Args:
         batches: One row per run: ``run_id``, ``nodes`` (ids), ``links`` and ``pairs`` (structs ``src, dst``),
-            ``crashes`` (structs ``round, node_id, is_final``), setting ``max_hops``, and ``has_duplicates`` (whether a
-            link fault duplicates messages). A pair is a publisher and a subscriber. A final crash has no recovery.
+            ``crashes`` (structs ``round, node_id, is_final``), setting ``max_hops``, and ``duplicate_round`` (first
+            round in which a link fault duplicates messages, or null). A pair is a publisher and a subscriber. A final
+            crash has no recovery.
     """
-    return _beyond(batches, _flooding)
+    return rows_of_runs(batches, BEYOND, _flooding)
 
 
 def gossipsub_beyond(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -73,7 +74,7 @@ def gossipsub_beyond(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBat
             ``slow_round`` (round of the first pause or delay), ``left_round`` (round of the first unsubscription),
             ``latency_rounds`` (largest latency of a link), and the settings of the protocol.
     """
-    return _beyond(batches, _gossipsub)
+    return rows_of_runs(batches, BEYOND, _gossipsub)
 
 
 def repository_beyond(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -83,23 +84,17 @@ def repository_beyond(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBa
         batches: One row per run: ``run_id``, ``ends`` (ids of clients and repositories), ``links`` (structs ``src,
             dst``), and ``gone``, the crashes without recovery (structs ``round, node_id``).
     """
-    return _beyond(batches, _repository)
-
-
-def _beyond(
-    batches: Iterable[pa.RecordBatch], judge: Callable[[Mapping[str, Any]], tuple[int, str] | None]
-) -> Iterator[pa.RecordBatch]:  # fmt: skip
-    return rows_of_runs(batches, BEYOND, lambda run: filter(None, [judge(run)]))
+    return rows_of_runs(batches, BEYOND, _repository)
 
 
 def _around(run: Mapping[str, Any]) -> dict[int, set[int]]:
     return neighbours((link["src"], link["dst"]) for link in run["links"] or ())
 
 
-def _repository(run: Mapping[str, Any]) -> tuple[int, str] | None:
+def _repository(run: Mapping[str, Any]) -> Iterator[tuple[int, str]]:
     round_ = cut_round(run["ends"], _around(run), [(crash["round"], crash["node_id"]) for crash in run["gone"]])
-    reason = "brokers crashed for good, and no path connects all clients and repositories"
-    return None if round_ is None else (round_, reason)
+    if round_ is not None:
+        yield round_, "brokers crashed for good, and no path connects all clients and repositories"
 
 
 def cut_round(
@@ -121,46 +116,46 @@ def cut_round(
     return None
 
 
-def _flooding(run: Mapping[str, Any]) -> tuple[int, str] | None:
+def _flooding(run: Mapping[str, Any]) -> Iterator[tuple[int, str]]:
     around = _around(run)
     crashes = run["crashes"] or []
     crashed = {one["node_id"] for one in crashes}
     lasting = set(run["nodes"]) - {one["node_id"] for one in crashes if one["is_final"]}
     if not are_joined(lasting, around, crashed):
-        return _first(crashes), "nodes crash, and no path around them connects the others"
+        yield _first(crashes), "nodes crash, and no path around them connects the others"
     most = run["max_hops"]
     if most is None:
-        return None
-    if sum(map(len, around.values())) // 2 >= len(run["nodes"]) or run["has_duplicates"]:
-        return 0, "nodes remember nothing (max_hops), and a cycle or a link duplicates copies"
+        return
+    has_cycle = sum(map(len, around.values())) // 2 >= len(run["nodes"])
+    doubled_round = 0 if has_cycle else run["duplicate_round"]
+    if doubled_round is not None:
+        yield doubled_round, "nodes remember nothing (max_hops), and a cycle or a link duplicates copies"
     if any(hops(pair["src"], around).get(pair["dst"], most + 1) > most for pair in run["pairs"] or ()):
-        return 0, "a subscriber is more than max_hops links away from a publisher"
-    return None
+        yield 0, "a subscriber is more than max_hops links away from a publisher"
 
 
-def _gossipsub(run: Mapping[str, Any]) -> tuple[int, str] | None:
+def _gossipsub(run: Mapping[str, Any]) -> Iterator[tuple[int, str]]:
     around = _around(run)
     crashes = run["crashes"] or []
+    crashed = {one["node_id"] for one in crashes}
     degree = max(map(len, around.values()), default=0)
     is_whole = degree <= run["d_lo"]
     if any(not one["is_final"] for one in crashes):
-        return _first(crashes), "a node recovers, and has lost the ids of its publications"
-    if crashes and not is_whole:
-        return _first(crashes), "a node crashes, and the remaining mesh depends on draws"
-    crashed = {one["node_id"] for one in crashes}
-    if not are_joined(set(run["nodes"]) - crashed, around, crashed):
-        return _first(crashes), "nodes crash, and no path around them connects the others"
+        yield _first(crashes), "a node recovers, and has lost the ids of its publications"
+    elif crashes and not is_whole:
+        yield _first(crashes), "a node crashes, and the remaining mesh depends on draws"
+    elif not are_joined(set(run["nodes"]) - crashed, around, crashed):
+        yield _first(crashes), "nodes crash, and no path around them connects the others"
     if run["left_round"] is not None and (not run["relay"] or degree > run["d_lazy"]):
-        return run["left_round"], "a node leaves a topic, so it relays nothing, or its backoff delays a graft"
+        yield run["left_round"], "a node leaves a topic, so it relays nothing, or its backoff delays a graft"
     if degree > min(run["d_hi"], run["d_lo"] + run["d_lazy"]):
-        return 0, f"a node has {degree} neighbours, so mesh and gossip do not reach all of them"
+        yield 0, f"a node has {degree} neighbours, so mesh and gossip do not reach all of them"
     if is_whole:
-        return None
+        return
     if run["slow_round"] is not None:
-        return run["slow_round"], "pauses or delays slow messages, and the cache may end before an IWANT arrives"
+        yield run["slow_round"], "pauses or delays slow messages, and the cache may end before an IWANT arrives"
     if 2 * run["latency_rounds"] >= (run["history_length"] - 1) * run["heartbeat_rounds"]:
-        return 0, "a round trip over a link takes longer than the cache keeps publications"
-    return None
+        yield 0, "a round trip over a link takes longer than the cache keeps publications"
 
 
 def _first(crashes: Iterable[Mapping[str, Any]]) -> int:

@@ -21,6 +21,7 @@ WORK = {
 }
 GOSSIP = {"name": "gossipsub", "heartbeat_rounds": 10, "d": 2, "d_lo": 1, "d_hi": 2, "d_out": 0}
 CRASH = {"kind": "crash", "node": "C", "round": 33}
+LATE = {"kind": "duplicate", "rate": 1.0, "round": 25}
 
 
 def given(protocol: dict[str, Any], **parts: Any) -> dict[str, Any]:
@@ -165,9 +166,14 @@ def test_what_is_beyond_the_bound_of_flooding(sail: Session, tmp_path: Path) -> 
         "duplicates": (given(name, faults=[{"kind": "duplicate", "rate": 1.0}]), True),
         "a loop": (given({**name, "max_hops": 9}), False), "no loop": (line({**name, "max_hops": 9}), True),
         "too far": (line({**name, "max_hops": 2}), False),
+        "too far, and a late crash": (line({**name, "max_hops": 2}, faults=[{**CRASH, "round": 90}]), False),
+        "late duplicates without a memory": (line({**name, "max_hops": 9}, faults=[LATE]), False),
     }  # fmt: skip
     store = run_all(run_configs([of for of, _ in cases.values()]), sail, tmp_path)
     report = audited(store, "flooding")
+    first = {name: {one.run_id: one for one in report.beyond}.get(n) for n, name in enumerate(cases)}
+    late = [first[name] for name in ("too far, and a late crash", "late duplicates without a memory")]
+    assert [one and (one.round, len(one.reason.split("; "))) for one in late] == [(0, 2), (LATE["round"], 1)]
     assert dict(zip(cases, within(report), strict=True)) == {name: expected for name, (_, expected) in cases.items()}
     assert report.verdict == "valid"
 
@@ -181,6 +187,7 @@ def test_what_is_beyond_the_bound_of_gossipsub(sail: Session, tmp_path: Path) ->
         "a part of the overlay": (given({**GOSSIP, "d_hi": 3}), True),
         "a crash there": (given({**GOSSIP, "d_hi": 3}, faults=[CRASH]), False),
         "full meshes": (given(GOSSIP), False),
+        "full meshes, and a late crash": (given(GOSSIP, faults=[{**CRASH, "round": 90}]), False),
         "loss": (given(whole, faults=[{"kind": "loss", "rate": 0.5}]), False),
         "duplicates": (given(whole, faults=[{"kind": "duplicate", "rate": 1.0}]), True),
         "a pause": (given(whole, faults=[{"kind": "pause", "node": "C", "round": 30, "until": 45}]), True),

@@ -14,9 +14,9 @@ with nodes as (
   from node_recovery
   group by run_id
 ), twice as (
-  select distinct run_id from fault_event where kind = 'duplicate'
+  select run_id, min(round) as duplicate_round from fault_event where kind = 'duplicate' group by run_id
 )
-select r.run_id, n.nodes, l.links, p.pairs, c.crashes, t.run_id is not null as has_duplicates,
+select r.run_id, n.nodes, l.links, p.pairs, c.crashes, t.duplicate_round,
   cast(get_json_object(r.parameters, "$['protocol.max_hops']") as bigint) as max_hops
 from run r
 join nodes n on n.run_id = r.run_id
