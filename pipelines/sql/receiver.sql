@@ -19,7 +19,9 @@
 --   the round of the confirmation. If the protocol does not confirm calls, it is the round of the publication plus the
 --   largest latency of a delivery in the run. null: the delivery is due by the end of the run
 -- :subscription_id lowest id of the active subscriptions that the publication satisfies
--- :excuse subscriber_down: the subscriber was not OPERATIONAL in some round from the publication to due_round;
+-- :excuse subscriber_down: the subscriber was not OPERATIONAL in some round from the publication to due_round. If the
+--   protocol does not confirm calls: in some round from the publication until the sum of the latencies of all links has
+--   passed, or until the end of the run if a fault delays messages or the protocol creates the links;
 --   publisher_crashed: the publisher crashed before the publication was confirmed; null: no excuse
 with delivered as (
   select run_id, subscriber, source, source_seq, min(round) as delivered_round
@@ -30,7 +32,7 @@ with delivered as (
   from delivery
   group by run_id
 ), crossing as (
-  select r.run_id, coalesce(sum(l.latency_rounds), 0) as latency_rounds
+  select r.run_id, coalesce(sum(l.latency_rounds), 0) as latency_rounds, sum(l.latency_rounds) as slowest_rounds
   from run r
   left join (
     select run_id, max(latency_rounds) as latency_rounds
@@ -72,6 +74,8 @@ with delivered as (
     t.confirms, b.confirmed_round, b.unsubscribed_round, b.reached_round,
     case when not t.confirms then b.publication_round + w.latency_rounds
          when t.confirms_delivery then b.publication_confirmed_round end as due_round,
+    case when not t.confirms then b.publication_round + x.slowest_rounds
+         when t.confirms_delivery then b.publication_confirmed_round end as last_round,
     min(case when b.delivered_round is not null then b.publication_round end)
       over (partition by b.run_id, b.subscription_id) as service_round,
     first_value(case when b.delivered_round is not null then b.publication_round end) over (
@@ -81,6 +85,7 @@ with delivered as (
   join run r on r.run_id = b.run_id
   join protocol t on t.name = r.protocol
   left join slowest w on w.run_id = b.run_id
+  left join crossing x on x.run_id = b.run_id
 ), on_link as (
   select distinct c.run_id, c.subscription_id, c.source, c.source_seq
   from candidate c
@@ -88,7 +93,7 @@ with delivered as (
     and m.sent_round <= c.unsubscribed_round and m.due_round >= c.unsubscribed_round
   where not c.confirms
 ), stood as (
-  select c.run_id, c.subscriber, c.source, c.source_seq, c.publication_round, c.due_round, c.confirms,
+  select c.run_id, c.subscriber, c.source, c.source_seq, c.publication_round, c.due_round, c.last_round, c.confirms,
     min(c.subscription_id) as subscription_id
   from candidate c
   left join on_link l on l.run_id = c.run_id and l.subscription_id = c.subscription_id and l.source = c.source
@@ -100,12 +105,12 @@ with delivered as (
         or (service_round <= publication_round and reached_round <= publication_round))
       and (unsubscribed_round is null or (unsubscribed_round > due_round and l.run_id is null))
   end
-  group by c.run_id, c.subscriber, c.source, c.source_seq, c.publication_round, c.due_round, c.confirms
+  group by c.run_id, c.subscriber, c.source, c.source_seq, c.publication_round, c.due_round, c.last_round, c.confirms
 ), absent as (
   select s.run_id, s.subscriber, s.source, s.source_seq, min(n.crash_round) as crash_round
   from stood s
   join node_recovery n on n.run_id = s.run_id and n.node_id = s.subscriber
-  where (s.due_round is null or n.crash_round <= s.due_round)
+  where (s.last_round is null or n.crash_round <= s.last_round)
     and (n.end_round is null or n.end_round > s.publication_round)
   group by s.run_id, s.subscriber, s.source, s.source_seq
 ), orphaned as (

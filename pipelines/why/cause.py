@@ -17,6 +17,7 @@ cause is the first of the following that applies:
    messages, the cause is the latest loss.
 8. A node on the path crashed. The cause is the latest crash before the publication arrived at the last node. If no node
    crashed before, the cause is the first crash after the arrival.
+9. A link was replaced before the publication arrived at the last node. The cause is the latest replacement.
 """
 
 from __future__ import annotations
@@ -26,7 +27,18 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from pipelines.errors import plural
-from pipelines.why.facts import LOST, Downtime, LinkFault, MessageFact, RunFacts, SubscriptionFact, Trail, make_trail
+from pipelines.why.facts import (
+    LINKED,
+    LOST,
+    UNLINKED,
+    Downtime,
+    LinkFault,
+    MessageFact,
+    RunFacts,
+    SubscriptionFact,
+    Trail,
+    make_trail,
+)
 
 CRASH, LINK, UNDER_WAY, IN_FLIGHT, DUPLICATE, WAITING, WAITED, UNEXPLAINED = (
     "crash", "link", "subscription_under_way", "in_flight", "taken_for_duplicate", "waiting", "waited",
@@ -40,10 +52,11 @@ class Cause:
     """The reason why a publication did not reach the subscriber, or reached it late.
 
     Attributes:
-        kind: ``crash``; ``link``: a link lost or delayed a copy; ``subscription_under_way``: the subscription had not
-            arrived; ``in_flight``: a message that may lead to the delivery is in flight; ``taken_for_duplicate``: a
-            node dropped a copy as a duplicate; ``waiting``: a node holds the publication back; ``waited``: a node held
-            the publication back for some rounds; ``unexplained``; or a kind that `telling.exemption` returns.
+        kind: ``crash``; ``link``: a link lost or delayed a copy, or was replaced; ``subscription_under_way``: the
+            subscription had not arrived; ``in_flight``: a message that may lead to the delivery is in flight;
+            ``taken_for_duplicate``: a node dropped a copy as a duplicate; ``waiting``: a node holds the publication
+            back; ``waited``: a node held the publication back for some rounds; ``unexplained``; or a kind that
+            `telling.exemption` returns.
         node: The node of the event, for example the crashed node or the receiver of the lost copy.
         round: The round of the event.
         text: The cause as a phrase.
@@ -430,7 +443,20 @@ def _any_crash(case: Case, node: int, round_: int) -> Cause | None:
     return from_crash(down, f"{text} was of {case.name(down.node)} ({crash_words(down)})")
 
 
+def _any_replacement(case: Case, node: int, round_: int) -> Cause | None:
+    """Returns as a cause the last replacement of a link up to ``round_``, after which routing tables may be wrong."""
+    changes = [(at, kind, ends) for ends, of_link in case.facts.changes.items() for at, kind in of_link if at <= round_]
+    if not changes:
+        return None
+    last = max(at for at, _, _ in changes)
+    changed = sorted({(kind, min(ends), max(ends)) for at, kind, ends in changes if at == last}, reverse=True)
+    words = {LINKED: "begins", UNLINKED: "ends"}
+    links = " and ".join(f"link {case.name(a)} - {case.name(b)} {words[kind]}" for kind, a, b in changed)
+    had = f"{case.name(node)} had it in round {round_} and sent it no further"
+    return Cause(LINK, node, last, f"{had}; the last change of links before that is in round {last}, in which {links}")
+
+
 _DETECTORS = (
     _lost_call, _lost_copy, _forgotten, _unknown_subscription, _distant_subscription, _next_down, _own_crash, _any_loss,
-    _any_crash,
+    _any_crash, _any_replacement,
 )  # fmt: skip

@@ -203,7 +203,7 @@ class RunFacts:
         """Returns a copy of this object with only the links that exist in ``round_``."""
         if not self.changes:
             return self
-        return replace(self, links=[link for link in self.links if self._has_link(link[:2], round_)], changes={})
+        return replace(self, links=[link for link in self.links if self._has_link(link[:2], round_)])
 
     def _has_link(self, ends: tuple[int, int], round_: int) -> bool:
         """Returns whether the link between ``ends`` exists in ``round_``.

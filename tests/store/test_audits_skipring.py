@@ -222,6 +222,29 @@ def test_who_has_left_and_lacks_it_is_not_accused(clean: Store, ids: dict[str, i
     assert (ids["N7"], ids["N1"]) in lacking
 
 
+def test_a_subscriber_that_crashes_before_a_slow_copy_arrives_is_not_owed_it(sail: Session, tmp_path: Path) -> None:
+    """N3 crashes 16 rounds after a publication, of which the slowest delivery to the other nodes took 12 rounds."""
+    starts = {"N1": 214, "N2": 185, "N3": 171, "N4": 214, "N5": 7, "N6": 12, "N7": 144, "N8": 61}
+    run = scenario(
+        protocol={
+            "name": "skipring", "start": "arbitrary", "start_until": 0, "start_publications": 2, "max_label_bits": 6,
+            "detection_rounds": 2,
+        },
+        overlay={"nodes": {"count": 8, "supervisors": 1}},
+        workload={
+            "subscriptions": [{"at": name, "round": at, "topic": "topic1"} for name, at in starts.items()],
+            "publications": [{"at": name, "round": at, "topic": "topic1"} for name, at in (("N6", 380), ("N4", 410))],
+        },
+        faults=[{"kind": "crash", "node": "N3", "round": 426}],
+        time={"rounds": 800},
+        runs={"seeds": [21]},
+    )  # fmt: skip
+    store = run_all(run_configs([run]), sail, tmp_path)
+    owed = "select excuse, due_round from receiver where subscriber_name = 'N3' and source_name = 'N4'"
+    assert [tuple(row) for row in StoreReader(sail, store.root).sql(owed).collect()] == [("subscriber_down", 422)]
+    assert audited(store, "skipring").verdict == "valid"
+
+
 def test_runs_that_end_too_early_are_unknown(
     ended: Store, sail: Session, root: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -94,6 +94,13 @@ OVERTAKING = LinkFault("reorder", A, B, 2, 15)
             id="duplicate",
         ),
         pytest.param(
+            [FIRST],
+            {"changes": {(A, B): [(8, "link")], (P, B): [(8, "unlink")], (S, P): [(60, "link")]}},
+            ("A", "link", "A", 8),
+            "is in round 8, in which link P - B ends and link A - B begins",
+            id="replacement",
+        ),
+        pytest.param(
             [FIRST], {}, ("A", "unexplained", "A", 11), "no crash or loss on the way explains", id="unexplained"
         ),
         pytest.param(
