@@ -104,7 +104,8 @@ def hunt(
         file, runs, minutes, within_bound, corpus, seed=seed, excused=fail_on is not None, crashes=crashes,
         window=rounds, until_found=until_found, overrides=overrides or (), observe=observe, say=say, **chosen,
     )  # fmt: skip
-    Corpus.at(corpus).write(PAGE, page(found))
+    if found.n_played:
+        Corpus.at(corpus).write(PAGE, page(found))
     if as_json:
         print(_as_json(found))
     else:
@@ -190,7 +191,7 @@ def _print(found: Hunt, corpus: Path | None) -> None:
         print_lines(f"not checked: audit {name} failed: {error}")
     if found.n_played:
         print_lines(f"kinds of messages that no run sent: {', '.join(found.unreached) or 'none'}")
-    if corpus is not None:
+    if corpus is not None and (corpus / PAGE).exists():
         print_lines(f"coverage: {corpus / PAGE}")
     counts = [
         plural(found.n_played, "schedule"), f"{found.n_beyond:,} beyond the bound",

@@ -57,7 +57,7 @@ def print_overview(result: Result, run_id: int | None, *, as_json: bool) -> None
     if losses:
         print()
     if not found.groups:
-        print_lines("nothing to explain: each wanted delivery happened, once, and as early as the links allow")
+        print_lines(f"nothing to explain: {_all_well(result)}")
         return
     rows = [(group.what, group.number, group.first.run_id, group.cause) for group in found.groups[:_MAX_SHOWN]]
     print_table(("what", "deliveries", "run", "cause of the first"), rows, (False, True, True, False))
@@ -81,6 +81,13 @@ def add_to(app: typer.Typer) -> None:
     app.command(epilog="Example: roundtable export runs/bank/latest -o run0.jsonl")(export)
 
 
+def _all_well(result: Result) -> str:
+    if result.reader.is_finished():
+        return "each wanted delivery happened, once, and as early as the links allow"
+    last = result.reader.last_round()
+    return f"no delivery is missing so far, but the runs are not finished: round {last:,} is the last"
+
+
 def audit(
     folder: Folder, engine: Engine = None, remote: Remote = None, fail_on: FailOn = None, as_json: Json = False
 ) -> None:
@@ -90,10 +97,11 @@ def audit(
 
     with opened_store(folder, engine) as result:
         if not result.reader.is_finished():
-            print(
-                f"unknown: the runs are not finished, round {result.reader.last_round():,} is the last so far; "
-                f"history in {folder}; {resume_hint(folder)}"
-            )
+            last = result.reader.last_round()
+            reason = f"the runs are not finished, round {last:,} is the last so far"
+            row = {"event": "verdict", "verdict": "unknown", "reason": reason, "last_round": last}
+            text = f"unknown: {reason}; history in {folder}; {resume_hint(folder)}"
+            print(json.dumps(row) if as_json else text)
             raise typer.Exit(UNKNOWN)
         report = result.audit()
         failed = verdict.failures(result, report, fail_on or ())

@@ -105,12 +105,15 @@ def hunt(
 
     Raises:
         ScenarioError: The scenario or one of its files is invalid.
-        QueryError: The strategy is unknown, or the scenario sends no message.
+        QueryError: The strategy is unknown, a number is too low, or the scenario sends no message.
         NodeProgramError: A handler fails without a schedule.
         EngineError: The engine cannot start.
     """
     if strategy not in STRATEGIES:
         raise QueryError(f"strategy {strategy!r} does not exist; allowed: {', '.join(STRATEGIES)}")
+    for name, value, least in (("runs", runs, 0), ("minutes", minutes or 0, 0), ("crashes", crashes, 1)):
+        if value < least:
+            raise QueryError(f"{name} is {value}; allowed: {least} or more")
     prepared = prepare_given(scenario, overrides)
     with ExitStack() as closing:
         wanted = asked_engine(engine, prepared.scenario.engine)
@@ -149,9 +152,8 @@ class _Search:
         self._playable: list[tuple[Parts, Playable]] = []  # the scenario and the built run of each base run
         self._begun = time.monotonic()
         self._until = None if minutes is None else self._begun + 60 * minutes
-        self._keys: set[str] = set()
         self._names: frozenset[str] = frozenset()  # of the nodes of all overlays
-        self._features: set[str] = set()
+        self._keys, self._features = set[str](), set[str]()
         self._forms: dict[str, Counter[bool]] = {}
         self._findings: dict[tuple[str, str], HuntFinding] = {}
         self._known: set[tuple[str, str]] = set()

@@ -181,7 +181,12 @@ def _broken(reader: StoreReader, run_id: int, guarantee: str | None) -> tuple[st
     ).collect()
     broken = {row.guarantee: row.excused for row in reversed(rows)}
     if not rows:
-        [row] = reader.sql("select min(run_id) as first from violation").collect()
+        [row] = reader.sql(
+            f"select min(v.run_id) as first, (select count(1) from run where run_id = {run_id}) as n "  # noqa: S608 - a number
+            "from violation v"
+        ).collect()
+        if not row.n:
+            raise QueryError(f"run {run_id} does not exist; the runs are in table run")
         hint = "nor did any other" if row.first is None else f"run {row.first} did"
         raise QueryError(f"run {run_id} broke no guarantee, {hint}; the audit of a finished store tells which do")
     if guarantee is not None and guarantee not in broken:

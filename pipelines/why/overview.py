@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 import networkx as nx
 
+from pipelines.errors import QueryError
 from pipelines.sql.query import StoreReader
 from pipelines.store.roots import Root
 from pipelines.why.ask import Question, stories
@@ -157,7 +158,13 @@ def overview(reader: StoreReader, run_id: int | None = None) -> Overview:
     """Groups the missing, repeated, late and excused deliveries of a run by cause; ``run_id`` None means all runs.
 
     A delivery is late if it took longer than the fastest path over the links.
+
+    Raises:
+        QueryError: The run does not exist.
     """
+    text = f"select 1 as one from run where run_id = {run_id}"  # noqa: S608 - a number
+    if run_id is not None and not reader.sql(text).collect():
+        raise QueryError(f"run {run_id} does not exist; the runs are in table run")
     groups: list[Group] = []
     left_out: dict[str, int] = {}
     for what in KINDS:

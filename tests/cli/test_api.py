@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 from pathlib import Path
 from typing import Any
@@ -253,3 +254,28 @@ def test_a_store_of_unfinished_runs_is_open_to_questions_but_not_decided(scenari
         with pytest.raises(StoreError, match="not finished: 20 is the last complete round"):
             result.audit()
     assert CliRunner().invoke(app, ["audit", "out"]).exit_code == 2
+    told = json.loads(CliRunner().invoke(app, ["audit", "out", "--json"]).stdout)
+    assert (told["verdict"], told["last_round"]) == ("unknown", 20)
+    why = CliRunner().invoke(app, ["why", "out"]).stdout
+    assert "but the runs are not finished: round 20 is the last" in " ".join(why.split())
+
+
+@pytest.mark.parametrize("number", ["commit_every", "batch_runs", "rounds_per_job"])
+def test_numbers_below_one_are_refused_before_anything_is_written(scenario: Path, number: str) -> None:
+    with pytest.raises(ScenarioError, match=f"{number} is 0; allowed: 1 or more"):
+        rt.run(scenario, store="out", **{number: 0})
+    assert not Path("out").exists()
+    with pytest.raises(QueryError, match="runs is -3; allowed: 0 or more"):
+        rt.hunt(scenario, runs=-3)
+
+
+def test_a_folder_does_not_hide_an_installed_scenario(scenario: Path) -> None:
+    Path("quickstart").mkdir()
+    assert CliRunner().invoke(app, ["validate", "quickstart"]).exit_code == 0
+
+
+def test_questions_about_a_run_that_does_not_exist_are_refused(scenario: Path) -> None:
+    rt.run(scenario, store="out").close()
+    for command in (["why", "out", "--run", "7"], ["shrink", "out", "--run", "7"]):
+        told = CliRunner().invoke(app, command)
+        assert "run 7 does not exist" in " ".join(told.stderr.split()), command

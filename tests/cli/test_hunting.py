@@ -74,6 +74,7 @@ def test_a_finding_is_shrunk_kept_and_replayed(line: Path, tmp_path: Path) -> No
 
     replayed = cli("hunt", line, "--runs", "0", "--corpus", corpus, "--fail-on", "excused")
     assert replayed.exit_code == 1
+    assert (corpus / "hunt.html").read_text() == page
     assert f"not mended: {kept} breaks" in replayed.stdout
     again = rt.hunt(line, 4, corpus=corpus, excused=True, shrinks=False)
     assert "exactly_once" not in {one.guarantee for one in again.findings}  # the corpus has it
