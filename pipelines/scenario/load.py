@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from importlib.resources import files
+from dataclasses import dataclass, replace
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -59,7 +59,8 @@ _ITEMS: dict[KeyPath, tuple[Any, Any]] = {
 
 def shipped() -> dict[str, Path]:
     """Returns the installed scenario files, sorted and keyed by name; a file in a folder is named ``folder/file``."""
-    folders = [Path(str(files(spec.scenarios))) for spec in PROTOCOLS.values() if spec.scenarios]
+    packages = [find_spec(spec.scenarios) for spec in PROTOCOLS.values() if spec.scenarios]
+    folders = [Path(place) for one in packages if one is not None for place in one.submodule_search_locations or ()]
     found = {
         path.relative_to(folder).with_suffix("").as_posix(): path
         for folder in (*folders, _own())
@@ -78,7 +79,7 @@ def find_scenario(path: Path) -> Path:
     Raises:
         ScenarioError: `path` has no suffix, and neither a file nor an installed scenario has this name.
     """
-    if path.exists() or path.is_absolute():
+    if path.is_file() or path.is_absolute():
         return path
     is_own = path.parts[:2] == _own().parts[-2:]
     name = (Path(*path.parts[2:]) if is_own else path).as_posix().removesuffix(".yaml")
@@ -223,7 +224,27 @@ def _applied(root: ValueNode, text: str, place: SourcePlace) -> tuple[ValueNode,
         node, complaints = read_yaml(value_text, lambda _line, _column: place)
     except ScenarioError as error:
         raise LookupError(str(error).removeprefix(f"{place}: ")) from None
-    return replaced(root, path, node), complaints
+    return replaced(_without_axis(root, path), path, node), complaints
+
+
+def _without_axis(root: ValueNode, path: KeyPath) -> ValueNode:
+    """Returns the tree without the values of the grid for `path`, which would replace the override.
+
+    Raises:
+        LookupError: The grid varies a value that contains `path`.
+    """
+    runs = root.child("runs")
+    grid = None if runs is None else runs.child("grid")
+    if grid is None or not isinstance(grid.value, dict):
+        return root
+    key = ".".join(map(str, path))
+    for axis in grid.value:
+        if key.startswith(f"{axis}."):
+            raise LookupError(f"runs.grid varies {axis}, and replaces this value; set runs.grid.{axis} instead")
+    if key not in grid.value:
+        return root
+    others = {axis: values for axis, values in grid.value.items() if axis != key}
+    return replaced(root, ("runs", "grid"), replace(grid, value=others))
 
 
 @dataclass(frozen=True)

@@ -123,3 +123,23 @@ def test_whole_parts_differ_from_run_to_run(tmp_path: Path) -> None:
     assert {len(run.scenario.faults) for run in runs} == {0, 1}
     assert [run.scenario.overlay.latency and run.scenario.overlay.latency.rounds for run in runs[:2]] == [None, 3]
     assert runs[0].parameters["overlay"] == {"generate": {"kind": "star", "nodes": 5}}
+
+
+GRID = HEAD + "runs: {grid: {protocol.delta: [1, 2], time.rounds: [20, 30]}}\n"
+
+
+def test_an_override_takes_the_place_of_the_values_of_the_grid(tmp_path: Path) -> None:
+    path = tmp_path / "s.yaml"
+    path.write_text(GRID, encoding="utf-8")
+    runs = expand(load_scenario(path, ["protocol.delta=3"]))
+    assert [(run.scenario.protocol.delta, run.scenario.time.rounds) for run in runs] == [(3, 20), (3, 30)]
+    assert all("protocol.delta" not in run.parameters for run in runs)
+    varied = expand(load_scenario(path, ["protocol.delta=3", "runs.grid.protocol.delta=[0, 4]"]))
+    assert [run.scenario.protocol.delta for run in varied] == [0, 4, 0, 4]
+
+
+def test_an_override_of_a_part_of_what_the_grid_replaces_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "s.yaml"
+    path.write_text(HEAD + "runs: {grid: {protocol: [{name: delta}, {name: forwarding}]}}\n", encoding="utf-8")
+    with pytest.raises(ScenarioError, match=r"runs\.grid varies protocol, and replaces this value; set runs\.grid"):
+        load_scenario(path, ["protocol.delta=3"])
