@@ -24,7 +24,7 @@ import pyarrow as pa
 
 from pipelines.cli.ends import complain
 from pipelines.cli.printing import print_lines, unbroken, write_rows
-from pipelines.cli.template import template
+from pipelines.cli.template import has_nodes, template
 from pipelines.engines.names import WITH_TESTED_SPARK, check_java, check_spark
 from pipelines.engines.settings import heap_megabytes
 from pipelines.errors import DataFileError, EngineError, RoundtableError, ScenarioError
@@ -110,14 +110,17 @@ def write_scenario(file: Path, overlay: Path | None, subscriptions: Path | None,
     if file.exists():
         raise DataFileError(f"{str(file)!r} is there already; name another file, or remove it")
     beside = file.absolute().parent
-    tables = (overlay, subscriptions, publications)
-    given = [None if path is None else Path(os.path.relpath(path.absolute(), beside)) for path in tables]
+    if not beside.is_dir():
+        raise DataFileError(f"folder {str(file.parent)!r} does not exist; create it, or name a file in another folder")
+    given = (overlay, subscriptions, publications)
     name = re.sub(r"[^A-Za-z0-9_.-]", "_", file.stem).lstrip("_.-") or "scenario"
     schema = os.path.relpath(SCHEMA_FILE, beside)
-    names = _names(file, template(name, schema, given[0]))
-    texts = [template(name, schema, *given, names=names, spread=spread) for spread in (False, True)]
+    names = _names(file, template(name, beside, schema, overlay))
+    texts = [template(name, beside, schema, *given, names=names, spread=spread) for spread in (False, True)]
     problems = [_problems(file, text) for text in texts]
-    chosen = 1 if problems[0] and not problems[1] else 0
+    tables = (("subscriptions", subscriptions), ("publications", publications))
+    is_named = any(path is not None and has_nodes(path, what, names) for what, path in tables)
+    chosen = 1 if problems[0] and not problems[1] and not is_named else 0
     try:
         file.write_text(texts[chosen], encoding="utf-8")
     except OSError as error:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree as ET
 
 import pyarrow as pa
+import yaml
 
 from pipelines.errors import DataFileError
 from pipelines.inputs.timestamps import iso, moments_of
@@ -34,13 +37,14 @@ _SAMPLE = 1_000
 
 
 def template(
-    name: str, schema: str, overlay: Path | None = None, subscriptions: Path | None = None,
+    name: str, beside: Path, schema: str, overlay: Path | None = None, subscriptions: Path | None = None,
     publications: Path | None = None, *, names: Collection[str] = (), spread: bool = False,
 ) -> str:  # fmt: skip
     """Returns the YAML of a commented scenario.
 
     Args:
         name: The scenario's name.
+        beside: The folder of the scenario file, to which the paths in the file are relative.
         schema: Path or URL of the JSON Schema, for editors.
         overlay: A file with an overlay; None for a random tree.
         subscriptions: A table with subscriptions; None for generated subscriptions.
@@ -55,10 +59,10 @@ def template(
     """
     return _TEXT.format(
         schema=f"{SCHEMA_LINE}{schema}",
-        name=name,
-        overlay=_TREE if overlay is None else _overlay(overlay),
-        subscriptions=_subscriptions(subscriptions, publications, names, spread=spread),
-        publications=_publications(publications, subscriptions, names, spread=spread),
+        name=_scalar(name),
+        overlay=_TREE if overlay is None else _overlay(overlay, beside),
+        subscriptions=_subscriptions(subscriptions, publications, beside, names, spread=spread),
+        publications=_publications(publications, subscriptions, beside, names, spread=spread),
         origin=_origin({"subscriptions": subscriptions, "publications": publications}, names),
     )
 
@@ -100,16 +104,19 @@ _SUBSCRIPTIONS = "    generate: {kind: topics, topics: 5, nodes: all, rounds: [0
 _PUBLICATIONS = "    generate: {kind: topics, topics: 5, nodes: 3, rounds: [20, 80], rate: 0.2}"
 
 
-def _overlay(path: Path) -> str:
-    settings = {"path": str(path)}
+def _overlay(path: Path, beside: Path) -> str:
+    settings: dict[str, Any] = {"path": _relative(path, beside)}
     if path.suffix.lower() in (".csv", ".tsv", ".parquet", ".pq"):
         columns = _columns(path)
         if len(columns) < 2:
             raise DataFileError(f"{path} has the columns {', '.join(columns)}; a link needs two ends")
         ends = [_first(columns, names) for names in _ENDS]
         ends = ends if None not in ends else [*columns[:2]]
-        settings |= {key: str(end) for key, end in zip(("src", "dst"), ends, strict=True) if end != key}
-        others = [column for column in columns if column not in ends]
+        if _has_titles(path):
+            settings |= {key: str(end) for key, end in zip(("src", "dst"), ends, strict=True) if end != key}
+            others = [column for column in columns if column not in ends]
+        else:
+            others = []
     else:
         others = _edge_attributes(path) if path.suffix.lower() == ".graphml" else []
     for unit, pattern in _LATENCY.items():
@@ -121,14 +128,26 @@ def _overlay(path: Path) -> str:
     return f"{told}  file: {_flow(settings)}   # tree and root select a spanning tree of a graph with cycles"
 
 
-def _subscriptions(path: Path | None, publications: Path | None, names: Collection[str], *, spread: bool) -> str:
+def _has_titles(path: Path) -> bool:
+    """Returns whether the first line of a list of links has titles: no end of a link occurs in it."""
+    titles, *rows = _rows(path)
+    return not {*titles[:2]} & {cell for row in rows for cell in row[:2]}
+
+
+def _relative(path: Path, beside: Path) -> str:
+    return os.path.relpath(path.absolute(), beside)
+
+
+def _subscriptions(
+    path: Path | None, publications: Path | None, beside: Path, names: Collection[str], *, spread: bool
+) -> str:  # fmt: skip
     """Returns the YAML of the subscriptions.
 
     If ``path`` is ``None``, nodes subscribe to the topics in ``publications``. If ``publications`` is ``None`` or has
     no topics, the subscriptions are generated.
     """
     if path is not None:
-        return _table(path, "subscriptions", names, spread=spread)
+        return _table(path, "subscriptions", beside, names, spread=spread)
     if publications is None:
         return _SUBSCRIPTIONS
     if _is_padres(publications):
@@ -136,22 +155,25 @@ def _subscriptions(path: Path | None, publications: Path | None, names: Collecti
     topic = _roles(publications, "publications", names)["topic"]
     if topic is None:
         return f'    # The publications have no column with a topic: write where: "..." into a list.\n{_SUBSCRIPTIONS}'
-    settings = {"path": str(publications), "node": topic, "topic": topic, "nodes": "all"}
+    settings = {"path": _relative(publications, beside), "node": topic, "topic": topic, "nodes": "all"}
     return f"    # A subscription to the topic of each publication.\n    file: {_flow(settings)}"
 
 
-def _publications(path: Path | None, subscriptions: Path | None, names: Collection[str], *, spread: bool) -> str:
+def _publications(
+    path: Path | None, subscriptions: Path | None, beside: Path, names: Collection[str], *, spread: bool
+) -> str:  # fmt: skip
     """Returns the YAML of the publications.
 
     If ``path`` is ``None``, nodes publish on the topics in ``subscriptions``. If ``subscriptions`` is ``None`` or has
     no topics, the publications are generated.
     """
     if path is not None:
-        return _table(path, "publications", names, spread=spread)
+        return _table(path, "publications", beside, names, spread=spread)
     topic = None if subscriptions is None else _roles(subscriptions, "subscriptions", names)["topic"]
     if subscriptions is None or topic is None:
         return _PUBLICATIONS
-    settings = {"path": str(subscriptions), "node": topic, "topic": topic, "content": "[]", "round": "20", "nodes": "3"}
+    path_ = _relative(subscriptions, beside)
+    settings = {"path": path_, "node": topic, "topic": topic, "content": [], "round": _FIRST_ROUND, "nodes": 3}
     return f"    # A publication on the topic of each subscription.\n    file: {_flow(settings)}"
 
 
@@ -179,10 +201,10 @@ def _is_padres(path: Path) -> bool:
     return str(path).lower().endswith(_PADRES)
 
 
-def _table(path: Path, what: str, names: Collection[str], *, spread: bool) -> str:
-    settings: dict[str, str] = {"path": str(path)}
+def _table(path: Path, what: str, beside: Path, names: Collection[str], *, spread: bool) -> str:
+    settings: dict[str, Any] = {"path": _relative(path, beside)}
     if what == "publications" and _is_padres(path):
-        return f"    file: {_flow(settings | {'nodes': '3'})}   # nodes: the publishers"
+        return f"    file: {_flow(settings | {'nodes': 3})}   # nodes: the publishers"
     columns, found = _columns(path), _roles(path, what, names)
     if found["topic"] is None and found.get("where") is None and what == "subscriptions":
         raise DataFileError(
@@ -193,11 +215,20 @@ def _table(path: Path, what: str, names: Collection[str], *, spread: bool) -> st
     comment = ""
     if what == "publications" and not {"round", "at_ms"} & settings.keys():
         comment = f"    # No column has the time (round, at_ms): one publication a round from {_FIRST_ROUND} on.\n"
-        settings["round"] = str(_FIRST_ROUND)
+        settings["round"] = _FIRST_ROUND
     if not spread:
         return f"{comment}    file: {_flow(settings)}"
     told = "the values of the column node are no nodes of the overlay, so they are spread over all of them"
     return f"{comment}    # {told}\n    file: {_flow(settings | {'nodes': 'all'})}"
+
+
+def has_nodes(path: Path, what: str, names: Collection[str]) -> bool:
+    """Returns whether the node column of a workload table has a node of the overlay, with arguments as in `_roles`."""
+    if _is_padres(path):
+        return False
+    header, *rows = _rows(path)
+    node = _roles(path, what, names)["node"]
+    return node is not None and _share(rows, header.index(node), names) > 0
 
 
 def _roles(path: Path, what: str, names: Collection[str]) -> dict[str, str | None]:
@@ -265,10 +296,12 @@ def _first(columns: Sequence[str], names: Sequence[str]) -> str | None:
     return next((lower[name.lower()] for name in names if name.lower() in lower), None)
 
 
-def _flow(settings: dict[str, str]) -> str:
-    plain = re.compile(r"[A-Za-z0-9_./-]+|\[\]")
-    texts = {
-        key: value if plain.fullmatch(value) else json.dumps(value, ensure_ascii=False)
-        for key, value in settings.items()
-    }
-    return "{" + ", ".join(f"{key}: {text}" for key, text in texts.items()) + "}"
+def _flow(settings: Mapping[str, Any]) -> str:
+    return "{" + ", ".join(f"{key}: {_scalar(value)}" for key, value in settings.items()) + "}"
+
+
+def _scalar(value: object) -> str:
+    """Returns ``value`` as YAML. Strings that YAML would read as another value are quoted."""
+    if isinstance(value, str) and re.fullmatch(r"[A-Za-z0-9_./-]+", value) and yaml.safe_load(value) == value:
+        return value
+    return json.dumps(value, ensure_ascii=False)

@@ -89,7 +89,7 @@ def _without_nodes(overlay: Parts, removed: Sequence[str]) -> Parts | None:
         around[a][b] = around[b][a] = latency[0] if latency else 1
     attached = {key: [one for one in overlay.get(key, ()) if one["name"] not in removed] for key in _ATTACHED}
     edges = {one["name"]: one["at"] for of_key in attached.values() for one in of_key}
-    for name in (name for name in removed if around[name]):
+    for name in (name for name in sorted(removed) if around[name]):
         heir = _contracted(around, name)
         edges = {one: heir if at == name else at for one, at in edges.items()}
     place = {name: number for number, name in enumerate(around)}

@@ -160,3 +160,39 @@ def test_files_that_do_not_fit_are_told(here: Path) -> None:
     made = cli("init", "a.yaml", "--overlay", "none.graph")
     assert (made.exit_code, "it has to be changed before it can be run" in made.stderr) == (0, True)
     assert "no file 'none.graph'" in made.stderr
+
+
+def file_of(scenario: str, part: str = "overlay") -> dict[str, object]:
+    """Returns the settings of the file that a part of a scenario names."""
+    parts = yaml.safe_load(Path(scenario).read_text())
+    found: dict[str, object] = (parts[part] if part == "overlay" else parts["workload"][part])["file"]
+    return found
+
+
+def test_a_scenario_in_another_folder_names_the_files_from_there(here: Path) -> None:
+    (here / "net.csv").write_text("from,to\nOslo,Rome\nRome,Bern\n")
+    (here / "sub").mkdir()
+    assert cli("init", "sub/own.yaml", "--overlay", "net.csv").exit_code == 0
+    assert file_of("sub/own.yaml") == {"path": "../net.csv", "src": "from", "dst": "to"}
+    assert cli("validate", "sub/own.yaml").exit_code == 0
+    nowhere = cli("init", "none/own.yaml", "--overlay", "net.csv")
+    assert (nowhere.exit_code, "folder 'none' does not exist; create it" in nowhere.stderr) == (64, True)
+
+
+@pytest.mark.parametrize("links", ["Oslo,Bern\nBern,Prague\nPrague,Rome\n", "1,2\n2,3\n3,4\n"])
+def test_the_first_line_of_a_list_without_titles_is_a_link(here: Path, links: str) -> None:
+    (here / "net.csv").write_text(links)
+    made = cli("init", "1.yaml", "--overlay", "net.csv")
+    assert (made.exit_code, "has to be changed" in made.stderr) == (0, False)
+    assert file_of("1.yaml") == {"path": "net.csv"}
+    assert yaml.safe_load(Path("1.yaml").read_text())["name"] == "1"
+    planned = json.loads(cli("plan", "1.yaml", "--json").stdout)
+    assert {(one["n_nodes"], one["n_links"]) for one in planned["combinations"]} == {(4, 3)}
+
+
+def test_a_misspelt_node_is_told_and_no_subscription_is_spread(here: Path) -> None:
+    (here / "net.csv").write_text("from,to\nOslo,Rome\nRome,Wien\n")
+    (here / "subs.csv").write_text("broker,topic\nRome,alarms\nViena,alarms\n")
+    made = cli("init", "a.yaml", "--overlay", "net.csv", "--subscriptions", "subs.csv")
+    assert "did you mean 'Wien'?" in made.stderr
+    assert "nodes" not in file_of("a.yaml", "subscriptions")

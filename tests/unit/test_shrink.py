@@ -131,3 +131,11 @@ def test_a_single_node_keeps_its_calls() -> None:
     left = without(parts, {Atom("publication", 0)})
     assert left is not None
     assert left["workload"] == {"publications": [{"at": "N1", "round": 4, "topic": "a"}]}
+
+
+def test_nodes_are_removed_in_an_order_of_their_own() -> None:
+    """The latency of the new link depends on the order in which nodes are contracted."""
+    links = [["A", "B", 2], ["B", "C", 3], ["C", "D", 4], ["D", "E", 5], ["B", "D", 1]]
+    parts = {"overlay": {"links": links}}
+    found = [without(parts, [Atom("node", name) for name in names]) for names in ("BCD", "DCB", "CBD")]
+    assert found[0] == found[1] == found[2]
