@@ -38,8 +38,6 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name, text in {**blocks("python"), **blocks("yaml")}.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(text, "utf-8")
-    for name in ("flooding", "flooding/scenarios"):
-        (folder / name / "__init__.py").touch()
     [entry] = re.findall(r"^```toml\n(.*?)^```", GUIDE.read_text("utf-8"), re.DOTALL | re.MULTILINE)
     group = entry.replace('[project.entry-points."roundtable.protocols"]', "[roundtable.protocols]").replace('"', "")
     installed = folder / "flooding-1.2.dist-info"
@@ -191,15 +189,9 @@ def test_a_planted_fault_is_found_by_the_guides_own_command(site: Path) -> None:
 
 
 def _own_test(site: Path, engine: str) -> str:
-    fixture = f"""import pytest
-from pipelines.engines.session import open_session
-
-@pytest.fixture(scope="session")
-def session():
-    with open_session("{engine}") as opened:
-        yield opened
-"""
-    (site / "conftest.py").write_text(fixture, "utf-8")
+    fixture = blocks("python")["conftest.py"]
+    assert '"local"' in fixture
+    (site / "conftest.py").write_text(fixture.replace('"local"', f'"{engine}"'), "utf-8")
     return call(site, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--rootdir", site, site / "test_flooding.py")
 
 
