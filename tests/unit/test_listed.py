@@ -35,7 +35,7 @@ time: {rounds: 400, round_ms: 0.3}
 runs: {seeds: [3, 4]}
 """
 AWKWARD = """name: awkward
-protocol: {name: forwarding}
+protocol: {name: epidemic}
 overlay: {links: [["no", "12"], ["12", "a b", 7], ["a b", "é'\\"x"]], start: joining, join_root: "a b"}
 workload:
   subscriptions: [{at: "no", round: 3, topic: "it's # 1", until: 9}, {at: "12", where: "'x y' > 1e-7 and s prefix '1'"}]

@@ -20,7 +20,7 @@ LINKS = {"links": [["b1", "b2"], ["b2", "b3"]], "clients": [{"name": "d1", "at":
 
 
 def scenario(workload: dict[str, Any], overlay: dict[str, Any] | None = None, **parts: Any) -> dict[str, Any]:
-    base = {"name": "t", "protocol": {"name": "forwarding"}, "overlay": overlay or LINKS, "time": {"rounds": 100}}
+    base = {"name": "t", "protocol": {"name": "epidemic"}, "overlay": overlay or LINKS, "time": {"rounds": 100}}
     return {**base, "workload": workload, **parts}
 
 
