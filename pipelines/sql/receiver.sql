@@ -52,19 +52,19 @@ with delivered as (
 ), wanting as (
   select m.run_id, m.subscription_id, m.source, m.source_seq, s.subscriber, s.issued_round, s.confirmed_round,
     s.unsubscribed_round, p.issued_round as publication_round, p.confirmed_round as publication_confirmed_round,
+    s.issued_round + x.latency_rounds as reached_round, p.issued_round + x.slowest_rounds as slowest_round,
     min(case when s.issued_round <= p.issued_round
       and (s.unsubscribed_round is null or s.unsubscribed_round > p.issued_round) then s.issued_round end)
       over (partition by m.run_id, s.subscriber, m.source, m.source_seq) as first_round
   from matching m
   join publication p on p.run_id = m.run_id and p.source = m.source and p.source_seq = m.source_seq
   join subscription s on s.run_id = m.run_id and s.subscription_id = m.subscription_id
+  left join crossing x on x.run_id = m.run_id
 ), beginning as (
-  select w.*, w.issued_round + x.latency_rounds as reached_round,
-    case when w.first_round < w.issued_round or d.delivered_round < w.issued_round then null
-         when c.run_id is not null and coalesce(w.publication_round < w.issued_round + x.latency_rounds, true) then null
-         else d.delivered_round end as delivered_round
+  select w.*, case when w.first_round < w.issued_round or d.delivered_round < w.issued_round then null
+    when c.run_id is not null and coalesce(w.publication_round < w.reached_round, true) then null
+    else d.delivered_round end as delivered_round
   from wanting w
-  left join crossing x on x.run_id = w.run_id
   left join delivered d on d.run_id = w.run_id and d.subscriber = w.subscriber
     and d.source = w.source and d.source_seq = w.source_seq
   left join recovered c on c.run_id = d.run_id and c.dst = d.subscriber and c.source = d.source
@@ -74,7 +74,7 @@ with delivered as (
     t.confirms, b.confirmed_round, b.unsubscribed_round, b.reached_round,
     case when not t.confirms then b.publication_round + w.latency_rounds
          when t.confirms_delivery then b.publication_confirmed_round end as due_round,
-    case when not t.confirms then b.publication_round + x.slowest_rounds
+    case when not t.confirms then b.slowest_round
          when t.confirms_delivery then b.publication_confirmed_round end as last_round,
     min(case when b.delivered_round is not null then b.publication_round end)
       over (partition by b.run_id, b.subscription_id) as service_round,
@@ -85,7 +85,6 @@ with delivered as (
   join run r on r.run_id = b.run_id
   join protocol t on t.name = r.protocol
   left join slowest w on w.run_id = b.run_id
-  left join crossing x on x.run_id = b.run_id
 ), on_link as (
   select distinct c.run_id, c.subscription_id, c.source, c.source_seq
   from candidate c

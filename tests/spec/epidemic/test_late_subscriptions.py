@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 import pipelines as rt
+from pipelines.result import Result
 
 SCENARIO = """
 name: passed
@@ -33,20 +34,19 @@ def test_an_event_that_passed_a_subscription_is_recovered_after_a_later_event(re
     assert within[0]
 
 
+def pushed(rounds: tuple[int, ...], store: Path, *more: str) -> Result:
+    """Runs the scenario with push and publications of these rounds; ``more`` are further overrides."""
+    publications = [{"at": "S", "round": at, "topic": "a"} for at in rounds]
+    overrides = ["protocol.recovery=push", "time.rounds=600", f"workload.publications={publications}", *more]
+    return rt.run(SCENARIO, overrides=overrides, store=store)
+
+
 @pytest.mark.parametrize(("rounds", "owed"), [((20, 50), [2]), ((35, 36), [1, 2]), ((37, 51), [1, 2])])
 def test_push_owes_no_event_that_passed_a_subscription(
     rounds: tuple[int, int], owed: list[int], tmp_path: Path
 ) -> None:
     """The subscription of round 32 reaches S in round 35."""
-    result = rt.run(
-        SCENARIO,
-        store=tmp_path / "store",
-        overrides=[
-            "protocol.recovery=push",
-            "time.rounds=600",
-            "workload.publications=" + str([{"at": "S", "round": at, "topic": "a"} for at in rounds]),
-        ],
-    )
+    result = pushed(rounds, tmp_path / "store")
     asked = result.sql("select source_seq from receiver where subscriber_name = 'D' order by 1").collect()
     assert [row[0] for row in asked] == owed
     assert [run.verdict for run in result.audit().runs] == ["valid"]
@@ -81,16 +81,8 @@ def test_push_brings_events_from_before_the_subscription_in_no_order(tmp_path: P
 
 def test_a_recovered_event_counts_once_the_subscription_must_have_reached_its_source(tmp_path: Path) -> None:
     """Link S-D loses the event of round 40, and push repeats it, 3 rounds after round 37, when D is served at last."""
-    result = rt.run(
-        SCENARIO,
-        store=tmp_path / "store",
-        overrides=[
-            "protocol.recovery=push",
-            "time.rounds=600",
-            "workload.publications=" + str([{"at": "S", "round": at, "topic": "a"} for at in (40, 90)]),
-            "faults=" + str([{"kind": "loss", "rate": 1.0, "kinds": ["EVENT"], "round": 40, "until": 41}]),
-        ],
-    )
+    lost = [{"kind": "loss", "rate": 1.0, "kinds": ["EVENT"], "round": 40, "until": 41}]
+    result = pushed((40, 90), tmp_path / "store", f"faults={lost}")
     came = result.sql("select source_seq from delivery where subscriber = 1").collect()  # D is node 1
     assert sorted(row[0] for row in came) == [1, 2]
     asked = result.sql("select source_seq from receiver where subscriber_name = 'D' order by 1").collect()
