@@ -30,6 +30,7 @@ from pipelines.rounds.blocks import players
 from pipelines.rounds.execute import Experiment, execute
 from pipelines.scenario.expand import RunConfig
 from pipelines.scenario.model import Scenario
+from pipelines.sql.differences import check_run
 from pipelines.sql.query import StoreReader
 from pipelines.sql.small_store import fast_reader
 from pipelines.store.roots import Root
@@ -181,12 +182,8 @@ def _broken(reader: StoreReader, run_id: int, guarantee: str | None) -> tuple[st
     ).collect()
     broken = {row.guarantee: row.excused for row in reversed(rows)}
     if not rows:
-        [row] = reader.sql(
-            f"select min(v.run_id) as first, (select count(1) from run where run_id = {run_id}) as n "  # noqa: S608 - a number
-            "from violation v"
-        ).collect()
-        if not row.n:
-            raise QueryError(f"run {run_id} does not exist; the runs are in table run")
+        check_run(reader, run_id)
+        [row] = reader.sql("select min(run_id) as first from violation").collect()
         hint = "nor did any other" if row.first is None else f"run {row.first} did"
         raise QueryError(f"run {run_id} broke no guarantee, {hint}; the audit of a finished store tells which do")
     if guarantee is not None and guarantee not in broken:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from importlib.util import find_spec
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -59,8 +59,8 @@ _ITEMS: dict[KeyPath, tuple[Any, Any]] = {
 
 def shipped() -> dict[str, Path]:
     """Returns the installed scenario files, sorted and keyed by name; a file in a folder is named ``folder/file``."""
-    packages = [find_spec(spec.scenarios) for spec in PROTOCOLS.values() if spec.scenarios]
-    folders = [Path(place) for one in packages if one is not None for place in one.submodule_search_locations or ()]
+    packages = [import_module(spec.scenarios) for spec in PROTOCOLS.values() if spec.scenarios]
+    folders = [Path(folder) for package in packages for folder in package.__path__]
     found = {
         path.relative_to(folder).with_suffix("").as_posix(): path
         for folder in (*folders, _own())

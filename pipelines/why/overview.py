@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import networkx as nx
 
-from pipelines.errors import QueryError
+from pipelines.sql.differences import check_run
 from pipelines.sql.query import StoreReader
 from pipelines.store.roots import Root
 from pipelines.why.ask import Question, stories
@@ -162,9 +162,8 @@ def overview(reader: StoreReader, run_id: int | None = None) -> Overview:
     Raises:
         QueryError: The run does not exist.
     """
-    text = f"select 1 as one from run where run_id = {run_id}"  # noqa: S608 - a number
-    if run_id is not None and not reader.sql(text).collect():
-        raise QueryError(f"run {run_id} does not exist; the runs are in table run")
+    if run_id is not None:
+        check_run(reader, run_id)
     groups: list[Group] = []
     left_out: dict[str, int] = {}
     for what in KINDS:
