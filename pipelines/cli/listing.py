@@ -112,15 +112,14 @@ def write_scenario(file: Path, overlay: Path | None, subscriptions: Path | None,
     beside = file.absolute().parent
     if not beside.is_dir():
         raise DataFileError(f"folder {str(file.parent)!r} does not exist; create it, or name a file in another folder")
-    given = (overlay, subscriptions, publications)
     name = re.sub(r"[^A-Za-z0-9_.-]", "_", file.stem).lstrip("_.-") or "scenario"
     schema = os.path.relpath(SCHEMA_FILE, beside)
     names = _names(file, template(name, beside, schema, overlay))
-    texts = [template(name, beside, schema, *given, names=names, spread=spread) for spread in (False, True)]
+    tables = {"subscriptions": subscriptions, "publications": publications}
+    texts = [template(name, beside, schema, overlay, **tables, names=names, spread=spread) for spread in (False, True)]
     problems = [_problems(file, text) for text in texts]
-    tables = (("subscriptions", subscriptions), ("publications", publications))
-    is_named = any(path is not None and has_nodes(path, what, names) for what, path in tables)
-    chosen = 1 if problems[0] and not problems[1] and not is_named else 0
+    is_spread = bool(problems[0]) and not problems[1]
+    chosen = int(is_spread and not any(path and has_nodes(path, what, names) for what, path in tables.items()))
     try:
         file.write_text(texts[chosen], encoding="utf-8")
     except OSError as error:

@@ -14,6 +14,7 @@ import pyarrow as pa
 import yaml
 
 from pipelines.errors import DataFileError
+from pipelines.inputs.overlay.text_formats import is_link
 from pipelines.inputs.timestamps import iso, moments_of
 from pipelines.inputs.workload.reading import load, source_of
 
@@ -106,19 +107,19 @@ _PUBLICATIONS = "    generate: {kind: topics, topics: 5, nodes: 3, rounds: [20, 
 
 def _overlay(path: Path, beside: Path) -> str:
     settings: dict[str, Any] = {"path": _relative(path, beside)}
+    others: list[str] = []  # the columns or edge attributes other than the two ends
     if path.suffix.lower() in (".csv", ".tsv", ".parquet", ".pq"):
-        columns = _columns(path)
+        columns, *rows = _rows(path)
         if len(columns) < 2:
             raise DataFileError(f"{path} has the columns {', '.join(columns)}; a link needs two ends")
         ends = [_first(columns, names) for names in _ENDS]
-        ends = ends if None not in ends else [*columns[:2]]
-        if _has_titles(path):
+        is_text = path.suffix.lower() in (".csv", ".tsv")
+        if None not in ends or not is_text or not is_link(columns, rows):
+            ends = ends if None not in ends else [*columns[:2]]
             settings |= {key: str(end) for key, end in zip(("src", "dst"), ends, strict=True) if end != key}
             others = [column for column in columns if column not in ends]
-        else:
-            others = []
-    else:
-        others = _edge_attributes(path) if path.suffix.lower() == ".graphml" else []
+    elif path.suffix.lower() == ".graphml":
+        others = _edge_attributes(path)
     for unit, pattern in _LATENCY.items():
         found = next((column for column in others if pattern.search(column)), None)
         if found is not None:
@@ -126,12 +127,6 @@ def _overlay(path: Path, beside: Path) -> str:
             break
     told = "" if "latency" in settings else "   # latency: COLUMN or edge attribute; latency_unit: us, ms, s or km\n"
     return f"{told}  file: {_flow(settings)}   # tree and root select a spanning tree of a graph with cycles"
-
-
-def _has_titles(path: Path) -> bool:
-    """Returns whether the first line of a list of links has titles: no end of a link occurs in it."""
-    titles, *rows = _rows(path)
-    return not {*titles[:2]} & {cell for row in rows for cell in row[:2]}
 
 
 def _relative(path: Path, beside: Path) -> str:

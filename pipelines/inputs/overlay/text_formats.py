@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from io import BytesIO
 
 import numpy as np
@@ -230,14 +230,22 @@ def _is_matrix(lines: TextRows) -> bool:
     return not lines.first[0] or all(is_number(cell) and float(cell) == 0 for cell in diagonal)
 
 
+def is_link(first: Sequence[str], rows: Iterable[Sequence[str]]) -> bool:
+    """Returns whether the first line of an edge list is a link: both ends are numbers, or one also ends another link.
+
+    Otherwise the first line may have titles. ``rows`` contains the cells of the other lines.
+    """
+    others = {cell for row in rows for cell in row[:2]}
+    return all(is_number(cell) for cell in first[:2]) or not others.isdisjoint(first[:2])
+
+
 def _has_titles(lines: TextRows, columns: FileOverlay) -> bool:
     first, given = lines.first, [name for name in (columns.src, columns.dst, columns.latency) if name is not None]
     if given and all(name.isdigit() and int(name) <= len(first) for name in given) and not {*given} & {*first}:
         return False
     if given or any(title.lower() in _TITLES for title in first):
         return True
-    others = {cell for row in lines.sample[1:] for cell in row[:2]}
-    if all(is_number(cell) for cell in first[:2]) or {*first[:2]} & others:
+    if is_link(first, lines.sample[1:]):
         return False
     shown = ", ".join(map(repr, first[:10]))
     raise ContentError(
