@@ -16,7 +16,7 @@ INT: Final = T.IntegerType()
 STRING: Final = T.StringType()
 BOOLEAN: Final = T.BooleanType()
 LONGS: Final = T.ArrayType(BIGINT)
-STORE_FORMAT: Final = 6
+STORE_FORMAT: Final = 7
 """Version of the store format.
 
 It is incremented if a table or column changes its name or meaning, including tables of a protocol."""
@@ -246,4 +246,9 @@ CALL_LOG = table(
     ("issued_round", BIGINT, "round in which the node issued the call; if is_held is true, round of the call"),
     ("confirmed_round", BIGINT, "round in which the call was confirmed; null: unconfirmed"),
     ("is_held", BOOLEAN, "whether the node has accepted the call and not issued it yet"),
+    ("predicate", STRING, "for subscribe the predicate, as in table subscription; else null"),
+    ("topic", STRING, "for publish as in table publication, also the next three columns; else null"),
+    ("content", STRING, "content of the publication"),
+    ("guarantee", STRING, "requested order of delivery of the publication"),
+    ("keys", T.ArrayType(STRING), "key items of the requested order"),
 )  # fmt: skip

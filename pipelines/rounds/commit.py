@@ -35,7 +35,11 @@ from pipelines.tables import CALL_LOG, DELIVERY, MESSAGE, NODE_STATUS, PUBLICATI
 
 _CALL = ["run_id", "source", "source_seq"]
 _SUBSCRIPTION = ["run_id", "subscription_id"]
-_LOGGED = to_arrow_schema(CALL_LOG.schema)
+_STORED = to_arrow_schema(CALL_LOG.schema)
+_LOGGED = pa.schema([_STORED.field(name) for name in (
+    *_CALL, "kind", "subscription_id", "issued_round", "confirmed_round", "is_held",
+)])  # fmt: skip
+"""The columns of the log in memory; the others depend on the call alone."""
 _CLOSED = pa.array(["subscribe", "unsubscribe", "publish"])
 """The kinds of calls that have a row in ``publication`` or ``subscription``."""
 CALL_EVENT: Final = "call_event"
@@ -48,7 +52,7 @@ class CallLog:
     """The application calls whose history rows may still change; computes the rows of calls that become final.
 
     Attributes:
-        rows: One row per call that is not final, columns of table ``state_call_log``.
+        rows: One row per call that is not final, columns of table ``state_call_log`` up to ``is_held``.
     """
 
     def __init__(
@@ -63,7 +67,7 @@ class CallLog:
             publication: ``run_id, source, source_seq, topic, content, guarantee, keys``.
             crash: ``run_id, node_id, round`` of all crashes.
             confirms: Whether the protocol confirms calls; otherwise a call is final when it is issued.
-            rows: The log at the last commit; None if no commit exists.
+            rows: Table ``state_call_log`` at the last commit; None if no commit exists.
         """
         self._call = call.select(["run_id", "node_id", "source_seq", "kind", "subscription_id"]).rename_columns(
             [*_CALL, "kind", "subscription_id"]
@@ -111,6 +115,21 @@ class CallLog:
             PUBLICATION.name: _with(published, self._publication, _CALL, PUBLICATION.columns),
             SUBSCRIPTION.name: _with(subscribed, self._subscription, _SUBSCRIPTION, SUBSCRIPTION.columns),
         }
+
+    def stored(self) -> pa.Table:
+        """Returns the rows of table ``state_call_log``."""
+        kind = self.rows["kind"]
+        published, subscribed, others = (
+            self.rows.filter(pc.equal(kind, "publish")),
+            self.rows.filter(pc.equal(kind, "subscribe")),
+            self.rows.filter(pc.invert(pc.is_in(kind, pa.array(["publish", "subscribe"])))),
+        )
+        parts = (
+            _with(published, self._publication, _CALL, [*_LOGGED.names, "topic", "content", "guarantee", "keys"]),
+            _with(subscribed, self._subscription, _SUBSCRIPTION, [*_LOGGED.names, "predicate"]),
+            others,
+        )
+        return pa.concat_tables(parts, promote_options="default").select(_STORED.names).cast(_STORED)
 
     def _logged(self, event: pa.Table) -> pa.Table:
         """Returns the log after the call events in `event`: accepted calls are added, confirmations are recorded.
@@ -219,7 +238,7 @@ class History:
         events = self._rows.pop(CALL_EVENT, None)
         event = None if events is None else pa.concat_tables(events)
         closed = self._log.take(event, last_round, is_final=rest is not None)
-        overwritten = {self._names[name]: rows for name, rows in state.items()} | {CALL_LOG.name: self._log.rows}
+        overwritten = {self._names[name]: rows for name, rows in state.items()} | {CALL_LOG.name: self._log.stored()}
         appended = {name: pa.concat_tables(self._rows[name]) for name in _WRITTEN if self._rows[name]}
         concurrently([
             *(partial(self._store.load, name, rows) for name, rows in (appended | closed).items()),

@@ -197,14 +197,7 @@ class StoreSnapshot:
     def _publications(self) -> DataFrame:
         rows, log = self._final_calls(PUBLICATION.name), self._of_running(CALL_LOG.name)
         if log is not None:
-            kinds = {field.name: field.dataType.simpleString() for field in PUBLICATION.schema}
-            text = [f"cast(null as {kinds[name]}) as {name}" for name in ("topic", "content", "guarantee", "keys")]
-            opened = (
-                log.where("kind = 'publish' and not is_held")
-                .selectExpr("run_id", "source", "source_seq", "issued_round", *text, "confirmed_round")
-                .select(PUBLICATION.columns)
-            )
-            rows = rows.unionByName(opened)
+            rows = rows.unionByName(log.where("kind = 'publish' and not is_held").select(PUBLICATION.columns))
         return self._issued_rows(rows, PUBLICATION.columns, "confirmed_round")
 
     def _subscriptions(self) -> DataFrame:
@@ -215,7 +208,7 @@ class StoreSnapshot:
                 "run_id", "subscription_id", "issued_round as unsubscribed_round"
             )
             opened = log.where("kind = 'subscribe'").join(ending, ["run_id", "subscription_id"], "left").selectExpr(
-                "run_id", "subscription_id", "source as subscriber", "cast(null as string) as predicate",
+                "run_id", "subscription_id", "source as subscriber", "predicate",
                 "issued_round", "confirmed_round", "unsubscribed_round", "cast(null as bigint) as ended_round",
             )  # fmt: skip
             rows = rows.unionByName(opened)
