@@ -67,7 +67,7 @@ from pipelines.sql.views import (
     view_owner,
     view_sql,
 )  # fmt: skip
-from pipelines.store.folder import check_store
+from pipelines.store.folder import check_store, missing_table
 from pipelines.store.ledger import Ledger
 from pipelines.store.place import RemotePath
 from pipelines.store.roots import Root, root_of
@@ -270,8 +270,16 @@ class StoreReader:
 
     @cached_property
     def _table_names(self) -> list[str]:
-        """The names of the stored tables. They are cached: after the first commit, no table is added to a store."""
-        return self._store.tables()
+        """The names of the stored tables. They are cached: after the first commit, no table is added to a store.
+
+        Raises:
+            StoreError: The ledger names a table whose folder does not exist.
+        """
+        names = self._store.tables()
+        missing = self._newest.ledger.last.versions.keys() - set(names)
+        if missing:
+            raise missing_table(self._store.root, min(missing))
+        return names
 
     def _check_name(self, name: str) -> None:
         names = self.tables()

@@ -171,6 +171,8 @@ def check_store(root: Root) -> None:
     if not root.is_dir():
         raise StoreError(f"{str(root)!r} is a file, not a store; {_WRITTEN}")
     if (root / MANIFEST).is_file():
+        if _n_commits(root):
+            raise missing_table(root, RUN.name)
         raise StoreError(
             f"the store {str(root)!r} holds no complete round; wait, or if its program is gone, {resume_hint(root)}"
         )
@@ -178,6 +180,14 @@ def check_store(root: Root) -> None:
     missing = " and ".join(name for name in (ROUND_COMMIT.name, RUN.name) if not (root / name / _LOG).is_dir())
     holds = f"its stores are {some(stores)}" if stores else f"it holds {some(_inside(root)) or 'nothing'}"
     raise StoreError(f"{str(root)!r} is no store: it has no table {missing}; {holds}; {_WRITTEN}")
+
+
+def missing_table(root: Root, name: str) -> StoreError:
+    """Returns the error for a table of a store whose folder does not exist."""
+    return StoreError(
+        f"the store {str(root)!r} is damaged: the folder of table {name!r} is missing; put it back, or run the "
+        "scenario again, with a new --store"
+    )
 
 
 def check_format(root: Root) -> None:

@@ -27,7 +27,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pipelines.engines.frames import frame_of
 from pipelines.engines.session import Session, concurrently
 from pipelines.errors import StoreError, VacuumedError, first_line
-from pipelines.store.folder import resume_hint
+from pipelines.store.folder import missing_table, resume_hint
 from pipelines.store.roots import Root, delta_rows, engine_path, options_of, plain, remove, sizes
 from pipelines.tables import ROUND_COMMIT, Table
 
@@ -188,7 +188,13 @@ class Store:
         self._versions[name] = known + 1
 
     def rewind(self, versions: Mapping[str, int]) -> None:
-        """Restores tables to earlier versions: overwrites each table that has a later version."""
+        """Restores tables to earlier versions: overwrites each table that has a later version.
+
+        Raises:
+            StoreError: A table does not exist.
+        """
+        for name in versions:
+            self._check_exists(name)
 
         def restore(name: str) -> None:
             if self.version(name) > versions[name]:
@@ -231,7 +237,7 @@ class Store:
 
     def _check_exists(self, name: str) -> None:
         if not (self.path(name) / _LOG).is_dir():
-            raise StoreError(f"{self.root} has no table {name!r}; it has: {', '.join(self.tables()) or 'none'}")
+            raise missing_table(self.root, name)
 
     def _check_files(self, name: str, version: int, newest: int) -> None:
         """Raises `VacuumedError` if a file of an old version is missing.

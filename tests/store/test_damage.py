@@ -66,6 +66,20 @@ def test_a_damaged_file_is_named(store: Path, spoil: object) -> None:
     assert [one.name for one in store.parent.iterdir()] == ["store"]
 
 
+@pytest.mark.parametrize("table", ["delivery", "run", "state_message"])
+def test_a_missing_table_is_named(store: Path, table: str) -> None:
+    shutil.rmtree(store / table)
+    for arguments in (
+        ("sql", store, "select count(*) from delivery"),
+        ("audit", store),
+        ("why", store, "--subscriber", "C", "--source", "A", "--seq", 1),
+        ("report", store),
+    ):
+        result = cli(*arguments)
+        assert result.exit_code == 64, arguments
+        assert f"is damaged: the folder of table '{table}' is missing; put it back, or run the" in result.stderr
+
+
 CRASH = SCENARIO.replace("time:", "faults: [{kind: crash, node: B, round: 24, until: 40}]\ntime:")
 
 

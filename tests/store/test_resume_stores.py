@@ -21,6 +21,7 @@ from pipelines.errors import StoreError
 from pipelines.experiment.prepared import prepare
 from pipelines.rounds.progress import Progress
 from pipelines.store.folder import LOCK, MANIFEST, is_being_written, locked
+from pipelines.store.store import Store
 from pipelines.tables import STORE_FORMAT
 
 SCENARIO = """name: small
@@ -75,6 +76,16 @@ def test_the_store_is_enough_to_go_on(folder: Path, sail: Session, monkeypatch: 
     ]  # fmt: skip
     assert result.stdout.splitlines()[-1] == "valid: 1 run, all guarantees hold; history in ../interrupted"
     assert contents(sail, folder / "interrupted") == contents(sail, folder / "finished")
+
+
+def test_a_store_without_a_table_is_refused_before_anything_is_written(folder: Path, sail: Session) -> None:
+    store = folder / "interrupted"
+    shutil.rmtree(store / "delivery")
+    before = Store(store, sail).version("message")
+    result = cli("resume", store)
+    assert result.exit_code == 64
+    assert "is damaged: the folder of table 'delivery' is missing" in result.stderr
+    assert Store(store, sail).version("message") == before
 
 
 def test_a_finished_store_says_so(folder: Path) -> None:
