@@ -111,8 +111,8 @@ def hunt(
     """
     if strategy not in STRATEGIES:
         raise QueryError(f"strategy {strategy!r} does not exist; allowed: {', '.join(STRATEGIES)}")
-    for name, value, least in (("runs", runs, 0), ("minutes", minutes or 0, 0), ("crashes", crashes, 1)):
-        if value < least:
+    for name, value in {"runs": runs, "minutes": minutes or 0, "crashes": crashes, "seed": seed}.items():
+        if value < (least := int(name == "crashes")):
             raise QueryError(f"{name} is {value}; allowed: {least} or more")
     prepared = prepare_given(scenario, overrides)
     with ExitStack() as closing:

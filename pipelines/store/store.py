@@ -204,7 +204,11 @@ class Store:
 
     def _write(self, name: str, write: Callable[[], None]) -> None:
         before = self._known(name)
-        write()
+        try:
+            write()
+        except DeltaError:
+            self._check_exists(name)
+            raise
         if self.version(name) > before + 1:
             raise self._written_by_others(name)
 

@@ -267,6 +267,8 @@ def test_numbers_below_one_are_refused_before_anything_is_written(scenario: Path
     assert not Path("out").exists()
     with pytest.raises(QueryError, match="runs is -3; allowed: 0 or more"):
         rt.hunt(scenario, runs=-3)
+    with pytest.raises(QueryError, match="seed is -1; allowed: 0 or more"):
+        rt.hunt(scenario, seed=-1)
 
 
 def test_a_folder_does_not_hide_an_installed_scenario(scenario: Path) -> None:

@@ -20,6 +20,7 @@ import pipelines as rt
 from pipelines.engines.session import Session
 from pipelines.errors import ProtocolError, StoreError
 from pipelines.protocols import protocol_named
+from pipelines.rounds.progress import Progress
 from pipelines.store.damage import disk_error
 from pipelines.store.store import Store
 
@@ -78,6 +79,17 @@ def test_a_missing_table_is_named(store: Path, table: str) -> None:
         result = cli(*arguments)
         assert result.exit_code == 64, arguments
         assert f"is damaged: the folder of table '{table}' is missing; put it back, or run the" in result.stderr
+
+
+def test_a_store_that_is_removed_during_its_run_is_told(tmp_path: Path, sail: Session) -> None:
+    (tmp_path / "s.yaml").write_text(SCENARIO)
+
+    def remove(progress: Progress) -> None:
+        if progress.round > 20:
+            shutil.rmtree(tmp_path / "store", ignore_errors=True)
+
+    with pytest.raises(StoreError, match=r"is damaged: the folder of table '\w+' is missing"):
+        rt.run(tmp_path / "s.yaml", sail.spark, tmp_path / "store", commit_every=2, observe=remove)
 
 
 CRASH = SCENARIO.replace("time:", "faults: [{kind: crash, node: B, round: 24, until: 40}]\ntime:")
