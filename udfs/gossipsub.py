@@ -149,7 +149,6 @@ def is_outbound(node: int, peer: int) -> bool:
 class GossipSub(SubscribingNode):
     """A node of the overlay: a peer in the terms of libp2p."""
 
-    name = "gossipsub"
     messages = (Hello, Announce, Graft, Prune, IHave, IWant, TopicCopy, Reply)
     relayed = keyed(Relayed, is_durable=True)
     topic = keyed(GossipTopic)

@@ -39,7 +39,7 @@ class ProgramForm(ProtocolForm):
 
     def __init__(self, protocol: declaration.Protocol) -> None:
         """Derives the state relations from the declarations of the protocol's program."""
-        self.program = protocol.program
+        self.name, self.program = protocol.name, protocol.program
         self.shown = protocol.shown
         rows = rows_of(protocol.program)
         derived = ((record_table(one.name, one.record), _relation(rows, one.of)) for one in protocol.shown)
@@ -55,10 +55,13 @@ def program_states(protocol: declaration.Protocol) -> list[StateRelation]:
     return [replace(one, derived_from=None, is_durable=False) for one in found]
 
 
-def program_error(error: Exception) -> NodeProgramError | None:
-    """Returns the failure of a handler that the engine's exception `error` reports, or None if no handler failed."""
+def program_error(error: Exception, protocol: str) -> NodeProgramError | None:
+    """Returns the failure of a handler that the engine's exception `error` reports, or None if no handler failed.
+
+    The message names `protocol`.
+    """
     _, found, rest = str(error).partition(f"{ProgramError.__name__}: ")
-    return NodeProgramError(rest.partition("\n")[0]) if found else None
+    return NodeProgramError(f"protocol {protocol}, " + rest.partition("\n")[0]) if found else None
 
 
 def _states(rows: ProgramColumns) -> list[StateRelation]:

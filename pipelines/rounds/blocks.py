@@ -216,7 +216,7 @@ class Blocks(Rounds):
         self.round = BEFORE
         self.history = history
         self._protocol, self._calls, self._faults, self._inputs = protocol, calls, faults, inputs
-        self._name = protocol.program.name
+        self.name = protocol.name
         self._session = session
         is_many = len(setting) >= MANY_RUNS
         self._n_workers = session.n_python_workers if is_many else 0
@@ -342,7 +342,7 @@ class Blocks(Rounds):
         function = self._begin if self._state is None else self._play
         schema = block_schema(rows_of(self._protocol.program))
         runs = f"runs {run[0].as_py():,} to {run[-1].as_py():,}" if len(run) > 1 else f"run {run[0].as_py():,}"
-        what = f"{self._name}: {runs}, rounds {max(self.round, BEFORE) + 1:,} to {reached:,}"
+        what = f"{self.name}: {runs}, rounds {max(self.round, BEFORE) + 1:,} to {reached:,}"
         return _Block(last, reached, self._thread.submit(self._play_runs, given, function, schema, what))
 
     def _play_runs(self, given: pa.Table, function: Play, schema: pa.Schema, what: str) -> pa.Table:

@@ -208,7 +208,7 @@ class RoundEngine(Rounds):
         self._schema = in_flight_schema(job.protocol.payload)
         self._in_flight = job.checkpoints.empty(self._schema)
         self._counts = network.in_flight_counts({})
-        self.round = -1
+        self.name, self.round = job.name, -1
         self.history = job.history
 
     def start(self, state: Mapping[str, DataFrame]) -> None:

@@ -21,10 +21,12 @@ class Rounds(ABC):
     """Executes the rounds of the runs of one protocol. Each form of protocols (program, dataflow) has a subclass.
 
     Attributes:
+        name: The name of the protocol.
         round: The last executed round; -1 before the first round.
         history: Buffers history rows.
     """
 
+    name: str
     round: int
     history: History
 
@@ -126,7 +128,7 @@ class Loop:
             NodeProgramError: The job had one round; the rounds before it are committed.
             PySparkException: The job failed for another reason than a node program.
         """
-        failed = program_error(error)
+        failed = program_error(error, self._rounds.name)
         if failed is None:
             raise error
         self._rounds.discard()

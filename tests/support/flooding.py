@@ -129,7 +129,6 @@ class Hello:
 class Flooding(NodeProgram):
     """A node that forwards each publication when it first receives the publication."""
 
-    name = "flood"
     messages = (Pub, Hello)
     order = ("HELLO", "publish", "*")
     heard = keyed(Heard)

@@ -26,7 +26,7 @@ class Told(Rounds):
     """Rounds that note what they are told; a message is due in each of some rounds."""
 
     def __init__(self, due: range, fails_in: int | None = None, what: str = "ProgramError: planted") -> None:
-        self.round = -1
+        self.name, self.round = "flood", -1
         self.history = cast(History, Buffer())
         self.told: list[Any] = []
         self._due, self._fails_in, self._what = due, fails_in, what

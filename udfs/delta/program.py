@@ -36,7 +36,6 @@ from udfs.nodes.world import RoundDue, World
 class Delta(NodeTables):
     """A node of protocol ``delta``: handles its due events round by round."""
 
-    name = "delta"
     messages = MESSAGES
     down_status = "FAILED"
     holds_calls = True

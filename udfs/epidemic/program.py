@@ -39,7 +39,6 @@ UNICAST = frozenset({"REQUEST", "REPLY"})
 class Epidemic(Dispatcher):
     """A dispatcher as a node program, which handles all due events of a round in one method."""
 
-    name = "epidemic"
     messages = MESSAGES
     notices_links = True
 

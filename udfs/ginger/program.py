@@ -45,7 +45,6 @@ def _lay_topics(world: World) -> None:
 class Ginger(State):
     """A broker or a client. In a round it handles joins, then timers, then messages, then all other calls (rule G7)."""
 
-    name = "ginger"
     messages = MESSAGES
     down_kind = "NeighborDown"
     order: ClassVar = ("join", TIMERS, ANY)

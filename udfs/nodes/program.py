@@ -110,7 +110,6 @@ class NodeProgram:
     """The state and the handlers of one node, from its start or restart to its next crash.
 
     Attributes:
-        name: The protocol name in errors; by default the class name in snake case.
         messages: The classes of all messages that nodes send.
         order: The phases of a round: message kinds, call kinds, `TIMERS`, and `ANY` for all message kinds that no
             phase names. A node handles its due events in the order of phases. Within a phase it handles messages by id
@@ -127,7 +126,6 @@ class NodeProgram:
             crash of the run. Handlers assign new values to these attributes and never change a value in place.
     """
 
-    name: ClassVar[str] = ""
     messages: ClassVar[Sequence[type]] = ()
     order: ClassVar[Sequence[str | tuple[str, ...]]] = (ANY,)
     down_kind: ClassVar[str] = "NODE_DOWN"
@@ -142,7 +140,6 @@ class NodeProgram:
     def __init_subclass__(cls, **kwargs: Any) -> None:  # noqa: ANN401
         """Collects the declarations of the class and of its base classes."""
         super().__init_subclass__(**kwargs)
-        cls.name = vars(cls).get("name", snake(cls.__name__))
         own = {name: given for name, given in vars(cls).items() if isinstance(given, Declared)}
         cls.declared = {**cls.declared, **own}
         cls._empty = [(name, given.empty) for name, given in cls.declared.items()]

@@ -91,15 +91,12 @@ class ProgramError(Exception):
     """A handler of a node program raised an exception."""
 
     @classmethod
-    def of(cls, plan: Plan, run: int, ctx: Context, what: str, error: Exception) -> ProgramError:
+    def of(cls, run: int, ctx: Context, what: str, error: Exception) -> ProgramError:
         """Returns the error for a handler that raised `error` during event `what`.
 
-        The error message names protocol, run, node, round and event.
+        The error message names run, node, round and event.
         """
-        return cls(
-            f"protocol {plan.program.name or plan.program.__name__}, run {run}, node {ctx.node}, round {ctx.round},"
-            f" {what}: {type(error).__name__}: {error}"
-        )
+        return cls(f"run {run}, node {ctx.node}, round {ctx.round}, {what}: {type(error).__name__}: {error}")
 
 
 class Flight(NamedTuple):
@@ -189,7 +186,7 @@ def step(
         what = "end of the round"
         program.on_round_end(ctx)
     except Exception as error:
-        raise ProgramError.of(plan, run, ctx, _described(what), error) from error
+        raise ProgramError.of(run, ctx, _described(what), error) from error
 
 
 def _expire_timers(node: RunningNode, ctx: Context) -> list[Timer]:

@@ -130,7 +130,6 @@ TIMERS: Mapping[str, Timer] = {
 class Repository(State):
     """A node: a client, a repository or a broker."""
 
-    name = "repository"
     detection = "reroute_rounds"
     messages = (*{**AT_CLIENTS, **AT_REPOSITORIES}, routes.BrokerUp, routes.BrokerUpAck)
 

@@ -33,7 +33,6 @@ from udfs.skipring.trie import NodeHash, Publication, Root, Trie, TrieNode, has_
 class SkipRing(NodeProgram):
     """A node: a supervisor, or a node that may subscribe."""
 
-    name = "skipring"
     messages = MESSAGES
     order: ClassVar = (
         NodeProgram.down_kind, ("Subscribe", "GetConfiguration", "RequestFor", "Unsubscribe"),
