@@ -326,7 +326,9 @@ class Trail:
         return self.path[0]
 
     def copies_beyond(self, node: int) -> list[MessageFact]:
-        """Returns the copies to the nodes that follow ``node`` on the path."""
+        """Returns the copies to the nodes that follow ``node`` on the path; all copies if the path has one node."""
+        if len(self.path) == 1:
+            return list(self.copies)
         behind = set(self.path[self.path.index(node) + 1 :])
         return [copy for copy in self.copies if copy.dst in behind]
 
@@ -378,7 +380,8 @@ def make_trail(
     """Selects the copies that a call sent along a path, from all messages of the call.
 
     A message is a copy if it has the kind of the first message. If no copy reached the last node up to round ``came``,
-    each message that this node accepted in round ``came`` is a copy, too.
+    each message that this node accepted in round ``came`` is a copy, too. If the path has one node, and the call did
+    not take effect there at once, the copies that this node sends and receives are selected.
 
     Args:
         facts: The history of the run.
@@ -392,5 +395,8 @@ def make_trail(
     if came is not None and len(path) > 1 and not any(copy in copies and copy.due <= came for copy in taken):
         copies += tuple(copy for copy in taken if copy not in copies and copy.due == came)
     whole = Trail(facts, tuple(path), start, copies)
-    near = {*path, *(end for copy in whole.chain() for end in (copy.src, copy.dst))}
+    ways = whole.chain()
+    if len(path) == 1 and came != start:
+        ways = [copy for copy in copies if path[0] in (copy.src, copy.dst)]
+    near = {*path, *(end for copy in ways for end in (copy.src, copy.dst))}
     return Trail(facts, tuple(path), start, tuple(copy for copy in copies if {copy.src, copy.dst} <= near))

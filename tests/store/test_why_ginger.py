@@ -58,10 +58,20 @@ APART = {
 }  # fmt: skip
 """C1 finds B2, which was no member. B3 sees no live broker, so it does not connect to B2."""
 
+NOT_RETURNED = {
+    **failing([["B0", "B1"]], {"C0": "B0", "C1": "B1"}, "B1", [("C0", 40, "causal")]),
+    "faults": [
+        {"kind": "loss", "links": [["B0", "C0"]], "direction": "forward", "rate": 1.0, "round": 41, "until": 44}
+    ],
+}
+"""The edge broker of C0 returns the publication to C0 over a link that loses it."""
+
 
 @pytest.fixture(scope="module")
 def store(sail: Session, tmp_path_factory: pytest.TempPathFactory) -> Store:
-    return run_all(run_configs([STUCK, MENDED, LOCKED, APART]), sail, tmp_path_factory.mktemp("why_ginger"))
+    return run_all(
+        run_configs([STUCK, MENDED, LOCKED, APART, NOT_RETURNED]), sail, tmp_path_factory.mktemp("why_ginger")
+    )
 
 
 def story(store: Store, subscriber: str, source: str, nth: int, run: int = 0) -> Story:
@@ -133,3 +143,13 @@ def test_what_nothing_delayed_names_no_wait(store: Store) -> None:
     """Total order takes longer than the links, and that is no wait for others."""
     found = story(store, "C2", "C1", 1, run=2)
     assert (found.ended, found.cause) == ("delivered", None)
+
+
+def test_a_publication_that_does_not_return_to_its_publisher_is_explained(store: Store) -> None:
+    found = story(store, "C0", "C0", 1, run=4)
+    assert (found.ended, found.cause and found.cause.kind) == ("lost", "link")
+    assert found.verdict.startswith(
+        "lost: the copy of round 41 to C0 was lost on the link from B0 (loss since round 41"
+    )
+    assert "C0 sends it to B0 in round 40: taken in round 41" in str(found)
+    assert story(store, "C1", "C0", 1, run=4).ended == "delivered"
