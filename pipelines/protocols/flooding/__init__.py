@@ -1,14 +1,21 @@
 """Protocol ``flooding``: every publication goes over every link of an overlay, which may have cycles."""
 
-from typing import Annotated, Literal
+from collections.abc import Iterator
+from typing import Annotated, Any, Literal
 
+import numpy as np
 from pydantic import Field
 
 from pipelines.contract.audit import arrow_bound, sql_audits, sql_files
 from pipelines.contract.protocol import Protocol
+from pipelines.contract.run_inputs import Faults, Overlay, Workload
 from pipelines.contract.settings import Strict
+from pipelines.errors import Problem
 from udfs.flooding import Flooding
 from udfs.reach import flooding_beyond
+
+_MAX_COPIES = 10_000_000
+"""The greatest number of copies of a publication. All copies of one number of hops are in flight concurrently."""
 
 
 class FloodingSettings(Strict):
@@ -22,6 +29,31 @@ class FloodingSettings(Strict):
     )
 
 
+def problems(settings: Any, overlay: Overlay, workload: Workload, faults: Faults) -> Iterator[Problem]:  # noqa: ANN401
+    """Yields a problem if publications have on average more than `_MAX_COPIES` copies because of ``max_hops``.
+
+    Copies correspond to walks that use no link twice in succession.
+    """
+    if settings.max_hops is None or not len(workload.publication):
+        return
+    src, dst = np.concatenate([overlay.a, overlay.b]), np.concatenate([overlay.b, overlay.a])
+    n_published = np.bincount(workload.publication["node_id"].to_numpy(), minlength=len(overlay.names))
+    n_walks = (n_published / n_published.sum())[src]
+    n_copies = 0.0
+    for hops in range(1, settings.max_hops + 1):
+        n_copies += n_walks.sum()
+        if n_copies > _MAX_COPIES:
+            message = (
+                f"over {hops} links, the cycles of the overlay multiply a publication to {n_copies:,.0f} copies, on "
+                f"average; allowed: 1 to {hops - 1} for this overlay, or null"
+            )
+            yield Problem(("protocol", "max_hops"), message)
+            return
+        n_walks = np.bincount(dst, weights=n_walks, minlength=len(overlay.names))[src] - np.roll(
+            n_walks, len(overlay.a)
+        )
+
+
 PROTOCOL = Protocol(
     name="flooding",
     summary="every publication goes over every link, duplicates are dropped, the overlay may have cycles",
@@ -32,4 +64,5 @@ PROTOCOL = Protocol(
     assumes=frozenset({"no_loss"}),
     draws=False,
     application=("PUB",),
+    check=problems,
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import random
 from collections import Counter
 from typing import Any
@@ -10,6 +11,9 @@ import networkx as nx
 import numpy as np
 import pytest
 
+from pipelines.errors import InputError
+from pipelines.experiment.build import build_run
+from pipelines.testing import run_configs, scenario
 from udfs.flooding import Flooding
 from udfs.nodes.local import LocalNetwork
 from udfs.nodes.network import HistoryRows
@@ -111,6 +115,32 @@ def test_a_loop_of_three_bridges_never_ends_by_itself() -> None:
     rows = played(nx.cycle_graph(3), max_hops=30)
     assert len(rows.handled) == 2 * 30
     assert Counter(node for node, _, _ in rows.delivered) == {0: 1 + 20, 1: 20, 2: 20}
+
+
+@pytest.mark.parametrize(("max_hops", "overlay"), [(7, "complete"), (1000, "ring"), (1000, "tree")])
+def test_hops_that_multiply_publications_without_end_are_refused(max_hops: int, overlay: str) -> None:
+    """In a complete overlay of 10 nodes, 9 x 8^(h - 1) copies travel over h links; in a ring two, in a tree few."""
+    nodes = [f"N{node}" for node in range(10)]
+    links = {
+        "complete": [list(pair) for pair in itertools.combinations(nodes, 2)],
+        "ring": [list(pair) for pair in zip(nodes, [*nodes[1:], nodes[0]], strict=True)],
+        "tree": [["N0", node] for node in nodes[1:]],
+    }[overlay]
+
+    def built(hops: int) -> None:
+        parts = scenario(
+            protocol={"name": "flooding", "max_hops": hops},
+            overlay={"links": links},
+            workload={"publications": [{"at": "N1", "round": 3, "topic": "a"}]},
+        )
+        build_run(run_configs([parts])[0], None)
+
+    built(max_hops)
+    if overlay == "complete":
+        n_copies = sum(9 * 8**hops for hops in range(8))
+        told = rf"^protocol.max_hops: over 8 links, .* to {n_copies:,} copies, .*; allowed: 1 to 7 for this"
+        with pytest.raises(InputError, match=told):
+            built(20)
 
 
 def test_a_tree_needs_no_memory() -> None:
