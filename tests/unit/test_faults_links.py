@@ -8,10 +8,12 @@ from typing import Any
 import networkx as nx
 import numpy as np
 import pyarrow as pa
+import pytest
 from pydantic import TypeAdapter
 from support.overlays import tree
 
 from pipelines.contract.run_inputs import Faults, Overlay
+from pipelines.errors import FaultError
 from pipelines.inputs.faults.build import build_faults
 from pipelines.inputs.faults.links import bad_times
 from pipelines.inputs.faults.timeline import FOR_GOOD
@@ -234,6 +236,14 @@ def test_generators_make_what_is_wanted_and_keep_it_apart() -> None:
 
 def replaced(link: str, by: str, round_: int, **settings: Any) -> dict[str, Any]:
     return {"kind": "replace", "link": list(link), "by": list(by), "round": round_, **settings}
+
+
+def test_no_link_breaks_in_an_overlay_without_links() -> None:
+    """As protocols have it whose nodes make the links."""
+    none = np.zeros(0, dtype=np.int64)
+    drawn = {"generate": {"kind": "break", "count": 1, "rounds": [5, 9]}}
+    with pytest.raises(FaultError, match=r"^faults\.0\.generate\.kind: the overlay has no links, so none can break; "):
+        built(Overlay(("N1", "N2"), none, none, none), drawn)
 
 
 def test_a_replaced_link_breaks_and_the_other_comes_later() -> None:

@@ -191,6 +191,9 @@ def _drawn_faults(generator: DrawnTimes, number: int, overlay: Overlay, seed: in
         places = choose_nodes(generator.nodes, overlay, seed, purpose, (*at, "nodes"))
     elif isinstance(generator, BreakGenerator):
         places = np.arange(len(overlay.a), dtype=np.int64)
+        if not len(places):
+            message = "the overlay has no links, so none can break; allowed: kind partition, pause or crash"
+            raise FaultError(Problem((*at, "kind"), message))
         if generator.links is not None:
             ids = ids_by_name(overlay)
             ends = zip(overlay.a.tolist(), overlay.b.tolist(), strict=True)
