@@ -6,7 +6,8 @@
 --   an unsubscription was issued, an unconfirmed publication is not requested.
 -- * If the protocol does not confirm calls: the subscription is active for a source from the publication of this
 --   source whose delivery to its node was the first after the subscription was issued, until an unsubscription. A
---   delivery counts only if no earlier subscription of the node was active when the publication was issued. If a
+--   delivery counts only if no earlier subscription of the node was active when the publication was issued. If faults
+--   let messages overtake each other, the subscription is active from the round of this delivery on instead. If a
 --   matching publication of another source was delivered, the subscription is active for all sources from that
 --   publication on, except in the first rounds after the subscription was issued. The number of these rounds is the sum
 --   of the latencies of all links, the longest time in which a subscription can reach a source. A publication of these
@@ -78,13 +79,15 @@ with delivered as (
          when t.confirms_delivery then b.publication_confirmed_round end as last_round,
     min(case when b.delivered_round is not null then b.publication_round end)
       over (partition by b.run_id, b.subscription_id) as service_round,
-    first_value(case when b.delivered_round is not null then b.publication_round end) over (
+    first_value(case when b.delivered_round is null then null when o.run_id is null then b.publication_round
+        else b.delivered_round end) over (
       partition by b.run_id, b.subscription_id, b.source order by b.delivered_round nulls last, b.publication_round desc
     ) as source_round
   from beginning b
   join run r on r.run_id = b.run_id
   join protocol t on t.name = r.protocol
   left join slowest w on w.run_id = b.run_id
+  left join (select distinct run_id from fault_event where kind = 'reorder') o on o.run_id = b.run_id
 ), on_link as (
   select distinct c.run_id, c.subscription_id, c.source, c.source_seq
   from candidate c

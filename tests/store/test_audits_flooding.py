@@ -55,6 +55,24 @@ def test_clean_runs_break_nothing(flooding: Store, gossipsub: Store) -> None:
     assert broken(audited(gossipsub, "gossipsub")) == {}
 
 
+def test_a_publication_that_another_overtook_begins_no_subscription(sail: Session, tmp_path: Path) -> None:
+    """D subscribes in round 10. Publication 1 of A comes in round 22, number 2 had come before, 3 and 4 come later."""
+    calls = {
+        "subscriptions": [{"at": "D", "round": 10, "topic": "news"}],
+        "publications": [{"at": "A", "round": at, "topic": "news"} for at in (0, 2, 20, 30)],
+    }
+    late = {"kind": "delay", "nth": 1, "from": "C", "to": "D", "rounds": [19, 19], "reorder": True}
+    runs = [line({"name": "flooding"}, workload=calls, faults=[late]), line({"name": "flooding"}, workload=calls)]
+    store = run_all(run_configs(runs), sail, tmp_path)
+    assert sorted(rows(store, "delivery", "run_id", "source_seq", "round")) == [
+        (0, 1, 22), (0, 3, 23), (0, 4, 33), (1, 3, 23), (1, 4, 33),
+    ]  # fmt: skip
+    owed = StoreReader(sail, store.root).sql("select run_id, source_seq from receiver").collect()
+    assert {tuple(row) for row in owed} == {(0, 4), (1, 3), (1, 4)}
+    report = audited(store, "flooding")
+    assert (broken(report), within(report)) == ({}, [True, True])
+
+
 def test_a_publication_that_a_node_never_had_is_found(flooding: Store, tmp_path: Path) -> None:
     gone = planted(flooding, tmp_path, state_seen=removed("node_id = 4"))
     assert set(broken(audited(gone, "flooding"))) == {"reached_everybody"}
