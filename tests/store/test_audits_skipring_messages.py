@@ -201,6 +201,18 @@ def test_a_message_that_takes_too_long(ring: Ring) -> None:
     assert (node, detail.endswith("takes 5 rounds; allowed: 1 to 4")) == (ring.inner, True)
 
 
+@pytest.mark.parametrize(("is_reordering", "is_broken"), [(False, False), (True, True)])
+def test_a_delay_lasts_beyond_its_fault_if_messages_keep_their_order(
+    ring: Ring, is_reordering: bool, is_broken: bool
+) -> None:
+    sent, _ = ring.first(f"kind = 'Introduce' and src = {ring.node}")
+    kind = "reorder" if is_reordering else "delay"
+    begins, ends = added(run_id=0, round=0, kind=kind), added(run_id=0, round=1, kind=f"{kind}_end")
+    late = replaced(f"message_id = {sent}", due_round="sent_round + 5")
+    told = ring.details("bounded_delays", message=late, fault_event=lambda frame: ends(begins(frame)))
+    assert bool(told) is is_broken
+
+
 def test_draws_that_agree(ring: Ring) -> None:
     """N6 never requests its configurations: both topics agree in all intervals."""
     told = ring.details("draws_independently", message=removed(f"kind = 'GetConfiguration' and src = {ring.ids['N6']}"))

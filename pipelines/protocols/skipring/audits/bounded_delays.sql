@@ -1,12 +1,13 @@
 -- audit, is_unconditional: a message takes min_delay to max_delay rounds if no fault delays it
--- Rule K15. Messages to a node that pauses arrive at the end of the pause.
+-- Rule K15. Messages to a node that pauses arrive at the end of the pause. A fault of kind delay also delays messages of
+-- the rounds after its end, which do not overtake earlier ones; its delays are at most 1,000 rounds.
 with fault as (
-  select b.run_id, b.src, b.dst, b.round, min(e.round) as end_round
+  select b.run_id, b.src, b.dst, b.round, min(e.round) + case when b.kind = 'delay' then 1000 else 0 end as end_round
   from fault_event b
   left join fault_event e on e.run_id = b.run_id and e.kind = concat(b.kind, '_end') and e.src <=> b.src
     and e.dst <=> b.dst and e.round >= b.round
   where b.kind in ('delay', 'reorder', 'duplicate')
-  group by b.run_id, b.src, b.dst, b.round
+  group by b.run_id, b.src, b.dst, b.round, b.kind
 )
 select distinct m.run_id, m.sent_round as round, m.src as node_id, cast(null as bigint) as source,
   cast(null as bigint) as source_seq,
