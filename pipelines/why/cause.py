@@ -22,7 +22,7 @@ cause is the first of the following that applies:
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -345,7 +345,8 @@ def _unknown_subscription(case: Case, node: int, round_: int) -> Cause | None:
     if any(spread.reached(before) == node for spread in ways):
         return None
     way = ways[0]
-    issued = f"the subscription that {case.name(case.subscriber)} had issued in round {way.start}"
+    when = f"had issued in round {way.start}" if way.start <= round_ else f"issued in round {way.start} only"
+    issued = f"the subscription that {case.name(case.subscriber)} {when}"
     unaware = f"{case.name(node)} passed it on to nobody in round {round_}: it did not know {issued}"
     lost = [copy for copy in way.copies_beyond(way.reached(before)) if copy.fate in LOST]
     if lost:
@@ -375,10 +376,11 @@ def _distant_subscription(case: Case, node: int, round_: int) -> Cause | None:
         return None
     there, from_ = case.name(node), case.name(case.subscriber)
     text = (
-        f"{there} passed it on to nobody in round {round_}: the subscription that {from_} had issued in round "
-        f"{min(issued)} takes {plural(latency, 'round')} to {there}"
+        f"the subscription that {from_} had issued in round {min(issued)} takes {plural(latency, 'round')} to {there}"
     )
-    return Cause(UNDER_WAY, node, round_, text)
+    if min(issued) > round_:
+        text = f"{from_} subscribed in round {min(issued)} only"
+    return Cause(UNDER_WAY, node, round_, f"{there} passed it on to nobody in round {round_}: {text}")
 
 
 def _early_confirmation(case: Case, way: Trail) -> tuple[int, Downtime] | None:
@@ -416,9 +418,13 @@ def _own_crash(case: Case, node: int, round_: int) -> Cause | None:
 
 
 def _any_loss(case: Case, node: int, round_: int) -> Cause | None:
-    """Returns as a cause the last message between nodes of the path, sent up to ``round_``, that a link lost."""
+    """Returns as a cause the last message between nodes of the path, sent up to ``round_``, that a link lost.
+
+    The message belongs to no call, or it names a matching subscription.
+    """
     facts, path = case.facts, set(case.trail.path)
-    served = [*facts.others, *(message for spread in case.spread() for message in spread.copies)]
+    ids = {subscription.subscription_id for subscription in case.subscriptions}
+    served = [*facts.others, *(m for messages in facts.messages.values() for m in messages if _names(m.body, ids))]
     lost = [m for m in served if m.fate == "lost_link" and {m.src, m.dst} <= path and m.sent <= round_]
     if not lost:
         return None
@@ -429,6 +435,13 @@ def _any_loss(case: Case, node: int, round_: int) -> Cause | None:
         f" that was {last.kind} of round {last.sent} from {case.name(last.src)} to {case.name(last.dst)}"
     )
     return Cause(LINK, last.dst, last.due, text + ("" if fault is None else f" ({fault})"), fault=fault)
+
+
+def _names(value: object, ids: Collection[int]) -> bool:
+    """Returns whether the JSON value of a message names one of the subscriptions ``ids``, at any depth."""
+    if isinstance(value, Mapping):
+        return value.get("subscription_id") in ids or any(_names(inner, ids) for inner in value.values())
+    return isinstance(value, list) and any(_names(inner, ids) for inner in value)
 
 
 def _any_crash(case: Case, node: int, round_: int) -> Cause | None:

@@ -35,7 +35,7 @@ select run_id, message_id, kind, src, dst, sent_round, due_round, fate, source, 
 from sent_message
 where run_id in ({runs}) and (
   (source in ({sources}) and source_seq in ({seqs}))
-  or (source in ({subscribers}) and contains(body, '"subscription_id"'))
+  or (contains(body, '"subscription_id"') and (source in ({subscribers}) or fate = 'lost_link'))
   or (source is null and (src = dst or fate <> 'delivered' or contains(body, '"publications"')))
 )
 """

@@ -205,7 +205,8 @@ def _missing(trail: Trail, subscriber: int, publication: PublicationFact) -> _En
     cause = _under_way(trail, named)
     if cause is not None:
         return _End("unknown", node, round_, f"not known: {cause.text}", cause)
-    end = ending(Case(facts, trail, established_subscriptions(facts, subscriber, publication), subscriber, named))
+    standing = established_subscriptions(facts, subscriber, publication) or satisfied_by(facts, subscriber, publication)
+    end = ending(Case(facts, trail, standing, subscriber, named))
     key = (subscriber, *named)
     text = f"lost: {end.cause.text}"
     if end.also:

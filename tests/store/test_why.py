@@ -266,6 +266,59 @@ def test_a_subscription_confirmed_early_is_explained_by_the_crash(sail: Session,
     )
 
 
+def test_a_lost_message_that_hands_subscriptions_to_a_joining_broker_explains_a_loss(
+    sail: Session, tmp_path: Path
+) -> None:
+    """J joins at B, whose PAR_SUB with the subscription of S is lost, so J never learns of S."""
+    given = scenario(
+        protocol=DELTA,
+        overlay={"links": [["S", "B"], ["B", "J"]]},
+        workload={
+            "joins": [{"node": "J", "to": "B", "round": 20}],
+            "subscriptions": [{"at": "S", "round": 0, "topic": "t"}],
+            "publications": [{"at": "J", "round": 40, "topic": "t"}],
+        },
+        faults=[{"kind": "loss", "nth": 1, "kinds": ["PAR_SUB"]}],
+        time={"rounds": HORIZON},
+    )
+    result = opened(run_all(run_configs([given]), sail, tmp_path))
+    told = result.why(0, "S", "J", 1)
+    assert (told.ended, cause(told)) == ("lost", ("link", "J", 22))
+    assert "the last message lost on the way before that was PAR_SUB of round 21 from B to J" in told.verdict
+
+
+@pytest.mark.parametrize(
+    ("protocol", "text"),
+    [
+        ("forwarding", "it did not know the subscription that S issued in round 40 only; that came to it in round 48"),
+        ("epidemic", "S subscribed in round 40 only"),
+    ],
+)
+def test_a_publication_that_was_issued_before_the_subscription_says_so(
+    sail: Session, tmp_path: Path, protocol: str, text: str
+) -> None:
+    """S subscribes in round 40. A delay lets the publication of round 30 arrive after that, but that of 34 has no way.
+
+    X, behind S, has its own subscription, which matches the first publication only.
+    """
+    given = scenario(
+        protocol={"name": protocol},
+        overlay={"links": [["P", "A"], ["A", "S"], ["S", "X"]]},
+        workload={
+            "subscriptions": [{"at": "X", "topic": "t", "where": "n = 1"}, {"at": "S", "round": 40, "topic": "t"}],
+            "publications": [
+                {"at": "P", "round": at, "topic": "t", "content": {"n": n}} for at, n in ((30, 1), (34, 2), (48, 2))
+            ],
+        },
+        faults=[{"kind": "delay", "rounds": [15, 15], "links": [["A", "S"]], "round": 31, "until": 32}],
+        time={"rounds": HORIZON + 10},
+    )
+    result = opened(run_all(run_configs([given]), sail, tmp_path))
+    told = result.why(0, "S", "P", 2)
+    assert (told.ended, cause(told)) == ("lost", ("subscription_under_way", "P", 34))
+    assert f"P passed it on to nobody in round 34: {text}" in told.verdict
+
+
 def test_a_broker_that_came_back_without_its_entries_is_told(forwarding: Result) -> None:
     lost = forwarding.why(1, "S1", "P1", 2)
     assert (lost.ended, lost.node, cause(lost)) == ("lost", "A", ("crash", "B", 16))
