@@ -332,6 +332,19 @@ def _has(spread: Trail, node: int, round_: int) -> bool:
     return taken is not None and taken[0].due < round_
 
 
+def _too_early(case: Case, node: int, round_: int) -> Cause | None:
+    """Returns a cause if the publication reached the subscriber before the subscriber issued a matching subscription.
+
+    A node handles the messages of a round before its calls.
+    """
+    first = min((subscription.issued_round for subscription in case.subscriptions), default=None)
+    if node != case.subscriber or node == case.publication[0] or first is None or first < round_:
+        return None
+    return Cause(
+        UNDER_WAY, node, round_, f"{case.name(node)} had it in round {round_} and subscribed in round {first} only"
+    )
+
+
 def _unknown_subscription(case: Case, node: int, round_: int) -> Cause | None:
     """Returns a cause if the publication reached ``node`` before any matching subscription did, else None.
 
@@ -470,6 +483,6 @@ def _any_replacement(case: Case, node: int, round_: int) -> Cause | None:
 
 
 _DETECTORS = (
-    _lost_call, _lost_copy, _forgotten, _unknown_subscription, _distant_subscription, _next_down, _own_crash, _any_loss,
-    _any_crash, _any_replacement,
+    _lost_call, _lost_copy, _forgotten, _too_early, _unknown_subscription, _distant_subscription, _next_down,
+    _own_crash, _any_loss, _any_crash, _any_replacement,
 )  # fmt: skip

@@ -319,6 +319,24 @@ def test_a_publication_that_was_issued_before_the_subscription_says_so(
     assert f"P passed it on to nobody in round 34: {text}" in told.verdict
 
 
+def test_a_publication_that_came_before_the_subscription_says_so(sail: Session, tmp_path: Path) -> None:
+    """A loses the copy of publication 1 to S, so it comes by way of X, after publication 2 and the subscription."""
+    given = scenario(
+        protocol={"name": "flooding"},
+        overlay={"links": [["P", "S"], ["P", "X", 5], ["X", "S", 5]]},
+        workload={
+            "subscriptions": [{"at": "S", "round": 22, "topic": "t"}],
+            "publications": [{"at": "P", "round": at, "topic": "t"} for at in (20, 21)],
+        },
+        faults=[{"kind": "loss", "nth": 1, "kinds": ["PUB"], "to": "S"}],
+        time={"rounds": HORIZON},
+    )
+    result = opened(run_all(run_configs([given]), sail, tmp_path))
+    assert result.why(0, "S", "P", 1).ended == "delivered"
+    told = result.why(0, "S", "P", 2)
+    assert (told.ended, told.verdict) == ("lost", "lost: S had it in round 22 and subscribed in round 22 only")
+
+
 def test_a_broker_that_came_back_without_its_entries_is_told(forwarding: Result) -> None:
     lost = forwarding.why(1, "S1", "P1", 2)
     assert (lost.ended, lost.node, cause(lost)) == ("lost", "A", ("crash", "B", 16))
