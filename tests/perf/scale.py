@@ -40,9 +40,10 @@ from rounds import START, experiment as sweep
 from pipelines.contract.forms import AskedForm
 from pipelines.engines.jars import engine_jars
 from pipelines.engines.session import open_session
-from pipelines.engines.settings import shipped_settings
+from pipelines.engines.settings import read_settings, shipped_settings
 from pipelines.experiment.build import build_inputs
 from pipelines.experiment.jobs import runs_per_batch_of
+from pipelines.files import find_file
 from pipelines.rounds.execute import Experiment, execute
 from pipelines.rounds.progress import Progress
 from pipelines.store.store import Store
@@ -86,11 +87,13 @@ def cluster(n_executors: int) -> SparkSession:
     """Starts a cluster of executors with one core each."""
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     jars = os.pathsep.join(map(str, engine_jars(print)))
+    of_cluster = read_settings(find_file("conf/spark/cluster.conf", None))
+    del of_cluster["spark.jars.packages"]
     settings = {
-        **shipped_settings(), "spark.driver.extraClassPath": jars, "spark.executor.extraClassPath": jars,
+        **shipped_settings(), **of_cluster, "spark.driver.extraClassPath": jars, "spark.executor.extraClassPath": jars,
         "spark.driver.memory": f"{DRIVER_MB}m", "spark.executor.memory": f"{EXECUTOR_MB}m",
         "spark.sql.shuffle.partitions": str(2 * n_executors), "spark.default.parallelism": str(2 * n_executors),
-        "spark.locality.wait": "0s", "spark.ui.retainedStages": "100000",
+        "spark.ui.retainedStages": "100000",
         "spark.executorEnv.PYTHONPATH": str(Path(__file__).parents[2]),
     }  # fmt: skip
     builder = SparkSession.builder.master(f"local-cluster[{n_executors},1,{EXECUTOR_MB}]").appName("scale")
