@@ -83,20 +83,6 @@ class Cause:
 
 
 @dataclass(frozen=True)
-class Ending:
-    """The last node of the path that received a publication, with the reason why no later node received it.
-
-    ``round`` is the last round in which this node received the publication. ``also`` contains downtimes of later nodes
-    on the path. During these downtimes, a repeated copy could not reach them.
-    """
-
-    node: int
-    round: int
-    cause: Cause
-    also: tuple[Downtime, ...] = ()
-
-
-@dataclass(frozen=True)
 class Case:
     """A missing delivery of ``publication``, identified by source and call number, to ``subscriber``.
 
@@ -126,19 +112,24 @@ class Case:
         ]
 
 
-def ending(case: Case) -> Ending:
-    """Returns the last node of the path that received the publication, and the reason why no later node received it."""
-    trail = case.trail
-    node = trail.reached()
-    taken = trail.arrivals.get(node)
-    round_ = taken[-1].due if taken else trail.start
+def lost_because(case: Case, node: int, round_: int) -> tuple[Cause, tuple[Downtime, ...]]:
+    """Returns the reason why no node after ``node`` on the path received the publication.
+
+    Args:
+        case: The missing delivery.
+        node: The last node of the path that received the publication.
+        round_: The round in which it did.
+
+    Returns:
+        The cause, and the further downtimes that prevented the delivery.
+    """
     if cause := waiting(case.facts, case.publication, case.subscriber, round_):
-        return Ending(node, round_, cause)
+        return cause, ()
     for look in _DETECTORS:
         if cause := look(case, node, round_):
-            return Ending(node, round_, cause, _others(case, node, round_, cause))
+            return cause, _others(case, node, round_, cause)
     text = f"{case.name(node)} passed it on to nobody, and no crash or loss on the way explains that"
-    return Ending(node, round_, Cause(UNEXPLAINED, node, round_, text))
+    return Cause(UNEXPLAINED, node, round_, text), ()
 
 
 def waiting(facts: RunFacts, publication: tuple[int, int], subscriber: int, round_: int) -> Cause | None:

@@ -265,29 +265,6 @@ class RunFacts:
 
 HANDLED = "delivered"
 LOST = ("lost_crash", "lost_link")
-GUIDE = "guide"
-
-
-@dataclass(frozen=True)
-class Marks:
-    """The properties of a copy of a publication that deviate from the immediate forwarding to a neighbour.
-
-    Attributes:
-        skipped: The bypassed nodes: the nodes between sender and receiver on the fastest path. Empty if the copy was
-            sent over a link.
-        is_resent: Whether the sender sent another copy of the publication in an earlier round.
-        is_unicast: Whether the message kind of the copy differs from the kind of the first copy. Messages of this kind
-            need no link between sender and receiver.
-        is_guided: Whether the copy contains a recipient list.
-        waited_since: The round in which the sender received the publication, if the sender sent its first copy in a
-            later round; else None.
-    """
-
-    skipped: tuple[int, ...]
-    is_resent: bool
-    is_unicast: bool
-    is_guided: bool
-    waited_since: int | None
 
 
 @dataclass(frozen=True)
@@ -347,18 +324,6 @@ class Trail:
         """
         taken = [other for other in self.arrivals.get(copy.src, []) if other.due <= copy.sent]
         return taken[-1] if taken else None
-
-    def marks(self, copy: MessageFact) -> Marks:
-        """Returns the `Marks` of ``copy``."""
-        parent = self.parent(copy)
-        had = self.start if parent is None else parent.due
-        is_resent = any(other.src == copy.src and other.sent < copy.sent for other in self.copies)
-        waited = had if copy.sent > had and not is_resent else None
-        skipped = tuple(self.facts.path(copy.src, copy.dst)[1:-1]) if copy.src != copy.dst else ()
-        is_neighbour = self.facts.overlay.has_edge(copy.src, copy.dst)
-        is_unicast = copy.kind != self.copies[0].kind
-        skipped = () if is_neighbour or is_unicast else skipped
-        return Marks(skipped, is_resent, is_unicast, copy.body.get(GUIDE) is not None, waited)
 
     def chain(self) -> list[MessageFact]:
         """Returns the sequence of copies that first brought the message to the last node of the path.

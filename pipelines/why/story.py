@@ -68,18 +68,6 @@ class StoryStep:
         return {"event": self.event, "round": self.round, "text": self.text, **self.data, "steps": below}
 
 
-def steps(
-    trail: Trail, publication: PublicationFact, deliveries: Sequence[tuple[int, int]],
-    named: Collection[tuple[int, int]],
-) -> StoryStep:  # fmt: skip
-    """Builds the tree of steps of a publication.
-
-    ``deliveries`` contains round and hops of each delivery to the subscriber. ``named`` contains node and round of
-    crashes that explain the outcome. The tree includes these crashes even if they precede the publication.
-    """
-    return _StoryBuilder(trail, deliveries, named).tell(publication)
-
-
 def subscribing(
     facts: RunFacts, subscription: SubscriptionFact, subscriber: int, source: int, served: Sequence[MessageFact]
 ) -> StoryStep:
@@ -91,19 +79,27 @@ def subscribing(
     issued = subscription.issued_round
     path = facts.path(subscriber, source)
     trail = make_trail(facts, served, path, issued) if served else Trail(facts, tuple(path), issued, ())
-    told = steps(trail, PublicationFact(subscriber, 0, issued, None, None, None), (), ())
+    told = StoryBuilder(trail, (), ()).tell(PublicationFact(subscriber, 0, issued, None, None, None))
     name, confirmed = facts.names[subscriber], subscription.confirmed_round
     text = f"{name} subscribes to {subscription.predicate} in round {issued}"
     return StoryStep("subscription", issued, text, {"node": name, "confirmed_round": confirmed}, told.steps)
 
 
-class _StoryBuilder:
-    """Builds the steps of a story.
+class StoryBuilder:
+    """Builds the tree of steps of a publication.
 
     ``_below`` maps the message id of a copy to the steps that the copy caused, and `_ISSUED` to all other steps.
     """
 
     def __init__(self, trail: Trail, deliveries: Sequence[tuple[int, int]], named: Collection[tuple[int, int]]) -> None:
+        """Sets the input of `tell`.
+
+        Args:
+            trail: The copies of the publication.
+            deliveries: Round and hops of each delivery to the subscriber.
+            named: Node and round of the crashes that explain the outcome. The tree includes these crashes even if they
+                precede the publication.
+        """
         self._trail = trail
         self._facts = trail.facts
         self._names = trail.facts.names
@@ -112,6 +108,7 @@ class _StoryBuilder:
         self._told = self._included_downtimes(named)
 
     def tell(self, publication: PublicationFact) -> StoryStep:
+        """Returns the root of the tree: the step of the publication."""
         topic = f" on topic {publication.topic}" if publication.topic else ""
         name = self._names[publication.source]
         for copy in self._trail.copies:
@@ -151,20 +148,25 @@ class _StoryBuilder:
 
     def _copy(self, copy: MessageFact) -> StoryStep:
         src, dst = self._names[copy.src], self._names[copy.dst]
-        marks = self._trail.marks(copy)
-        bypassed = [self._names[node] for node in marks.skipped]
+        parent = self._trail.parent(copy)
+        had = self._trail.start if parent is None else parent.due
+        is_resent = any(other.src == copy.src and other.sent < copy.sent for other in self._trail.copies)
+        is_unicast = copy.kind != self._trail.copies[0].kind
+        is_guided = copy.body.get("guide") is not None
+        is_direct = copy.src == copy.dst or is_unicast or self._facts.overlay.has_edge(copy.src, copy.dst)
+        bypassed = [] if is_direct else [self._names[node] for node in self._facts.path(copy.src, copy.dst)[1:-1]]
         notes = [
-            *(["again"] if marks.is_resent else []),
-            *([f"by {copy.kind}"] if marks.is_unicast else []),
-            *([f"after waiting since round {marks.waited_since}"] if marks.waited_since is not None else []),
+            *(["again"] if is_resent else []),
+            *([f"by {copy.kind}"] if is_unicast else []),
+            *([f"after waiting since round {had}"] if copy.sent > had and not is_resent else []),
             *([f"around {' and '.join(bypassed)}"] if bypassed else []),
-            *(["Guided"] if marks.is_guided else []),
+            *(["Guided"] if is_guided else []),
         ]
         said = f" ({', '.join(notes)})" if notes else ""
         data = {
             "message_id": copy.message_id, "kind": copy.kind, "from": src, "to": dst, "sent_round": copy.sent,
-            "due_round": copy.due, "fate": copy.fate, "bypassed": bypassed, "is_resent": marks.is_resent,
-            "is_guided": marks.is_guided,
+            "due_round": copy.due, "fate": copy.fate, "bypassed": bypassed, "is_resent": is_resent,
+            "is_guided": is_guided,
         }  # fmt: skip
         self._below[copy.message_id] += self._after_loss(copy) if copy.fate in LOST else []
         text = f"{src} sends it to {dst}{said} in round {copy.sent}: {self._fate(copy)}"

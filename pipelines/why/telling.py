@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pipelines.errors import plural
-from pipelines.why.cause import CRASH, IN_FLIGHT, UNDER_WAY, Case, Cause, crash_words, delay, ending, waiting
+from pipelines.why.cause import CRASH, IN_FLIGHT, UNDER_WAY, Case, Cause, crash_words, delay, lost_because, waiting
 from pipelines.why.facts import LOST, NEVER, Downtime, PublicationFact, RunFacts, SubscriptionFact, Trail, make_trail
-from pipelines.why.story import Ended, Story, StoryStep, steps, subscribing
+from pipelines.why.story import Ended, Story, StoryBuilder, StoryStep, subscribing
 
 _SHOWN = 3
 ISSUED_LATER, NOT_CONFIRMED = "issued_later", "not_confirmed"
@@ -135,7 +135,8 @@ def issued_story(facts: RunFacts, subscriber: int, publication: PublicationFact)
     trail = make_trail(facts, served, path, publication.round, deliveries[0][0] if deliveries else None)
     end = _delivered(trail, publication, deliveries) if deliveries else _missing(trail, subscriber, publication)
     causes = [(end.cause.node, end.cause.round)] if end.cause is not None and end.cause.kind == CRASH else []
-    tree = steps(trail, publication, deliveries, {*causes, *((down.node, down.round) for down in end.also)})
+    named = {*causes, *((down.node, down.round) for down in end.also)}
+    tree = StoryBuilder(trail, deliveries, named).tell(publication)
     late = _late_subscription(facts, subscriber, publication, end)
     return _story(facts, subscriber, publication.source, publication.seq, path, end, tree, late)
 
@@ -206,17 +207,17 @@ def _missing(trail: Trail, subscriber: int, publication: PublicationFact) -> _En
     if cause is not None:
         return _End("unknown", node, round_, f"not known: {cause.text}", cause)
     standing = established_subscriptions(facts, subscriber, publication) or satisfied_by(facts, subscriber, publication)
-    end = ending(Case(facts, trail, standing, subscriber, named))
+    cause, also = lost_because(Case(facts, trail, standing, subscriber, named), node, round_)
     key = (subscriber, *named)
-    text = f"lost: {end.cause.text}"
-    if end.also:
-        others = (f"{facts.names[down.node]} ({crash_words(down)})" for down in end.also)
+    text = f"lost: {cause.text}"
+    if also:
+        others = (f"{facts.names[down.node]} ({crash_words(down)})" for down in also)
         text += f"; also down: {', '.join(others)}"
     if key not in facts.receivers:
         text += "; it was not promised"
     if facts.receivers.get(key) is not None:
         text += f"; excused: {excuse(facts, subscriber, publication)}"
-    return _End("lost", end.node, end.round, text, end.cause, excused=facts.receivers.get(key), also=end.also)
+    return _End("lost", node, round_, text, cause, excused=facts.receivers.get(key), also=also)
 
 
 def _under_way(trail: Trail, publication: tuple[int, int]) -> Cause | None:
