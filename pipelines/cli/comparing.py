@@ -14,8 +14,7 @@ from pipelines.cli.printing import print_lines, print_table
 from pipelines.rounds.progress import reporter
 
 if TYPE_CHECKING:
-    from pipelines.comparing.compare import Comparison
-    from pipelines.comparing.ranking import Ranked
+    from pipelines.comparing.compare import Comparison, Ranked
 
 
 def add_to(app: typer.Typer) -> None:

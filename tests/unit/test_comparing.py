@@ -6,11 +6,9 @@ from typing import Any
 
 import pytest
 
-from pipelines.comparing.candidates import Compared, settings_of, with_candidates
-from pipelines.comparing.ranking import ranked
-from pipelines.comparing.wants import measure_named, parse_wants
+from pipelines.comparing.compare import measure_named, parse_wants, ranked, settings_of, with_candidates
 from pipelines.errors import QueryError, ScenarioError
-from pipelines.experiment.prepared import prepare_given
+from pipelines.experiment.prepared import Prepared, prepare_given
 from pipelines.sql.views import view_head
 
 COLUMNS = list(view_head("comparison").columns)
@@ -33,8 +31,8 @@ LINE: dict[str, Any] = {
 
 
 def holds(want: str, **others: Any) -> bool:
-    (found,) = parse_wants(want, COLUMNS, has_ms=True)
-    return found.holds({**ROW, **others})
+    (conditions,) = parse_wants(want, COLUMNS, has_ms=True).values()
+    return all(condition.holds({**ROW, **others}) for condition in conditions)
 
 
 @pytest.mark.parametrize(
@@ -106,7 +104,7 @@ def test_candidates_are_ranked_by_wants_and_then_by_the_measure() -> None:
     assert [(one.n_as_wanted, one.n_beyond, one.broken) for one in found] == [
         (0, 0, {"causal_order": 2}), (0, 0, {"causal_order": 2}), (0, 1, {"exactly_once": 1, "causal_order": 2}),
     ]  # fmt: skip
-    once = ranked(rows, settings, wants[:1], "messages_per_delivery")
+    once = ranked(rows, settings, {"exactly_once": wants["exactly_once"]}, "messages_per_delivery")
     assert [(one.keeps_all, one.n_as_wanted) for one in once] == [(True, 2), (True, 2), (False, 1)]
 
 
@@ -122,18 +120,19 @@ def test_fewer_missed_wants_win_over_more_runs_that_miss_none() -> None:
 
 
 def test_candidates_are_the_own_settings_and_the_variants_of_all_protocols() -> None:
-    found = with_candidates(prepare_given(LINE, "runs.grid={protocol.delta: [1, 4], overlay.links.0: [[A, B]]}"))
-    settings = [settings_of(run) for run in found.prepared.runs]
+    prepared = prepare_given(LINE, "runs.grid={protocol.delta: [1, 4], overlay.links.0: [[A, B]]}")
+    found, refused = with_candidates(prepared)
+    settings = [settings_of(run) for run in found.runs]
     own = {"name": "delta", "detection_rounds": 7}
     assert settings[:4] == [{**own, "delta": delta} for delta in (1, 4, 2, 3)]
     assert {"name": "forwarding"} in settings
     assert {"name": "epidemic", "recovery": "push"} in settings
-    assert set(found.prepared.scenario.runs.grid) == {"protocol", "overlay.links.0"}
-    assert set(found.refused) == {"ginger", "repository", "skipring"}
-    assert "clients publish and subscribe" in found.refused["ginger"]
+    assert set(found.scenario.runs.grid) == {"protocol", "overlay.links.0"}
+    assert set(refused) == {"ginger", "repository", "skipring"}
+    assert "clients publish and subscribe" in refused["ginger"]
 
 
-def with_servers(*at: str) -> Compared:
+def with_servers(*at: str) -> tuple[Prepared, dict[str, str]]:
     """Returns the candidates beside repositories at some brokers, or beside Ginger without repositories."""
     clients = {"links": [["A", "B"], ["B", "C"]], "clients": [{"name": "x", "at": "B"}, {"name": "y", "at": "B"}]}
     servers = {"servers": [{"name": f"R{broker}", "at": broker} for broker in at]} if at else {}
@@ -145,31 +144,31 @@ def with_servers(*at: str) -> Compared:
     return with_candidates(prepare_given({**LINE, "protocol": own, "overlay": overlay, "workload": calls}))
 
 
-def settings_with(found: Compared, protocol: str) -> list[dict[str, Any]]:
-    every = [settings_of(run) for run in found.prepared.runs]
+def settings_with(found: Prepared, protocol: str) -> list[dict[str, Any]]:
+    every = [settings_of(run) for run in found.runs]
     return [{key: value for key, value in one.items() if key != "name"} for one in every if one["name"] == protocol]
 
 
 def test_a_variant_that_cannot_run_is_left_out_alone() -> None:
     """Without a server, protocol repository has its baseline only."""
-    found = with_servers()
+    found, refused = with_servers()
     assert settings_with(found, "repository") == [{"baseline": True}]
-    assert "repository" not in found.refused
+    assert "repository" not in refused
 
 
 def test_sizes_of_bundles_and_view_degrees_are_compared() -> None:
     """A bundle of as many as there are servers is that of all, which is compared once."""
     sizes = [{}, {"bundle_size": 1}, {"bundle_size": 2}]
     for at, n in (("A", 1), ("AB", 2), ("ABC", 3)):
-        assert settings_with(with_servers(*at), "repository") == [*sizes[:n], {"baseline": True}]
-    degrees = [one["total_degree"] for one in settings_with(with_servers("A"), "ginger") if "total_degree" in one]
+        assert settings_with(with_servers(*at)[0], "repository") == [*sizes[:n], {"baseline": True}]
+    degrees = [one["total_degree"] for one in settings_with(with_servers("A")[0], "ginger") if "total_degree" in one]
     assert degrees == [4, 16]
 
 
 def test_a_grid_of_protocols_is_taken_as_it_is() -> None:
-    found = with_candidates(prepare_given(LINE, "runs.grid.protocol=[{name: delta}, {name: forwarding}]"))
-    assert [settings_of(run) for run in found.prepared.runs] == [{"name": "delta"}, {"name": "forwarding"}]
-    assert found.refused == {}
+    found, refused = with_candidates(prepare_given(LINE, "runs.grid.protocol=[{name: delta}, {name: forwarding}]"))
+    assert [settings_of(run) for run in found.runs] == [{"name": "delta"}, {"name": "forwarding"}]
+    assert refused == {}
 
 
 def test_a_scenario_that_is_wrong_itself_is_no_candidate() -> None:
