@@ -135,10 +135,10 @@ def write_scenario(file: Path, overlay: Path | None, subscriptions: Path | None,
 
 def _names(file: Path, text: str) -> frozenset[str]:
     try:
-        _, overlay, *_ = next(built(expand_runs(read_scenario(file, text))))
+        _, of_run = next(built(expand_runs(read_scenario(file, text))))
     except ScenarioError:
         return frozenset()
-    return frozenset(overlay.names)
+    return frozenset(of_run.overlay.names)
 
 
 def _problems(file: Path, text: str) -> tuple[str, ...]:

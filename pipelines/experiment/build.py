@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,7 @@ import pyarrow.compute as pc
 
 from pipelines.contract.predicate import predicate_rows, topics_of
 from pipelines.contract.protocol import SETTINGS_JSON, Protocol
-from pipelines.contract.run_inputs import Faults, Ints, Overlay, Workload, index_in_group, row_numbers
+from pipelines.contract.run_inputs import Ints, Overlay, Workload, index_in_group, row_numbers
 from pipelines.errors import InputError, Problem
 from pipelines.experiment.inputs import Inputs
 from pipelines.experiment.mapping import Mapped, mapped, needs_tree
@@ -32,8 +31,6 @@ from pipelines.scenario.consistency import calls
 from pipelines.scenario.expand import RunConfig
 from pipelines.scenario.times import listed_timestamps, rounding_error_ms
 
-Built = tuple[Overlay, Workload, Faults]
-"""The overlay, the workload and the faults of one run."""
 _CALL_BODY = {
     "subscription_id": pa.int64(), "join_point": pa.int64(), "publication": pa.int64(),
     "topic": pa.string(), "guarantee": pa.string(), "keys": pa.list_(pa.string()),
@@ -57,7 +54,7 @@ The separate tables of a run take 110 KB of memory, of which the rows need only 
 
 def build_inputs(
     runs: Sequence[RunConfig], beside: Path | None, observe: Callable[[int], None] = lambda _: None,
-    built: Sequence[Built] | None = None,
+    built: Sequence[Mapped] | None = None,
 ) -> Inputs:  # fmt: skip
     """Builds the input tables of all runs.
 
@@ -78,8 +75,8 @@ def build_inputs(
     for number, run in enumerate(runs, 1):
         of_run = build_run(run, beside) if built is None else built[number - 1]
         shared = None if before is None or built is None else tables
-        tables = _run_tables(run, of_run, shared if before == (id(of_run[0]), id(of_run[1])) else None)
-        before = id(of_run[0]), id(of_run[1])
+        tables = _run_tables(run, of_run, shared if before == (id(of_run.overlay), id(of_run.workload)) else None)
+        before = id(of_run.overlay), id(of_run.workload)
         for name, rows in tables.items():
             if len(rows) or not parts[name]:
                 parts[name].append(rows.add_column(0, "run_id", pa.array(np.full(len(rows), run.run_id), pa.int64())))
@@ -97,40 +94,25 @@ def _combined(tables: Sequence[pa.Table]) -> pa.Table:
     return pa.concat_tables(tables, promote_options="default").combine_chunks()
 
 
-def build_run(run: RunConfig, beside: Path | None, before: Built | None = None) -> Built:
-    """Builds the overlay, the workload and the faults of one run.
-
-    Args:
-        run: The expanded run: its scenario with the values of the grid and the seed.
-        beside: Folder of the scenario file, for relative paths.
-        before: The result for a run that differs from this run only in faults. Its overlay and workload are reused;
-            None builds them.
-
-    Raises:
-        InputError: The inputs are invalid, or the protocol does not support them.
-    """
-    built = build_mapped_run(run, beside, None if before is None else (before[0], before[1]))
-    return built.overlay, built.workload, built.faults
-
-
-def build_mapped_run(run: RunConfig, beside: Path | None, before: tuple[Overlay, Workload] | None = None) -> Mapped:
+def build_run(run: RunConfig, beside: Path | None, before: Mapped | None = None) -> Mapped:
     """Builds the inputs of one run. If the scenario has several protocols, adapts the inputs to the run's protocol.
 
     Args:
         run: The expanded run: its scenario with the values of the grid and the seed.
         beside: Folder of the scenario file, for relative paths.
-        before: An overlay and a workload to reuse, only for a scenario with one protocol; None builds them.
+        before: The result for a run that differs from this run only in faults. Its overlay and workload are reused;
+            None builds them. Only a scenario with one protocol may reuse them.
 
     Raises:
         InputError: The inputs are invalid, or the protocol does not support them.
     """
     scenario = run.scenario
-    overlay = build_run_overlay(run, beside) if before is None else before[0]
+    overlay = build_run_overlay(run, beside) if before is None else before.overlay
     spec = PROTOCOLS[scenario.protocol.name]
     is_without_links = scenario.overlay.nodes is not None
     if spec.makes_overlay != is_without_links and (is_without_links or not run.protocols):
         raise InputError(_other_overlay(spec))
-    workload = before[1] if before is not None else build_workload(
+    workload = before.workload if before is not None else build_workload(
         scenario.workload, overlay=overlay, seed=run.seed, horizon=scenario.time.rounds, beside=beside,
         clock=scenario.time.clock,
     )  # fmt: skip
@@ -158,13 +140,13 @@ def _with_all_links(run: RunConfig, built: Mapped, beside: Path | None) -> Mappe
     whole = build_run_overlay(run, beside, keeps_links=True)
     if len(whole.a) == len(built.overlay.a):
         return built
-    return replace(built, overlay=whole, notes=(f"it needs no tree: its overlay has all {len(whole.a)} links",))
+    return built._replace(overlay=whole, notes=(f"it needs no tree: its overlay has all {len(whole.a)} links",))
 
 
 def _problems(run: RunConfig, built: Mapped, beside: Path | None) -> Iterator[Problem]:
     """Yields a problem for each input that the protocol of a run does not support."""
     scenario, spec = run.scenario, PROTOCOLS[run.scenario.protocol.name]
-    overlay, workload, faults = built.overlay, built.workload, built.faults
+    overlay, workload, faults, _ = built
     yield from _several_origins(run, beside)
     if spec.check is not None:
         yield from spec.check(scenario.protocol, overlay, workload, faults)
@@ -255,12 +237,12 @@ def _other_overlay(spec: Protocol) -> Problem:
     return Problem(("overlay", "nodes"), message)
 
 
-def _run_tables(run: RunConfig, built: Built, shared: dict[str, pa.Table] | None) -> dict[str, pa.Table]:
+def _run_tables(run: RunConfig, built: Mapped, shared: dict[str, pa.Table] | None) -> dict[str, pa.Table]:
     """Returns the input tables of a run, without ``run_id``.
 
     ``shared`` contains the tables of overlay and workload; None builds them.
     """
-    overlay, workload, faults = built
+    overlay, workload, faults, _ = built
     of_faults: dict[str, pa.Table] = vars(faults)
     if shared is not None:
         return {**shared, **of_faults}

@@ -55,7 +55,7 @@ def listed_scenario(run: RunConfig, beside: Path | None) -> Parts:
         InputError: The inputs of the run are invalid.
     """
     scenario = run.scenario
-    overlay, workload, faults = build_run(run, beside)
+    overlay, workload, faults, _ = build_run(run, beside)
     horizon = scenario.time.rounds
     listed = [*_crashes(faults, overlay), *_other_faults(run, overlay)]
     for place, fault in enumerate(listed):

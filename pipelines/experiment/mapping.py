@@ -19,7 +19,8 @@ unsupported inputs.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -35,8 +36,7 @@ _GONE = -1
 _ENDS = ("node_id", "src", "dst", "old_a", "old_b", "a", "b")
 
 
-@dataclass(frozen=True)
-class Mapped:
+class Mapped(NamedTuple):
     """The inputs of a run, adapted to its protocol.
 
     Attributes:

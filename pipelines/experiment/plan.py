@@ -18,14 +18,7 @@ import pyarrow.compute as pc
 from pipelines.contract.forms import Form
 from pipelines.contract.run_inputs import Faults, Overlay, Workload
 from pipelines.errors import InputError, Problem
-from pipelines.experiment.build import (
-    build_inputs,
-    build_mapped_run,
-    build_run,
-    build_run_overlay,
-    rounding_notes,
-    trace_notes,
-)
+from pipelines.experiment.build import build_inputs, build_run, build_run_overlay, rounding_notes, trace_notes
 from pipelines.experiment.inputs import Inputs
 from pipelines.experiment.jobs import n_state_rows
 from pipelines.experiment.mapping import Mapped, needs_tree
@@ -47,7 +40,6 @@ _NOTED = ("overlay", "workload", "faults", "time", "runs")
 _INPUTS = {"overlay", "workload", "faults", "time"}
 """The parts of a scenario that determine overlay, workload and faults."""
 
-Built = tuple[RunConfig, Overlay, Workload, Faults]
 _MAX_COMPARED = 4
 
 
@@ -126,7 +118,7 @@ def check(prepared: Prepared) -> None:
         pass
 
 
-def built(prepared: Prepared) -> Iterator[Built]:
+def built(prepared: Prepared) -> Iterator[tuple[RunConfig, Mapped]]:
     """Yields the first run of each grid combination, and the overlay, workload and faults of this run.
 
     Combinations with equal inputs share the overlay, the workload and the faults.
@@ -136,7 +128,7 @@ def built(prepared: Prepared) -> Iterator[Built]:
             locates each problem in the scenario.
     """
     combinations = prepared.combinations()
-    made: dict[str, tuple[Overlay, Workload, Faults] | InputError] = {}
+    made: dict[str, Mapped | InputError] = {}
     wrong: dict[Problem, list[RunConfig]] = {}
     for run in combinations:
         key = _inputs_key(run, _INPUTS | ({"protocol"} if PROTOCOLS[run.scenario.protocol.name].check else set()))
@@ -150,7 +142,7 @@ def built(prepared: Prepared) -> Iterator[Built]:
             for problem in found.problems:
                 wrong.setdefault(problem, []).append(run)
         elif not wrong:
-            yield run, *found
+            yield run, found
         if len(wrong) >= _MAX_PROBLEMS:
             break
     if wrong:
@@ -249,7 +241,7 @@ def mappings(prepared: Prepared) -> list[str]:
         key = _inputs_key(run, _INPUTS)
         if key not in known:
             known.add(key)
-            for note in build_mapped_run(run, prepared.beside).notes:
+            for note in build_run(run, prepared.beside).notes:
                 told.setdefault(note, {})[run.scenario.protocol.name] = None
     return [f"{', '.join(names)}: {note}" for note, names in told.items()]
 
@@ -263,16 +255,17 @@ def combinations(prepared: Prepared) -> list[Combination]:
     diameters: dict[int, tuple[int, bool]] = {}
     rows = []
     overlays = []  # references keep the overlays alive, so that ids stay unique
-    for run, overlay, workload, faults in built(prepared):
+    for run, of_run in built(prepared):
+        overlay = of_run.overlay
         overlays.append(overlay)
         if id(overlay) not in diameters:
             diameters[id(overlay)] = diameter(overlay)
-        rows.append(_measured((run, overlay, workload, faults), *diameters[id(overlay)]))
+        rows.append(_measured(run, of_run, *diameters[id(overlay)]))
     return rows
 
 
-def _measured(built: Built, hops: int, is_exact: bool) -> Combination:
-    run, overlay, workload, faults = built
+def _measured(run: RunConfig, built: Mapped, hops: int, is_exact: bool) -> Combination:
+    overlay, workload, faults, _ = built
     ended = pc.less_equal(workload.subscription["end_round"], run.scenario.time.rounds)
     return Combination(
         parameters=run.parameters, n_nodes=len(overlay.names), n_links=len(overlay.a),
@@ -329,11 +322,11 @@ def equal_seeds(runs: Sequence[RunConfig], beside: Path) -> str:
     """
     if len(runs) < 2 or PROTOCOLS[runs[0].scenario.protocol.name].draws:
         return ""
-    first = build_mapped_run(runs[0], beside)
+    first = build_run(runs[0], beside)
     if _draws_later(first):
         return ""
     for run in runs[1:_MAX_COMPARED]:
-        if not _are_equal(first, build_mapped_run(run, beside)):
+        if not _are_equal(first, build_run(run, beside)):
             return ""
     return (
         f"the {len(runs):,} seeds draw nothing, as neither the scenario nor its protocol leaves anything to chance: "

@@ -22,8 +22,9 @@ from pydantic import ValidationError
 from pipelines.audits.run import audits_of, beyond_runs, found_by
 from pipelines.engines.session import Session
 from pipelines.errors import InputError, QueryError, nearest, plural
-from pipelines.experiment.build import Built, build_inputs, build_run
+from pipelines.experiment.build import build_inputs, build_run
 from pipelines.experiment.listed import extracted, listed_scenario
+from pipelines.experiment.mapping import Mapped
 from pipelines.hunting.atoms import KINDS, Atom, Parts, atoms_of, with_streams, without
 from pipelines.protocols import protocol_named
 from pipelines.rounds.blocks import players
@@ -245,7 +246,7 @@ class Playable(NamedTuple):
     """A run with its overlay, workload and faults."""
 
     run: RunConfig
-    built: Built
+    built: Mapped
 
 
 @contextmanager

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 import yaml
 
-from pipelines.contract.run_inputs import Faults, Overlay, Workload
 from pipelines.experiment.build import build_run
+from pipelines.experiment.mapping import Mapped
 from pipelines.experiment.plan import check
 from pipelines.experiment.prepared import prepare_given
 
@@ -21,7 +21,7 @@ CITIES = {"links": [["Oslo", "Bergen"], ["Bergen", "Narvik"]]}
 
 
 @pytest.fixture
-def examples(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[tuple[Overlay, Workload, Faults]]:
+def examples(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Mapped]:
     monkeypatch.chdir(tmp_path)
     for name, text in FILES.items():
         (tmp_path / name).write_text(text)
@@ -34,7 +34,7 @@ def examples(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[tuple[Over
     return found
 
 
-def test_each_example_is_read(examples: list[tuple[Overlay, Workload, Faults]]) -> None:
+def test_each_example_is_read(examples: list[Mapped]) -> None:
     zoo, edges, untitled, network, pairs, matrix, by_round, filters, calls, outages, profile, trace = examples
     assert (zoo[0].names, zoo[0].latency_rounds.tolist()) == (("Oslo", "Bergen"), [2])
     for overlay, *_ in (edges, untitled):

@@ -257,7 +257,7 @@ def test_what_a_protocol_cannot_take_is_mapped_by_rule(scenario: Path) -> None:
     built = {run.scenario.protocol.name: build_run(run, None) for run in prepare(scenario).combinations()}
     assert built["skipring"][0].names == ("supervisor1", "C1", "C2", "C3")
     assert built["delta"][0].names == ("N1", "N2", "N3", "N4", "C1", "C2", "C3")
-    for overlay, workload, _ in built.values():
+    for overlay, workload, *_ in built.values():
         callers = [overlay.names[node] for node in workload.publication["node_id"].to_pylist()]
         assert callers == ["C1", "C1", "C2"]
     plan = CliRunner().invoke(app, ["plan", str(scenario)]).stdout
@@ -275,11 +275,11 @@ def test_who_needs_no_tree_has_all_links_and_the_same_nodes_calls_and_faults(tmp
     runs = prepare(path, [several, crashes, seeds]).runs
     built = {(run.scenario.protocol.name, run.seed): build_run(run, None) for run in runs}
     for seed in range(3):
-        tree, calls, faults = built["delta", seed]
+        tree, calls, faults, _ = built["delta", seed]
         assert tree.is_tree
         of_tree = dict(zip(zip(tree.a.tolist(), tree.b.tolist(), strict=True), tree.latency_rounds, strict=True))
         for name in ("gossipsub", "flooding"):
-            whole, others, crashed = built[name, seed]
+            whole, others, crashed, _ = built[name, seed]
             assert (whole.names, others.subscription, crashed.crash) == (tree.names, calls.subscription, faults.crash)
             ends = [*zip(whole.a.tolist(), whole.b.tolist(), strict=True)]
             assert ends == sorted(ends)

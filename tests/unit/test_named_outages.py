@@ -31,7 +31,7 @@ def given(path: Path, time: dict[str, Any] | None = None, nodes: Any = "all", **
 
 
 def outages(scenario: dict[str, Any]) -> Outages:
-    overlay, _, faults = build_run(prepare_given(scenario).runs[0], None)
+    overlay, _, faults, _ = build_run(prepare_given(scenario).runs[0], None)
     return [(overlay.names[row["node_id"]], row["round"], row["end_round"]) for row in faults.crash.to_pylist()]
 
 

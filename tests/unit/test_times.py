@@ -34,7 +34,7 @@ def scenario(time: dict[str, Any] | None = None, **parts: Any) -> dict[str, Any]
 def rounds_of(given: dict[str, Any]) -> tuple[list[tuple[int, int | None]], list[int], list[tuple[int, int | None]]]:
     """Rounds of subscriptions with their ends, of publications, and of crashes with their ends."""
     prepared = prepare_given(given)
-    _, workload, faults = build_run(prepared.runs[0], None)
+    _, workload, faults, _ = build_run(prepared.runs[0], None)
     spans = [workload.subscription.select(["round", "end_round"]), faults.crash.select(["round", "end_round"])]
     listed = [[(row[a], row[b]) for row in rows.to_pylist()] for rows, (a, b) in
               zip(spans, [("round", "end_round")] * 2, strict=True)]  # fmt: skip
@@ -201,7 +201,7 @@ def test_the_workloads_that_failed_are_refused_with_the_cure_and_read_with_it(
         check(prepare(path))
     monkeypatch.chdir(path.parent)
     text = path.read_text().replace(f"round: {column}", f"at_ms: {column}")
-    _, workload, _ = build_run(prepare_given(text).runs[0], None)
+    _, workload, *_ = build_run(prepare_given(text).runs[0], None)
     rows = pd.read_csv(path.parent / "w" / f"{name.removeprefix('wl_')}.csv")
     stamps = pd.to_datetime(rows[column], **({"unit": "s"} if name == "wl_epoch" else {"format": "ISO8601"}))
     wanted = np.rint((stamps - stamps.min()) / pd.Timedelta(milliseconds=250)).astype(int).tolist()

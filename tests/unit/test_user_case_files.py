@@ -19,22 +19,21 @@ import pytest
 import yaml
 from support.real_data import shared_case
 
-from pipelines.contract.run_inputs import Faults, Overlay, Workload
 from pipelines.errors import ScenarioError
 from pipelines.experiment.build import build_run
+from pipelines.experiment.mapping import Mapped
 from pipelines.experiment.plan import check
 from pipelines.experiment.prepared import prepare_given
 
 Link = tuple[str, str, float | None]
 Links = Callable[[Path], Iterable[Link]]
-Built = tuple[Overlay, Workload, Faults]
 FLOOR_MS = 0.5
 CITIES = {"links": [["Oslo", "Bergen"], ["Bergen", "Narvik"]]}
 THREE = {"links": [["b1", "b2"], ["b2", "b3"]]}
 DEVICES = {**THREE, "clients": [{"name": "d1", "at": "b1"}, {"name": "d2", "at": "b2"}]}
 
 
-def built(parts: dict[str, Any], **time: Any) -> Built:
+def built(parts: dict[str, Any], **time: Any) -> Mapped:
     base = {"name": "case", "protocol": {"name": "forwarding"}, "time": {"rounds": 1000, "round_ms": 1, **time}}
     prepared = prepare_given({**base, **parts})
     check(prepared)
@@ -145,7 +144,7 @@ def test_every_file_is_held_against_something() -> None:
 def test_the_links_of_an_overlay(name: str) -> None:
     """Row by row: both ends in Unicode's composed form, and the latency rounded up; the shorter one of two."""
     path, (oracle, settings) = shared_case("files", "g", name), GRAPHS[name]
-    overlay, _, _ = built({"overlay": {"file": {"path": str(path), **settings}}})
+    overlay, *_ = built({"overlay": {"file": {"path": str(path), **settings}}})
     wanted: dict[frozenset[str], int] = {}
     for a, b, ms in oracle(path):
         ends = frozenset(unicodedata.normalize("NFC", end) for end in (a, b))
@@ -165,7 +164,7 @@ def test_a_file_that_is_no_overlay_is_refused_with_the_cure(name: str) -> None:
 def test_nested_graphs_without_the_unknown_node_are_what_networkx_reads(tmp_path: Path) -> None:
     text = shared_case("files", "g", "nested.graphml").read_text().replace('<edge source="hub" target="x9"/>', "")
     (tmp_path / "cured.graphml").write_text(text)
-    overlay, _, _ = built({"overlay": {"file": {"path": str(tmp_path / "cured.graphml")}}})
+    overlay, *_ = built({"overlay": {"file": {"path": str(tmp_path / "cured.graphml")}}})
     flat = nx.parse_graphml(re.sub(r'<node id="site">\s*<graph[^>]*>(.*?)</graph>\s*</node>', r"\1", text, flags=re.S))
     graph = nx.Graph([(overlay.names[a], overlay.names[b]) for a, b in zip(overlay.a, overlay.b, strict=True)])
     assert {frozenset(edge) for edge in graph.edges} == {frozenset(edge) for edge in flat.edges}
@@ -177,18 +176,18 @@ def test_the_latencies_of_matrices_and_pairs() -> None:
     king = shared_case("files", "g", "king_us.txt")
     rows = pd.read_csv(king, sep=r"\s+", header=None)
     matrix = {"matrix": str(king), "unit": "us"}
-    overlay, _, _ = built({"overlay": {"generate": {"kind": "line", "nodes": 3}, "latency": matrix}})
+    overlay, *_ = built({"overlay": {"generate": {"kind": "line", "nodes": 3}, "latency": matrix}})
     halves = {math.ceil(value / 2000) for value in rows.to_numpy().ravel() if value}
     assert set(overlay.latency_rounds.tolist()) <= halves == {5, 20, 30}
     wonder = shared_case("files", "g", "wonder.csv")
     pairs = pd.read_csv(wonder)
-    overlay, _, _ = built({"overlay": {"links": [["1", "2"]], "latency": {"pairs": str(wonder)}}})
+    overlay, *_ = built({"overlay": {"links": [["1", "2"]], "latency": {"pairs": str(wonder)}}})
     assert overlay.latency_rounds.tolist() == [math.ceil(pairs["avg"].mean() / 2)]
     assert any("column avg of wonder.csv half of it, as of a round trip" in note for note in overlay.notes)
     asym = shared_case("files", "g", "asym.csv")
     each = {(row.src, row.dst): row.ms for row in pd.read_csv(asym).itertuples()}
     both = {"links": [["A", "B"]], "latency": {"pairs": str(asym), "per_direction": True}}
-    overlay, _, _ = built({"overlay": both})
+    overlay, *_ = built({"overlay": both})
     assert overlay.directed_rounds.tolist() == [each["A", "B"], each["B", "A"]]
     for name, words in (("m1miss.csv", "no row for 1 of 3 nodes: 'Narvik'"), ("mcase.csv", "did you mean 'oslo'")):
         with pytest.raises(ScenarioError, match=re.escape(words)):
@@ -196,7 +195,7 @@ def test_the_latencies_of_matrices_and_pairs() -> None:
     lower = pd.read_csv(shared_case("files", "g", "mcase.csv"), index_col=0)
     small = [[a.lower(), b.lower()] for a, b in CITIES["links"]]
     named = {"matrix": str(shared_case("files", "g", "mcase.csv"))}
-    overlay, _, _ = built({"overlay": {"links": small, "latency": named}})
+    overlay, *_ = built({"overlay": {"links": small, "latency": named}})
     assert overlay.latency_rounds.tolist() == [lower.loc[a, b] / 2 for a, b in small]
 
 
@@ -204,7 +203,7 @@ def test_the_latencies_of_matrices_and_pairs() -> None:
 def test_the_publications_of_a_file(name: str) -> None:
     path, (columns, options, time) = shared_case("files", "w", name), WORKLOADS[name]
     file = {"path": str(path), "node": "device", "topic": "topic", **columns}
-    overlay, workload, _ = built({"overlay": DEVICES, "workload": {"publications": {"file": file}}}, **time)
+    overlay, workload, *_ = built({"overlay": DEVICES, "workload": {"publications": {"file": file}}}, **time)
     frame = pd.read_json(path, lines=True) if path.suffix == ".jsonl" else pd.read_csv(path, **options)
     if "at_ms" in columns:
         stamps = pd.to_datetime(frame[columns["at_ms"]], **({"unit": "s"} if name == "epoch.csv" else {}))
@@ -222,7 +221,7 @@ def test_whole_numbers_of_64_bits_are_those_of_pandas() -> None:
     path = shared_case("files", "w", "big.csv")
     file = {"path": str(path), "node": "node", "topic": "t", "round": "round"}
     overlay = {**THREE, "clients": [{"name": "P", "at": "b1"}]}
-    _, workload, _ = built({"overlay": overlay, "workload": {"publications": {"file": file | {"topic": None}}}})
+    _, workload, *_ = built({"overlay": overlay, "workload": {"publications": {"file": file | {"topic": None}}}})
     numbers = [json.loads(text)["order_id"] for text in workload.publication["content"].to_pylist()]
     assert numbers == pd.read_csv(path)["order_id"].tolist()
     assert max(numbers) > 2**53
@@ -230,11 +229,11 @@ def test_whole_numbers_of_64_bits_are_those_of_pandas() -> None:
 
 def test_the_outages_of_named_nodes_and_of_a_recorded_trace() -> None:
     named, trace = (shared_case("files", "t", name) for name in ("named.csv", "nullstop.tab"))
-    overlay, _, faults = built({"overlay": THREE, "faults": [crashes(named)]})
+    overlay, _, faults, _ = built({"overlay": THREE, "faults": [crashes(named)]})
     rows = pd.read_csv(named)
     found = [(overlay.names[row["node_id"]], row["round"], row["end_round"]) for row in faults.crash.to_pylist()]
     assert found == [*rows.itertuples(index=False, name=None)]
-    _, _, faults = built({"overlay": THREE, "faults": [crashes(trace)]}, rounds=200)
+    _, _, faults, _ = built({"overlay": THREE, "faults": [crashes(trace)]}, rounds=200)
     events = pd.read_csv(trace, sep="\t")
     events["next"] = events.groupby("node_id")["event_start_time"].shift(-1)
     down = events[events["event_type"] == 0]

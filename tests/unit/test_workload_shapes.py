@@ -25,7 +25,7 @@ def scenario(workload: dict[str, Any], overlay: dict[str, Any] | None = None, **
 
 
 def built(given: dict[str, Any]) -> tuple[Overlay, Workload]:
-    overlay, workload, _ = build_run(prepare_given(given).runs[0], None)
+    overlay, workload, *_ = build_run(prepare_given(given).runs[0], None)
     return overlay, workload
 
 
