@@ -19,7 +19,6 @@ due messages and calls. If no message or call of a kind is due in a round, the p
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Final
 
 import pyarrow as pa
@@ -171,45 +170,33 @@ def _without(frame: DataFrame, node: DataFrame) -> DataFrame:
     return frame.join(node.select(_NODE).hint("shuffle_hash"), _NODE, "left_anti")
 
 
-@dataclass(frozen=True)
-class Job:
-    """The constant inputs of the rounds of some runs.
-
-    Attributes:
-        name: The name of the protocol.
-        protocol: The dataflow form of the protocol.
-        checkpoints: Computes relations and truncates their lineage.
-        calls: The application calls, by round.
-        history: Buffers history rows.
-        crashes: The crash schedule.
-        run: Nodes, links, settings and subscriptions.
-        latency: The latency of all links, in rounds; None if latencies differ.
-        settings: The distinct settings objects of the runs.
-    """
-
-    name: str
-    protocol: DataflowForm
-    checkpoints: Checkpoints
-    calls: Calls
-    history: History
-    crashes: Crashes
-    run: RunTables
-    latency: int | None
-    settings: Sequence[Any]
-
-
 class RoundEngine(Rounds):
     """Executes the runs of one protocol in the dataflow form, one round after the other."""
 
-    def __init__(self, job: Job) -> None:
-        """Starts with empty relations and no messages in flight."""
-        self._job = job
-        self._relations = Relations(job.protocol, job.checkpoints)
-        self._schema = in_flight_schema(job.protocol.payload)
-        self._in_flight = job.checkpoints.empty(self._schema)
+    def __init__(
+        self, *, name: str, protocol: DataflowForm, checkpoints: Checkpoints, calls: Calls, history: History,
+        crashes: Crashes, run: RunTables, latency: int | None, settings: Sequence[Any],
+    ) -> None:  # fmt: skip
+        """Starts with empty relations and no messages in flight.
+
+        Args:
+            name: The name of the protocol.
+            protocol: The dataflow form of the protocol.
+            checkpoints: Computes relations and truncates their lineage.
+            calls: The application calls, by round.
+            history: Buffers history rows.
+            crashes: The crash schedule.
+            run: Nodes, links, settings and subscriptions.
+            latency: The latency of all links, in rounds; None if latencies differ.
+            settings: The distinct settings objects of the runs.
+        """
+        self.name, self.history, self.round = name, history, -1
+        self._protocol, self._checkpoints, self._calls, self._crashes = protocol, checkpoints, calls, crashes
+        self._run, self._latency, self._settings = run, latency, settings
+        self._relations = Relations(protocol, checkpoints)
+        self._schema = in_flight_schema(protocol.payload)
+        self._in_flight = checkpoints.empty(self._schema)
         self._counts = network.in_flight_counts({})
-        self.name, self.round = job.name, -1
-        self.history = job.history
 
     def start(self, state: Mapping[str, DataFrame]) -> None:
         """Sets the initial relations and messages from `state`, the result of `DataflowForm.start`."""
@@ -229,19 +216,19 @@ class RoundEngine(Rounds):
 
     def play(self, upcoming: int, last: int) -> int:
         """Executes round `upcoming`; returns the number of due messages."""
-        job, step, before, counts = self._job, upcoming - self.round, self._in_flight, self._counts
-        if job.crashes.has_crash(upcoming):
-            job.history.write_through(self._relations.to_write_through())
+        step, before, counts = upcoming - self.round, self._in_flight, self._counts
+        if self._crashes.has_crash(upcoming):
+            self.history.write_through(self._relations.to_write_through())
         is_all_due = counts.last_wait <= step
         # 1. faults, inbox: messages that are due in skipped rounds already have a fate, so no node handles them
         due = before if is_all_due else before.where(f"remaining_rounds <= {step}")
-        crashes = job.crashes.due(upcoming)
-        state, touched = self._relations.after_faults(crashes, job.history.read_state)
+        crashes = self._crashes.due(upcoming)
+        state, touched = self._relations.after_faults(crashes, self.history.read_state)
         # 2. protocol steps
-        result = job.protocol.round(self._round(upcoming, due, crashes, state))
+        result = self._protocol.round(self._round(upcoming, due, crashes, state))
         result.state = {**{name: state[name] for name in touched}, **result.state}
         # 3. network
-        waiting = [] if is_all_due else [network.waiting_messages(before, step, job.protocol.payload)]
+        waiting = [] if is_all_due else [network.waiting_messages(before, step, self._protocol.payload)]
         # 4. checkpoint
         parts = self._changed(result, waiting)
         self._finish(f"round {upcoming}", upcoming, parts, due if counts.n_messages else None, result)
@@ -250,15 +237,14 @@ class RoundEngine(Rounds):
 
     def commit(self, *, is_final: bool) -> None:
         """Writes the buffered history rows and the changed state."""
-        job = self._job
-        with job.checkpoints.session.tagged(_TAG, f"{job.name}: commit after round {max(self.round, 0)}"):
+        with self._checkpoints.session.tagged(_TAG, f"{self.name}: commit after round {max(self.round, 0)}"):
             state = {**self._relations.to_commit(), "state_message": self._in_flight}
             rest = None
             if is_final:
                 columns = self._message_columns("coalesce(fate, 'in_flight')")
                 found = self._in_flight.selectExpr(*columns).toArrow()
                 rest = pa.table(found.columns, names=found.column_names)  # makes column fate nullable
-            job.history.commit(max(self.round, 0), state, rest)
+            self.history.commit(max(self.round, 0), state, rest)
 
     @property
     def n_in_flight(self) -> int:
@@ -269,32 +255,33 @@ class RoundEngine(Rounds):
         """Returns the next round with an event; None if no event remains."""
         wait = min(self._counts.waits.values(), default=None)
         due = None if wait is None else self.round + wait
-        found = (due, self._job.calls.next_round(self.round), self._job.crashes.next_round(self.round))
+        found = (due, self._calls.next_round(self.round), self._crashes.next_round(self.round))
         return min((round_ for round_ in found if round_ is not None), default=None)
 
     def _round(self, upcoming: int, due: DataFrame, crashes: FaultsDue, state: Mapping[str, DataFrame]) -> Round:
-        job = self._job
-        calls = job.calls.due(upcoming)
+        calls = self._calls.due(upcoming)
         if calls is not None and crashes.down is not None:
             calls = calls.join(crashes.down.select(_NODE).hint("shuffle_hash"), _NODE, "left_anti")
         due_kinds = (kind for kind, wait in self._counts.waits.items() if wait == upcoming - self.round)
-        kinds = {*due_kinds, *job.calls.kinds(upcoming)}
+        kinds = {*due_kinds, *self._calls.kinds(upcoming)}
         inbox = due.where("fate is null") if self._counts.n_doomed else due
         handled = Due(inbox, calls, frozenset(kinds))
-        return Round(upcoming, handled, state, self._relations.facts, job.run, job.settings, crashes, job.checkpoints)
+        facts = self._relations.facts
+        return Round(upcoming, handled, state, facts, self._run, self._settings, crashes, self._checkpoints)
 
     def _changed(self, result: RoundResult, waiting: list[DataFrame]) -> dict[str, Part]:
         """Returns the relations that `result` changes, and the messages in flight, as arguments of a checkpoint.
 
         `waiting` contains the messages that were sent in earlier rounds and stay in flight.
         """
-        job, messages = self._job, list(waiting)
+        messages = list(waiting)
         if result.outbox is not None:
             sent = network.put_on_links(
-                result.outbox, result.sent_fields, job.run.link, job.latency, job.protocol.payload, job.crashes.schedule
-            )
+                result.outbox, result.sent_fields, self._run.link, self._latency, self._protocol.payload,
+                self._crashes.schedule,
+            )  # fmt: skip
             messages.append(sent)
-        flight = union(messages) if messages else job.checkpoints.empty(self._schema)
+        flight = union(messages) if messages else self._checkpoints.empty(self._schema)
         parts = {name: self._relations.part(name, rows) for name, rows in result.state.items()}
         return {**parts, _IN_FLIGHT: self._flight(flight)}
 
@@ -316,15 +303,14 @@ class RoundEngine(Rounds):
             history[MESSAGE.name] = Part(self._handled(due, result.fate), MESSAGE.schema)
         cut = self._checkpoint(what, {**parts, **history}, history)
         self._relations.take(cut)
-        self._job.history.add(round_, {name: rows for name, rows in cut.tables.items() if len(rows)})
-        self._job.checkpoints.end_round([self._in_flight, *self._relations.kept])
+        self.history.add(round_, {name: rows for name, rows in cut.tables.items() if len(rows)})
+        self._checkpoints.end_round([self._in_flight, *self._relations.kept])
 
     def _checkpoint(
         self, what: str, parts: Mapping[str, Part], fetched: Mapping[str, Part] | None = None
     ) -> CheckpointResult:
-        job = self._job
-        with job.checkpoints.session.tagged(_TAG, f"{job.name}: {what}"):
-            cut = job.checkpoints.checkpoint(parts, fetched or ())
+        with self._checkpoints.session.tagged(_TAG, f"{self.name}: {what}"):
+            cut = self._checkpoints.checkpoint(parts, fetched or ())
         self._in_flight, self._counts = cut.frames[_IN_FLIGHT], network.in_flight_counts(cut.counts[_IN_FLIGHT])
         return cut
 
@@ -337,5 +323,5 @@ class RoundEngine(Rounds):
         return found.selectExpr(*self._message_columns("coalesce(fate, dropped, 'delivered')"))
 
     def _message_columns(self, fate: str) -> list[str]:
-        own = {"fate": f"{fate} as fate", "body": f"{self._job.protocol.body} as body"}
+        own = {"fate": f"{fate} as fate", "body": f"{self._protocol.body} as body"}
         return [own.get(name, name) for name in MESSAGE.columns]

@@ -34,7 +34,7 @@ from pipelines.protocols import PROTOCOLS, protocol_form
 from pipelines.rounds.blocks import Blocks
 from pipelines.rounds.calls import Calls
 from pipelines.rounds.commit import CallLog, History
-from pipelines.rounds.engine import Job, RoundEngine
+from pipelines.rounds.engine import RoundEngine
 from pipelines.rounds.faults import Crashes, RunFaults, crash_events, links_ever
 from pipelines.rounds.loop import Loop, Rounds
 from pipelines.rounds.progress import Progress
@@ -174,8 +174,10 @@ def _run(
         given = (inputs.node, inputs.link, setting, inputs.subscription)
         run = RunTables(*(checkpoints.load(rows) for rows in given))
         start = _start(experiment, run, calls.all(), checkpoints)
-        job = Job(batch.protocol, protocol, checkpoints, calls, history, crashes, run, inputs.latency, start.settings)
-        rounds = engine = RoundEngine(job)
+        rounds = engine = RoundEngine(
+            name=batch.protocol, protocol=protocol, checkpoints=checkpoints, calls=calls, history=history,
+            crashes=crashes, run=run, latency=inputs.latency, settings=start.settings,
+        )  # fmt: skip
         if last is None:
             engine.start(protocol.start(start))
         else:
