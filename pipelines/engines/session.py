@@ -39,6 +39,8 @@ from pipelines.errors import EngineError
 
 _INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
 _DESCRIPTION = "spark.job.description"
+_TAG = "roundtable"
+"""The tag of the Spark jobs that execute rounds."""
 _NO_TAG = re.compile(r"[,\s]+")
 """A pattern of the characters that Spark Connect rejects in a tag."""
 _IN_ONE = {"spark.sql.shuffle.partitions": "1"}
@@ -109,19 +111,17 @@ class Session:
             self.spark.addArtifacts(str(_udfs_archive()), pyfile=True)
 
     @contextmanager
-    def tagged(self, tag: str, description: str) -> Iterator[None]:
-        """Tags and describes the Spark jobs that this thread starts inside the block.
+    def tagged(self, description: str) -> Iterator[None]:
+        """Tags and describes the Spark jobs that this thread starts inside the block; see `end_tagged`.
 
-        Args:
-            tag: The tag, for `end_tagged`.
-            description: The description in Spark's UI and event log. Spark Connect has no descriptions, so there it is
-                a second tag.
+        ``description`` is shown in Spark's UI and event log. Spark Connect has no descriptions, so there it is a second
+        tag.
         """
         if self.engine == "local":
             yield
             return
         spark = self.spark
-        tags = [tag] if self.is_classic else [tag, _NO_TAG.sub("-", description)]
+        tags = [_TAG] if self.is_classic else [_TAG, _NO_TAG.sub("-", description)]
         for one in tags:
             spark.addTag(one)
         if self.is_classic:
@@ -134,10 +134,10 @@ class Session:
             for one in tags:
                 spark.removeTag(one)
 
-    def end_tagged(self, tag: str) -> None:
-        """Interrupts the jobs that have a tag."""
+    def end_tagged(self) -> None:
+        """Interrupts the jobs that were started inside a block of `tagged`."""
         if self.engine != "local":
-            self.spark.interruptTag(tag)
+            self.spark.interruptTag(_TAG)
 
     @contextmanager
     def suited(self, *, is_small: bool, is_in_one: bool = False) -> Iterator[None]:

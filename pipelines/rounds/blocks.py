@@ -57,8 +57,6 @@ _MOST_BYTES = 1 << 30
 """The maximum size of a chunk of a list column. An Arrow array holds at most 2 GiB of strings."""
 _NODE = ["run_id", "node_id"]
 _CALL = ("node_id", *CALL)
-_TAG = "roundtable-block"
-"""The tag of Spark jobs that execute blocks."""
 
 
 class RunState:
@@ -354,7 +352,7 @@ class Blocks(Rounds):
             check()
             if self._n_executors == 0:
                 return mapped_here(given, function, schema, self._n_workers)
-            with self._session.tagged(_TAG, what):
+            with self._session.tagged(what):
                 return mapped_on_executors(self._session.spark, given, function, schema, self._n_executors)
 
     def _with_first_inputs(self, given: pa.Table) -> pa.Table:
@@ -389,7 +387,7 @@ class Blocks(Rounds):
         self._ended.set()
         if self._block is not None and not self._block.runs.done():
             stop_workers()
-            self._session.end_tagged(_TAG)
+            self._session.end_tagged()
         self._thread.shutdown(wait=False, cancel_futures=True)
 
 

@@ -46,8 +46,6 @@ from pipelines.tables import DELIVERY, MESSAGE, NODE_STATUS, STRING
 _MAX_INCREMENTS = 16
 _NODE = ["run_id", "node_id"]
 _IN_FLIGHT: Final = "in_flight"
-_TAG: Final = "roundtable-round"
-"""The tag of Spark jobs that execute rounds."""
 _EVENTS: Final = {
     DELIVERY.name: DELIVERY.schema,
     NODE_STATUS.name: NODE_STATUS.schema,
@@ -237,7 +235,7 @@ class RoundEngine(Rounds):
 
     def commit(self, *, is_final: bool) -> None:
         """Writes the buffered history rows and the changed state."""
-        with self._checkpoints.session.tagged(_TAG, f"{self.name}: commit after round {max(self.round, 0)}"):
+        with self._checkpoints.session.tagged(f"{self.name}: commit after round {max(self.round, 0)}"):
             state = {**self._relations.to_commit(), "state_message": self._in_flight}
             rest = None
             if is_final:
@@ -309,7 +307,7 @@ class RoundEngine(Rounds):
     def _checkpoint(
         self, what: str, parts: Mapping[str, Part], fetched: Mapping[str, Part] | None = None
     ) -> CheckpointResult:
-        with self._checkpoints.session.tagged(_TAG, f"{self.name}: {what}"):
+        with self._checkpoints.session.tagged(f"{self.name}: {what}"):
             cut = self._checkpoints.checkpoint(parts, fetched or ())
         self._in_flight, self._counts = cut.frames[_IN_FLIGHT], network.in_flight_counts(cut.counts[_IN_FLIGHT])
         return cut
