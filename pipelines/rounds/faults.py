@@ -162,8 +162,8 @@ class RunFaults:
         self.crashes = crashes
         fault, side = inputs.link_fault, inputs.side
         is_on_link = pc.is_valid(fault["src"])
-        self.on_link = _cut(fault.filter(is_on_link), ("run_id", "src", "dst"))
-        self.anywhere = _cut(fault.filter(pc.invert(is_on_link)), ("run_id",))
+        self.on_link = cut_times(fault.filter(is_on_link), ("run_id", "src", "dst"))
+        self.anywhere = cut_times(fault.filter(pc.invert(is_on_link)), ("run_id",))
         self.sides = side.select(_SIDE) if len(side) else None
         self.duplicating = pc.unique(fault.filter(pc.equal(fault["effect"], "duplicate"))["run_id"])
         self._replaced = np.unique(inputs.replacement["round"].to_numpy())
@@ -177,24 +177,21 @@ class RunFaults:
         return [round_ for round_ in found if round_ is not None]
 
 
-def _cut(fault: pa.Table, keys: tuple[str, ...]) -> pa.Table | None:
-    return cut_times(fault, keys, _FAULT) if len(fault) else None
-
-
-def cut_times(fault: pa.Table, keys: Sequence[str], fields: Sequence[str]) -> pa.Table:
+def cut_times(fault: pa.Table, keys: Sequence[str]) -> pa.Table | None:
     """Splits the overlapping periods of faults into disjoint periods.
 
     Args:
-        fault: One row per fault of an entity. The fault is active from ``round`` until before ``end_round``. Periods of
-            an entity may overlap.
+        fault: One row per fault of an entity, described by the columns `_FAULT`. The fault is active from ``round``
+            until before ``end_round``. Periods of an entity may overlap.
         keys: The integer columns that identify the entity.
-        fields: The columns that describe the fault.
 
     Returns:
         ``keys, round, end_round, faults``: one row per period of an entity in which the set of its faults is constant
-        and not empty. Column ``faults`` is an array of structs of the fields, in the order of the rows of `fault`. The
-        returned rows are sorted by keys and round.
+        and not empty. Column ``faults`` is an array of structs with the columns `_FAULT`, in the order of the rows of
+        `fault`. The returned rows are sorted by keys and round. None if `fault` has no rows.
     """
+    if not len(fault):
+        return None
     n_rows = len(fault)
     entity = [fault[name].to_numpy() for name in keys]
     time = np.concatenate([fault[name].to_numpy() for name in ("round", "end_round")])
@@ -208,7 +205,7 @@ def cut_times(fault: pa.Table, keys: Sequence[str], fields: Sequence[str]) -> pa
     found, start = np.unique(begin[order], return_index=True)
     columns = {name: change[found, column] for column, name in enumerate(keys)}
     columns |= {"round": change[found, -1], "end_round": change[found + 1, -1]}
-    rows = fault.select(list(fields)).take(pa.array(row[order], pa.int64()))
-    struct = pa.StructArray.from_arrays([rows[name].combine_chunks() for name in fields], names=list(fields))
+    rows = fault.select(_FAULT).take(pa.array(row[order], pa.int64()))
+    struct = pa.StructArray.from_arrays([rows[name].combine_chunks() for name in _FAULT], names=_FAULT)
     offsets = pa.array(np.append(start, len(row)), pa.int32())
     return pa.table({**columns, "faults": pa.ListArray.from_arrays(offsets, struct)})
