@@ -118,7 +118,7 @@ class Evidence:
                 relation = self._relations[name]
                 before = takewhile(lambda other: other != name, self._relations)
                 found = self._answer(relation, before) if isinstance(relation, str) else relation(self)
-                self._kept[name] = self.checkpoints.keep(f"audit_{name}", found)
+                self._kept[name] = self.checkpoints(f"audit_{name}", found)
                 self._kept[name].createOrReplaceTempView(f"{self._prefix}_{name}")
             return self._kept[name]
 

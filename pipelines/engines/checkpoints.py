@@ -98,15 +98,11 @@ class Checkpoints(ABC):
         """Returns a frame with the rows of an Arrow table."""
 
     @abstractmethod
-    def keep(self, name: str, frame: DataFrame) -> DataFrame:
-        """Returns a frame that reads the rows of ``frame``, which are computed only once.
+    def __call__(self, name: str, frame: DataFrame) -> DataFrame:
+        """Returns a frame that reads the rows of ``frame``, which are computed only once; see `contract.round.Keeper`.
 
         If the rows are written to a file, ``name`` is a part of the file's name.
         """
-
-    def __call__(self, name: str, frame: DataFrame) -> DataFrame:
-        """Calls `keep`. This method lets the object serve as the `contract.round.Keeper` of a protocol."""
-        return self.keep(name, frame)
 
     @abstractmethod
     def checkpoint(self, parts: Mapping[str, Part], fetched: Collection[str] = ()) -> CheckpointResult:
@@ -171,7 +167,7 @@ class SparkCheckpoints(Checkpoints):
         frame = frame_of(self.session.spark, rows).repartition(self.session.partitions, *by)
         return frame.localCheckpoint(eager=False)
 
-    def keep(self, name: str, frame: DataFrame) -> DataFrame:
+    def __call__(self, name: str, frame: DataFrame) -> DataFrame:
         """Marks a frame for a checkpoint: the first job that reads the frame keeps the frame's rows.
 
         The columns of the result have new expression ids. With the ids of ``frame``, Spark 4.1 would reject a join with
@@ -242,7 +238,7 @@ class DriverCheckpoints(Checkpoints):
         """Returns a frame of an Arrow table."""
         return self._frame("loaded", rows, is_kept=False)
 
-    def keep(self, name: str, frame: DataFrame) -> DataFrame:
+    def __call__(self, name: str, frame: DataFrame) -> DataFrame:
         """Fetches the rows of ``frame``; returns a frame of the fetched rows."""
         return self._frame(name, frame.toArrow(), is_kept=True)
 

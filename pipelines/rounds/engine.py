@@ -95,7 +95,7 @@ class Relations:
             if known.is_durable and crashes.recovered is not None:
                 node = crashes.recovered.select(_NODE).hint("shuffle_hash")
                 stored_rows = stored(f"state_{name}").join(node, _NODE, "left_semi")
-                rows = self._checkpoints.keep(f"stored_{name}", stored_rows)
+                rows = self._checkpoints(f"stored_{name}", stored_rows)
                 state[name] = _without(state[name], crashes.recovered).unionByName(rows)
             elif not known.is_durable and crashes.crashed is not None:
                 state[name] = _without(state[name], crashes.crashed)

@@ -32,7 +32,7 @@ def check(found: Checkpoints) -> None:
         "kind": ["a", "b", "b"], "source": pa.array([None, 7, 8], pa.int64()),
     })  # fmt: skip
     loaded = found.load(rows)
-    kept = found.keep("kept", loaded.where("run_id >= 0"))
+    kept = found("kept", loaded.where("run_id >= 0"))
     parts = {
         "entry": Part(kept.select(ENTRY.names), ENTRY, "cast(size(path) > 0 as string)"),
         "event": Part(kept.select(EVENT.names), EVENT),
@@ -57,7 +57,7 @@ def test_sail_has_rows_in_plans_or_in_files(sail: Session, monkeypatch: pytest.M
     monkeypatch.setattr(checkpoints, "_FEW_BYTES", few_bytes)
     with closing(checkpoints_for(sail)) as found:
         check(found)
-        empty = found.keep("none", found.load(pa.table({"run_id": [1]})).where("run_id > 1"))
+        empty = found("none", found.load(pa.table({"run_id": [1]})).where("run_id > 1"))
         assert found.is_empty(empty)
         files = [*sail.scratch.glob(f"{id(found)}-*.parquet")]
         assert bool(files) == (few_bytes == 0)
@@ -107,7 +107,7 @@ def test_a_kept_frame_joins_with_its_source(spark: Session) -> None:
     with spread(spark, 2) as session, closing(SparkCheckpoints(session)) as found:
         rows = pa.table({"run_id": [0, 1, 1], "node_id": [4, 5, 6], "path": [[1], [2], [3]]})
         source = found.checkpoint({"entry": Part(found.load(rows), ENTRY)}).frames["entry"]
-        number = found.keep("number", source.withColumn("n_links", F.size("path")).where("run_id = 1"))
+        number = found("number", source.withColumn("n_links", F.size("path")).where("run_id = 1"))
         joined = source.join(
             number.select("run_id", "node_id", "n_links").hint("shuffle_hash"), ENTRY.names[:2], "left"
         )

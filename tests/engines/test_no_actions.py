@@ -77,13 +77,13 @@ def watch(monkeypatch: pytest.MonkeyPatch) -> Watch:
     seen = Watch()
     for name in _EXECUTIONS:
         monkeypatch.setattr(SparkConnectClient, name, watched(seen, getattr(SparkConnectClient, name)))
-    cache = DriverCheckpoints.keep
+    cache = DriverCheckpoints.__call__
 
     def allowed(self: DriverCheckpoints, *arguments: Any) -> Any:
         with seen.describing(False):
             return cache(self, *arguments)
 
-    monkeypatch.setattr(DriverCheckpoints, "keep", allowed)
+    monkeypatch.setattr(DriverCheckpoints, "__call__", allowed)
     return seen
 
 
