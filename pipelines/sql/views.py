@@ -21,17 +21,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from graphlib import TopologicalSorter
-from importlib.resources import files
 from itertools import takewhile
 from typing import Final
 
+from pipelines.contract.audit import sql_files
 from pipelines.contract.state_tables import STATE
 from pipelines.errors import QueryError, nearest
 from pipelines.protocols import PROTOCOLS
 from pipelines.sql.statement import identifiers
 from pipelines.tables import DELIVERY, MESSAGE, NODE, PUBLICATION, SUBSCRIPTION, Table
 
-_SUFFIX = ".sql"
 _COMMENT = "--"
 _COLUMN = ":"
 _OTHERS = "*"
@@ -126,15 +125,9 @@ def states_read(view: str) -> frozenset[str]:
 
 @cache
 def _owners() -> Mapping[str, str]:
-    names = {spec.name: _files(spec.views) for spec in reversed(PROTOCOLS.values()) if spec.views}
-    general = _files("pipelines.sql")
+    names = {spec.name: sql_files(spec.views) for spec in reversed(PROTOCOLS.values()) if spec.views}
+    general = sql_files("pipelines.sql")
     return {view: owner for owner, views in names.items() for view in views if view not in general}
-
-
-def _files(package: str) -> Mapping[str, str]:
-    """Returns the content of the SQL files of a package, keyed by name without suffix."""
-    entries = (entry for entry in files(package).iterdir() if entry.name.endswith(_SUFFIX))
-    return {entry.name.removesuffix(_SUFFIX): entry.read_text("utf-8") for entry in entries}
 
 
 @cache
@@ -142,7 +135,7 @@ def _sources() -> Mapping[str, str]:
     packages = ["pipelines.sql", *(spec.views for spec in PROTOCOLS.values() if spec.views)]
     texts: dict[str, str] = {}
     for package in reversed(packages):  # a view of every store takes precedence over a protocol's view of the same name
-        texts |= _files(package)
+        texts |= sql_files(package)
     reads = {name: (identifiers(text) & texts.keys()) - {name} for name, text in sorted(texts.items())}
     return {name: texts[name] for name in TopologicalSorter(reads).static_order()}
 
