@@ -7,12 +7,11 @@ the subscription is not delivered, although an earlier publication may have been
 
 from __future__ import annotations
 
-from functools import reduce
-
 from pyspark.sql import DataFrame, types as T
 
 from pipelines.contract.round import DataflowForm, Round, RoundResult, StateRelation
 from pipelines.contract.rows import KEY, NODE, called, deliveries, issued, outbox, received, row_number
+from pipelines.engines.frames import union
 from pipelines.tables import BIGINT, INT, LONGS, table
 
 COPY = [*KEY, "trigger"]
@@ -116,7 +115,7 @@ class ForwardingProtocol(DataflowForm):
             out.append(round_.keep("matched", matched(message, entry, changes)))
             result.delivery = deliveries(message.join(out[-1].where("next_hop = node_id").select(COPY), COPY))
         if out:
-            to = reduce(DataFrame.unionByName, out).where("next_hop <> node_id").hint("shuffle_hash")
+            to = union(out).where("next_hop <> node_id").hint("shuffle_hash")
             same = ("trigger", "kind", "source", "source_seq", "issued_round", "subscription_id", "matches")
             sent = {"src": "node_id", "dst": "next_hop", "sent_round": "round", "hops": "hops + 1"}
             result.outbox = outbox(message.join(to, COPY), PAYLOAD, **{name: name for name in same}, **sent)

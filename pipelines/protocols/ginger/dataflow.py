@@ -11,8 +11,9 @@ from pipelines.contract.nodes import program_states
 from pipelines.contract.protocol import SETTINGS_JSON
 from pipelines.contract.round import CALL_TRIGGER, DataflowForm, Round, RoundResult, Start
 from pipelines.contract.rows import NODE, deliveries, issued, mapped, outbox, row_number
+from pipelines.engines.frames import union
 from pipelines.protocols.ginger import PROTOCOL, steps
-from pipelines.protocols.ginger.steps import BODY, ID, PAYLOAD, TOPIC, branches, brought, handled, united
+from pipelines.protocols.ginger.steps import BODY, ID, PAYLOAD, TOPIC, branches, brought, handled
 from udfs.ginger.node import POSITIONS
 from udfs.ginger.program import INITIAL, initial_rows, initial_schema
 
@@ -59,7 +60,7 @@ class GingerSteps(DataflowForm):
             event = issued(due.calls)
             result.call_event = event if result.call_event is None else result.call_event.unionByName(event)
         if out:
-            result.outbox = united(out)
+            result.outbox = union(out)
         return result
 
 
@@ -80,7 +81,7 @@ def _subscriptions(round_: Round, message: DataFrame, result: RoundResult) -> li
         subscribed = at_broker.where("kind = 'Subscribed'")
         changed.append(steps.answered(subscribed, state["subscribe"]))
         result.call_event = confirmations(message)
-    rows = round_.keep("subscribe_rows", united(changed))
+    rows = round_.keep("subscribe_rows", union(changed))
     result.state["subscribe"] = steps.replaced(state["subscribe"], rows, [*NODE, "subscription_id"])
     return [*out, steps.answers(rows)]
 

@@ -14,11 +14,10 @@ send. A parameter name stands for one frame in all steps:
 
 from __future__ import annotations
 
-from functools import reduce
-
 from pyspark.sql import DataFrame, functions as F, types as T
 
 from pipelines.contract.rows import NODE, mapped, outbox, received, row_number
+from pipelines.engines.frames import union
 from pipelines.tables import BIGINT, LONGS, STRING
 from udfs.ginger.node import POSITIONS
 from udfs.ginger.turns import TURN as DECIDED, turns
@@ -76,11 +75,6 @@ def branches(subscriber: DataFrame, neighbour: DataFrame, topics: DataFrame) -> 
     ).select(*TOPIC, "neighbour", "relationship")  # fmt: skip
 
 
-def united(frames: list[DataFrame]) -> DataFrame:
-    """Returns the rows of all `frames`, which have equal columns."""
-    return reduce(DataFrame.unionByName, frames)
-
-
 _DUE = [*ID, "guarantee", "keys", "trigger", "what", "is_ready", "round"]
 
 
@@ -101,7 +95,7 @@ def due_rows(message: DataFrame, lock: DataFrame, pending: DataFrame) -> DataFra
         *ABOUT, "ready_trigger as trigger", "'ready' as what", "true as is_ready", "round"
     )
     processed = message.where("kind = 'TotalProcessed'").selectExpr("*", "'processed' as what", "false as is_ready")
-    return united([one.select(_DUE) for one in (came, locked, ready, processed)])
+    return union([one.select(_DUE) for one in (came, locked, ready, processed)])
 
 
 def decided(due: DataFrame, queue: DataFrame, pending: DataFrame, summary: DataFrame) -> DataFrame:
@@ -137,7 +131,7 @@ def known_messages(message: DataFrame, queue: DataFrame, pending: DataFrame, loc
         pending.selectExpr(*ABOUT, "hops", "cast(null as bigint) as sender", "came_from", "covered"),
         lock.select(*ABOUT, "hops", "sender", "came_from", "covered"),
     ]
-    return united(parts)
+    return union(parts)
 
 
 def broker_turns(message: DataFrame, lock: DataFrame) -> DataFrame:
@@ -150,7 +144,7 @@ def broker_turns(message: DataFrame, lock: DataFrame) -> DataFrame:
     rest = ["trigger", "cast(0 as bigint) as rank", "round"]
     passed = message.where(f"kind = 'Metadata' and guarantee <> 'total' and {FROM_BROKER}")
     processed = message.where("kind = 'TotalProcessed'")
-    return united([
+    return union([
         passed.selectExpr(*ABOUT, "hops", "sender", "'below' as came_from", none, "'passed' as what", *rest),
         lock.selectExpr(*ABOUT, "hops", "sender", "came_from", "covered", "'locked' as what", *rest),
         processed.selectExpr(*ABOUT, "hops", "sender", "'below' as came_from", none, "'processed' as what", *rest),
@@ -282,9 +276,9 @@ def new_subscribers(subscribe: DataFrame, way: DataFrame) -> DataFrame:
     )
     # A broker is in the sub-tree if it is the last broker that all paths share: the paths separate or end there.
     inside = way.where("n_shared = 1")
-    hops = united([inside.selectExpr(*TOPIC, f"get({name}, 1) as neighbour") for name in ("way", "approach")])
+    hops = union([inside.selectExpr(*TOPIC, f"get({name}, 1) as neighbour") for name in ("way", "approach")])
     broker = hops.where("neighbour is not null").selectExpr(*TOPIC, "neighbour", "'broker' as relationship")
-    return united([client, broker]).distinct()
+    return union([client, broker]).distinct()
 
 
 def replaced(table: DataFrame, changed: DataFrame, key: list[str]) -> DataFrame:
@@ -363,7 +357,7 @@ def arrivals(taken: list[DataFrame]) -> DataFrame:
     Returns:
         `ID`, ``rank`` and the number ``arrival``.
     """
-    rows = united([one.select(*ID, "trigger", "rank", "round") for one in taken])
+    rows = union([one.select(*ID, "trigger", "rank", "round") for one in taken])
     number = row_number("arrivals at a broker", ", ".join(NODE), "trigger, rank")
     return rows.selectExpr(*ID, "rank", f"round * {POSITIONS} + {number} as arrival")
 

@@ -20,12 +20,12 @@ multicast message to a node that has not answered a request is not sent; it stay
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import reduce
 
 from pyspark.sql import DataFrame, functions as F
 
 from pipelines.contract.round import OUTBOX
 from pipelines.contract.rows import KEY, NODE, called, deliveries, mapped, received, row_number
+from pipelines.engines.frames import union
 from pipelines.protocols.delta.messages import GUIDE, MULTICAST, PAYLOAD, SENT_AS
 from pipelines.protocols.delta.steps.routing import Keep
 from pipelines.protocols.delta.tables import DETECTOR, PROCESSING
@@ -144,7 +144,7 @@ def resent_copies(*row: DataFrame) -> DataFrame:
     """
     carried = [PASSED if name == "visited" else name for name in SENT_FIELDS if name != "hops"]
     again = [one.where("responsible is not null").select(*KEY, "responsible", *BODY, "now_round") for one in row]
-    message = reduce(DataFrame.unionByName, again).distinct()
+    message = union(again).distinct()
     return message.selectExpr(
         "run_id", _AGAIN, "trigger as rank", "kind", "node_id as src", "responsible as dst", "now_round as sent_round",
         "source", "source_seq", "hops + 1 as hops", *carried,
