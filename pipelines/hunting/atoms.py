@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
-Parts = dict[str, Any]
-"""A scenario as a dict, the result of `pipelines.experiment.listed`."""
+from pipelines.experiment.listed import Parts
+
 _CALLS = {"publication": "publications", "subscription": "subscriptions", "join": "joins", "call": "calls"}
 _ATTACHED = ("servers", "clients")
 KINDS = ("fault", *_CALLS, "node")

@@ -23,9 +23,9 @@ from pipelines.audits.run import audits_of, beyond_runs, found_by
 from pipelines.engines.session import Session
 from pipelines.errors import InputError, QueryError, nearest, plural
 from pipelines.experiment.build import build_inputs, build_run
-from pipelines.experiment.listed import extracted, listed_scenario
+from pipelines.experiment.listed import Parts, extracted, listed_scenario
 from pipelines.experiment.mapping import Mapped
-from pipelines.hunting.atoms import KINDS, Atom, Parts, atoms_of, with_streams, without
+from pipelines.hunting.atoms import KINDS, Atom, atoms_of, with_streams, without
 from pipelines.protocols import protocol_named
 from pipelines.rounds.blocks import players
 from pipelines.rounds.execute import Experiment, execute
