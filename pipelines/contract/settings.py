@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import unicodedata
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, Self, TypeVar
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Discriminator, Field, Tag
+from pydantic import AfterValidator, BaseModel, ConfigDict, Discriminator, Field, Tag, model_validator
 
 from pipelines.errors import InputError, KeyPath, Problem
 
@@ -43,9 +43,21 @@ Topic = Annotated[str, Field(min_length=1, max_length=1000), NFC]
 
 
 class Strict(BaseModel):
-    """The base class of the parts of a scenario. Its objects are immutable, and an unknown key is an error."""
+    """The base class of the parts of a scenario. Its objects are immutable, and an unknown key is an error.
+
+    Subclasses whose keys depend on each other yield the conflicts in ``_problems``.
+    """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        if problems := list(self._problems()):
+            raise InputError(*problems)
+        return self
+
+    def _problems(self) -> Iterator[Problem]:
+        return iter(())
 
 
 def _ordered(bounds: tuple[Any, Any]) -> tuple[Any, Any]:

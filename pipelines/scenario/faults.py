@@ -25,7 +25,7 @@ from pipelines.contract.settings import (
 )
 from pipelines.errors import Problem, nearest
 from pipelines.scenario.link_faults import Break, Delay, Duplicate, Extra, Links, Loss, Partition, Replace
-from pipelines.scenario.times import Checked, TimedSpan
+from pipelines.scenario.times import TimedSpan
 
 _RECORDED = ("system", "hours_per_round", "skip_hours", "shuffled")
 _NAMED = ("named", "simgrid")
@@ -95,7 +95,7 @@ class CrashRate(Strict):
     down: Times | None = Field(None, description="distribution of down times; default: crashes are permanent")
 
 
-class CrashTrace(Checked):
+class CrashTrace(Strict):
     """Recorded outages.
 
     The file names nodes of the overlay, or the seed maps the nodes of a trace to nodes of the overlay.
@@ -160,7 +160,7 @@ class Pause(TimedSpan):
         return end_problems(self.round, self.until)
 
 
-class CrashGenerator(Checked):
+class CrashGenerator(Strict):
     """Crashes that are generated from the seed or read from a trace: exactly one of count, rate and trace."""
 
     kind: Literal["crash"] = Field(description="selects this type of fault")
@@ -234,7 +234,7 @@ class CrashGenerator(Checked):
             )
 
 
-class DrawnTimes(Checked):
+class DrawnTimes(Strict):
     """A generator of pauses, breaks or partitions. It has exactly one of the keys ``count`` and ``rate``."""
 
     kind: str = Field(description="selects this type of fault")

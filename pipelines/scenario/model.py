@@ -18,7 +18,7 @@ from pipelines.protocols import PROTOCOLS
 from pipelines.scenario.consistency import call_problems, calls
 from pipelines.scenario.faults import Fault
 from pipelines.scenario.overlay import OverlaySpec
-from pipelines.scenario.times import Checked, TimeSpec, time_problems, with_rounds
+from pipelines.scenario.times import TimeSpec, time_problems, with_rounds
 from pipelines.scenario.workload import WorkloadSpec
 
 MAX_RUNS = 1_000_000
@@ -38,7 +38,7 @@ class SeedRange(Strict):
     first: Seed = Field(0, alias="from", description="the first seed")
 
 
-class ValueRange(Checked):
+class ValueRange(Strict):
     """Equidistant numbers: `from`, `from` + `step`, and so on, up to `to`."""
 
     low: Annotated[int, Field(strict=True)] | Number = Field(alias="from", description="the first number")
@@ -66,7 +66,7 @@ class ValueRange(Checked):
         return [float(f"{value:.12g}") for value in exact]
 
 
-class RunsSpec(Checked):
+class RunsSpec(Strict):
     """The runs of an experiment: every combination of the grid with every seed."""
 
     seeds: Annotated[
@@ -101,7 +101,7 @@ else:
     ProtocolSettings = Annotated[reduce(or_, _BRANCHES), by_name("name")]
 
 
-class Scenario(Checked):
+class Scenario(Strict):
     """One experiment: a protocol on an overlay with a workload and faults."""
 
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$", max_length=100)] = Field(

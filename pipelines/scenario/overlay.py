@@ -29,7 +29,6 @@ from pipelines.contract.settings import (
     repetition_problems,
 )
 from pipelines.errors import Problem, listed, nearest
-from pipelines.scenario.times import Checked
 
 OVERLAY_SOURCES = ("links", "file", "topohub", "generate", "nodes")
 LATENCY_SOURCES = ("rounds", "ms", "uniform", "lognormal_ms", "matrix", "pairs")
@@ -64,7 +63,7 @@ _FIELDS: Mapping[Kind, tuple[set[str], set[str]]] = {
 _OWN = set[str]().union(*(required | optional for required, optional in _FIELDS.values()))
 
 
-class Latency(Checked):
+class Latency(Strict):
     """Latencies of the links between brokers: exactly one of rounds, ms, uniform, lognormal_ms, matrix and pairs."""
 
     rounds: LatencyRounds | None = Field(None, description="latency of every link, in rounds")
@@ -156,7 +155,7 @@ Link = Annotated[
 ]
 
 
-class _Rooted(Checked):
+class _Rooted(Strict):
     tree: Tree | None = Field(None, description="the spanning tree that replaces the graph")
     root: NodeName | None = Field(None, description="the root of a shortest_path tree")
 
@@ -260,7 +259,7 @@ class GenerateOverlay(_Rooted):
             yield Problem(("neighbours",), message)
 
 
-class NodesOverlay(Checked):
+class NodesOverlay(Strict):
     """Nodes without links, for protocols that build the overlay themselves."""
 
     count: Size = Field(description="number of nodes with applications; they are called prefix1, prefix2, ...")
@@ -293,7 +292,7 @@ class Server(Attached):
     """A server: a node that is linked to a broker, for protocols with servers."""
 
 
-class GeneratedServers(Checked):
+class GeneratedServers(Strict):
     """Generated servers: one server at each selected broker."""
 
     at: NamesOr[Literal["all", "central"]] = Field(
@@ -332,7 +331,7 @@ class ClientGenerator(Strict):
     generate: GeneratedClients = Field(description="brokers and number of the clients")
 
 
-class OverlaySpec(Checked):
+class OverlaySpec(Strict):
     """The overlay: exactly one of links, file, topohub, generate and nodes.
 
     Servers and clients can be added to brokers.

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Annotated, Any, Self
+from typing import Annotated, Any
 
-from pydantic import AfterValidator, Field, Tag, model_validator
+from pydantic import AfterValidator, Field, Tag
 
 from pipelines.contract.settings import MAX_ROUND, Positive, Strict, by_form
-from pipelines.errors import InputError, KeyPath, Problem
+from pipelines.errors import KeyPath, Problem
 
 EPOCH_SECONDS = 9e8
 """Seconds from 1970 to July 1998. Larger numbers are times since 1970, smaller numbers since the start of a run."""
@@ -86,20 +86,7 @@ def ms_from_start(moment: float | str, origin_ms: float) -> float:
     return ms - origin_ms if is_timestamp(moment) else ms
 
 
-class Checked(Strict):
-    """A part of a scenario whose keys depend on each other; subclasses yield the conflicts in ``_problems``."""
-
-    @model_validator(mode="after")
-    def _consistent(self) -> Self:
-        if problems := list(self._problems()):
-            raise InputError(*problems)
-        return self
-
-    def _problems(self) -> Iterator[Problem]:
-        return iter(())
-
-
-class Timed(Checked):
+class Timed(Strict):
     """A part of a scenario that happens in a round; `at_ms` can give the round as a time."""
 
     at_ms: Moment | None = Field(

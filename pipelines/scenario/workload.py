@@ -30,7 +30,7 @@ from pipelines.contract.settings import (
     repetition_problems,
 )
 from pipelines.errors import Problem
-from pipelines.scenario.times import Checked, Timed, TimedSpan
+from pipelines.scenario.times import Timed, TimedSpan
 from pipelines.scenario.workload_files import PublicationFile, SubscriptionFile
 
 MAX_TOPICS = 10_000_000
@@ -228,7 +228,7 @@ class _GeneratedPublications(Strict):
     )
 
 
-class _Topics(Checked):
+class _Topics(Strict):
     topics: _Topic = Field(10, description="number of topics")
     levels: Annotated[list[_Topic], Field(min_length=2)] | None = Field(
         None,
@@ -248,7 +248,7 @@ class _Topics(Checked):
             yield Problem(("levels",), f"the levels make {self.n_topics:,} topics; allowed: at most {MAX_TOPICS:,}")
 
 
-class AttributeRange(Checked):
+class AttributeRange(Strict):
     """A numeric attribute of generated content, uniformly distributed from `low` to `high`."""
 
     low: Number = Field(default=0.0, description="lowest value")
@@ -329,7 +329,7 @@ class QuotePublications(_Symbols, _GeneratedPublications):
     )
 
 
-class BankPublications(Checked):
+class BankPublications(Strict):
     """Operations on bank accounts: getBalance in eventual order, deposit in causal order, the rest in total order."""
 
     kind: Literal["bank"] = Field(description="selects this generator")
@@ -399,7 +399,7 @@ class PublicationGenerator(Strict):
     ] = Field(description="the generator and its settings")
 
 
-class WorkloadSpec(Checked):
+class WorkloadSpec(Strict):
     """The calls of applications: subscriptions, publications, joins, moves and other calls, each with a round."""
 
     subscriptions: Annotated[

@@ -7,16 +7,15 @@ from typing import Annotated, Literal
 
 from pydantic import Field, Tag
 
-from pipelines.contract.settings import Count, FilePath, Flag, Nodes, Round, by_form, nodes_form
+from pipelines.contract.settings import Count, FilePath, Flag, Nodes, Round, Strict, by_form, nodes_form
 from pipelines.errors import Problem
-from pipelines.scenario.times import Checked
 
 ColumnOrRound = Annotated[
     Annotated[str, Field(min_length=1), Tag("<text>")] | Annotated[Round, Tag("<number>")], by_form(nodes_form)
 ]
 
 
-class _RowFile(Checked):
+class _RowFile(Strict):
     path: FilePath = Field(description="the file, beside the scenario or in the installed data")
     at_ms: Annotated[str, Field(min_length=1)] | None = Field(
         None,
