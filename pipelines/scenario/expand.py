@@ -61,7 +61,7 @@ def expand(loaded: LoadedScenario) -> list[RunConfig]:
     factors = [*counts, len(seeds)]
     if (number := prod(factors)) > MAX_RUNS:
         message = f"grid and seeds make {' x '.join(map(str, factors))} = {number} runs; allowed: {MAX_RUNS}"
-        raise ScenarioError([f"{loaded.locate(('runs',))}: {message}, so drop seeds or values"])
+        raise ScenarioError([f"{nearest_node(loaded.root, ('runs',)).place}: {message}, so drop seeds or values"])
     scenarios: list[tuple[Scenario, dict[str, Any]]] = []
     complaints: set[Complaint] = set()
     for combination in product(*([(path, node) for node in _values(loaded, path)] for path in grid)):

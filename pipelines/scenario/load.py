@@ -265,13 +265,6 @@ class LoadedScenario:
     text: str
     overrides: tuple[str, ...]
 
-    def locate(self, path: KeyPath) -> str:
-        """Returns ``file:line:column`` of the value at `path`, or the ``--set`` that set the value.
-
-        If no value exists at `path`, the result is the position of the nearest ancestor.
-        """
-        return str(nearest_node(self.root, path).place)
-
 
 def load_scenario(path: Path, overrides: Sequence[str] = ()) -> LoadedScenario:
     """Reads a scenario file, and replaces values by `overrides`, each ``path=value``.

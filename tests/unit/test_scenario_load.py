@@ -8,6 +8,7 @@ import pytest
 from support.example import EXAMPLE
 
 from pipelines.scenario.load import LoadedScenario, load_scenario
+from pipelines.scenario.tree import nearest_node
 
 
 def load(folder: Path, text: str, *overrides: str) -> LoadedScenario:
@@ -61,7 +62,7 @@ def test_any_value_can_be_set_from_outside(
     for step in path:
         value = getattr(value, step) if hasattr(value, str(step)) else value[step]  # type: ignore[index,arg-type]
     assert value == expected
-    assert loaded.locate(path) == f"--set {override}" or isinstance(expected, tuple)
+    assert str(nearest_node(loaded.root, path).place) == f"--set {override}" or isinstance(expected, tuple)
 
 
 def test_the_last_of_two_settings_counts(tmp_path: Path) -> None:
@@ -83,7 +84,7 @@ def test_the_last_of_two_settings_counts(tmp_path: Path) -> None:
     ],
 )
 def test_values_are_found_in_the_file(tmp_path: Path, path: tuple[str | int, ...], place: str) -> None:
-    assert load(tmp_path, EXAMPLE).locate(path) == f"{tmp_path / 's.yaml'}:{place}"
+    assert str(nearest_node(load(tmp_path, EXAMPLE).root, path).place) == f"{tmp_path / 's.yaml'}:{place}"
 
 
 def test_yaml_is_read_as_its_users_mean_it(tmp_path: Path) -> None:
