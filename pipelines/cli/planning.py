@@ -46,7 +46,7 @@ def _faults(rows: Sequence[Combination]) -> list[str]:
     return [name for name, count in counts.items() if count]
 
 
-def print_plan(prepared: Prepared, engine: Engine, asked: AskedForm, *, is_verbose: bool = False) -> None:
+def print_plan(prepared: Prepared, engine: Engine, asked: AskedForm, *, is_verbose: bool) -> None:
     """Prints the plan of a scenario; if ``is_verbose``, also the engine's settings and the list of tables."""
     rows = combinations(prepared)
     n_seeds = len(prepared.scenario.runs.all_seeds())

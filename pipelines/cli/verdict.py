@@ -224,7 +224,7 @@ def print_guarantees(report: AuditReport) -> None:
     print()
 
 
-def verdict_line(result: Result, report: AuditReport, failures: Sequence[str] = ()) -> str:
+def verdict_line(result: Result, report: AuditReport, failures: Sequence[str]) -> str:
     """Returns the verdict of all runs as a sentence; ``failures`` is the result of function `failures`."""
     number = Counter(run.verdict for run in result.runs)
     runs = plural(len(result.runs), "run")

@@ -129,7 +129,7 @@ def test_excuses_are_written_down_and_told_apart(clean: Store, root: Path, capsy
     assert "exactly_once did not hold 10 times beyond the bound, which is excused: " in said
     assert f"run {BEYOND} went beyond the bound in round 35: 2 nodes not OPERATIONAL (A, B), δ is 1\n" in said
     assert f"    roundtable why {store.root} --run {BACK} --subscriber " in said
-    line = verdict_line(result, report)
+    line = verdict_line(result, report, ())
     assert line.startswith("invalid: 1 of 6 runs broke a guarantee (exactly_once 2 times, conf_implies_delivered 2 ")
     assert ", excused (exactly_once 10 times, " in line
 

@@ -61,7 +61,7 @@ def test_why_and_the_verdict_tell_what_a_move_lost(tmp_path: Path, capsys: pytes
         assert [one.issued_round for one in loss.lost] == [60, 62, 71]
         assert [one.old_round for one in loss.lost] == [61, 63, None]
         assert 71 < (loss.confirmed_round or 0) < 100
-        line = verdict_line(result, result.audit())
+        line = verdict_line(result, result.audit(), ())
         assert result.lost_by_moves(0) == [loss]
         print_overview(result, None, as_json=False)
     assert "3 publications lost to 1 application that moved" in line
@@ -75,7 +75,7 @@ def test_a_move_that_loses_nothing_is_not_told(tmp_path: Path) -> None:
     given["workload"]["publications"] = [{"at": "P", "round": at, "topic": "t"} for at in (40, 100)]
     with rt.run(given, store=tmp_path / "store", engine="local") as result:
         assert result.lost_by_moves() == []
-        assert "moved" not in verdict_line(result, result.audit())
+        assert "moved" not in verdict_line(result, result.audit(), ())
 
 
 def prepared(folder: Path, **workload: Any) -> Prepared:
