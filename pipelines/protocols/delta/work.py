@@ -52,7 +52,7 @@ class Work:
         resent: The rows of ProcessingList to resend, with ``now_round`` (see `copies.resent_copies`).
         asked: The receivers of SYN_REQUEST in this round: ``run_id, node_id, peer``.
         copies: The copies to forward (see `steps.copies`).
-        again: The publications whose recipients are computed again (see `recovery.guided_publications`).
+        again: The publications whose recipients are computed again (see `recovery.under_way`).
         accepted: The join requests that join points accept in this round (see `steps.join`).
         alone: The recovered nodes that issue no REJOIN, because no node is reachable: ``run_id, node_id, trigger,
             round``.

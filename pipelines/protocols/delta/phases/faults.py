@@ -234,7 +234,7 @@ def _send_again(work: Work, answer: DataFrame, path: DataFrame) -> None:
     if not work.has("SYN_REQUEST", "CON_REQUEST"):
         work.resent.append(copies.held_back(work.now("processing"), answer))
         return
-    message = recovery.under_way(work.now("processing"), answer.where("kind <> 'STATUS'"))
+    message = recovery.under_way(work.now("processing").where("kind <> 'PUB'"), answer.where("kind <> 'STATUS'"))
     message = work.keep("under_way", copies.sender_hops(message, path))
     reach = work.keep("reach", routing.in_view(message, path, work.setting))
     fresh = routing.new_members(reach, work.now("processing")).drop("way").selectExpr("*", routing.UNCONFIRMED)
@@ -307,6 +307,6 @@ def _end_recovery(work: Work) -> None:
     work.alone.append(alone.selectExpr(*NODE, "cast(-1 as bigint) as trigger", "round"))
     updates.tell_peers(work, ready)
     work.copies.append(recovery.issued_rejoins(others))
-    again = work.keep("again", recovery.guided_publications(work.now("processing"), ready))
+    again = work.keep("again", recovery.under_way(work.now("processing").where("kind = 'PUB'"), ready))
     if not work.is_empty(again):
         work.again.append(again)

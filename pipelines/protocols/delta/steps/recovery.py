@@ -83,12 +83,15 @@ def within_reach(told: DataFrame, path: DataFrame, setting: DataFrame) -> DataFr
     )
 
 
-def under_way(processing: DataFrame, node: DataFrame) -> DataFrame:
-    """Returns J, REJOIN, SUB and UNSUB in ProcessingList of the nodes in `node`, as copies with ``now_round``."""
+def under_way(message: DataFrame, node: DataFrame) -> DataFrame:
+    """Returns messages in ProcessingList of the nodes in `node`, as copies with ``now_round``.
+
+    `message` has the processing rows of all nodes: J, REJOIN, SUB and UNSUB, or the publications (rule R32).
+    """
     now = node.groupBy(NODE).agg({"round": "max"}).toDF(*NODE, "now_round")
     guide = f"cast(null as {GUIDE}) as guide"
-    message = processing.where("kind <> 'PUB'").join(now, NODE)
-    return message.selectExpr(*KEY, *BODY, guide, "now_round").distinct().select(*COPY, "msg_id", "now_round")
+    copy = message.join(now, NODE).selectExpr(*KEY, *BODY, guide, "now_round")
+    return copy.distinct().select(*COPY, "msg_id", "now_round")
 
 
 def earlier_messages(processing: DataFrame, reach: DataFrame, answer: DataFrame, path: DataFrame) -> DataFrame:
@@ -224,13 +227,6 @@ def issued_rejoins(ready: DataFrame) -> DataFrame:
         "cast(null as bigint) as subscription_id", "cast(null as bigint) as origin", "node_id as join_point",
         "cast(null as array<bigint>) as matches", *NOT_GUIDED,
     ).select(COPY)  # fmt: skip
-
-
-def guided_publications(processing: DataFrame, ready: DataFrame) -> DataFrame:
-    """Returns the publications in ProcessingList of the nodes in `ready`, as copies with ``now_round`` (rule R32)."""
-    guide = f"cast(null as {GUIDE}) as guide"
-    message = processing.where("kind = 'PUB'").join(ready.selectExpr(*NODE, "round as now_round"), NODE)
-    return message.selectExpr(*KEY, *BODY, guide, "now_round").distinct().select(*COPY, "msg_id", "now_round")
 
 
 def guided_again(late: DataFrame, processing: DataFrame, status: DataFrame) -> DataFrame:
