@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import pyarrow as pa
 from pyspark.sql import types as T
@@ -43,6 +44,15 @@ class ProgramForm(ProtocolForm):
         rows = rows_of(protocol.program)
         derived = ((record_table(one.name, one.record), _relation(rows, one.of)) for one in protocol.shown)
         self.states = [*_states(rows), *(StateRelation(table, derived_from=of) for table, of in derived)]
+
+
+def program_states(protocol: declaration.Protocol) -> list[StateRelation]:
+    """Returns the tables of a program as relations for dataflow steps.
+
+    A crash deletes the rows of its node in all of these relations.
+    """
+    found = [one for one in ProgramForm(protocol).states if one.table.name not in (NODE_STATE, NODE_DURABLE)]
+    return [replace(one, derived_from=None, is_durable=False) for one in found]
 
 
 def program_error(error: Exception, protocol: str) -> NodeProgramError | None:

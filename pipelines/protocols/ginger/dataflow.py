@@ -5,11 +5,9 @@ Parameters have the names that the docstring of module `steps` lists.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from pyspark.sql import DataFrame, functions as F
 
-from pipelines.contract.nodes import NODE_DURABLE, NODE_STATE, ProgramForm
+from pipelines.contract.nodes import program_states
 from pipelines.contract.protocol import SETTINGS_JSON
 from pipelines.contract.round import CALL_TRIGGER, DataflowForm, Round, RoundResult, Start
 from pipelines.contract.rows import NODE, deliveries, issued, mapped, outbox, row_number
@@ -31,11 +29,7 @@ class GingerSteps(DataflowForm):
 
     payload = PAYLOAD
     body = BODY
-    states = tuple(  # the tables of the program; a crash deletes the rows of its node in all of them
-        replace(one, derived_from=None, is_durable=False)
-        for one in ProgramForm(PROTOCOL).states
-        if one.table.name not in (NODE_STATE, NODE_DURABLE)
-    )
+    states = program_states(PROTOCOL)
 
     def start(self, start: Start) -> dict[str, DataFrame]:
         """Returns the rows of the tables before the first round: tree, views, contacts and subscriptions."""
