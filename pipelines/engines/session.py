@@ -21,6 +21,7 @@ from functools import cache
 from pathlib import Path
 from threading import Event
 from typing import Self, TypeVar
+from uuid import uuid4
 from zipfile import ZipFile
 
 # gRPC's handlers for forks break the start of a JVM in a process that has used Spark Connect.
@@ -39,8 +40,6 @@ from pipelines.errors import EngineError
 
 _INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
 _DESCRIPTION = "spark.job.description"
-_TAG = "roundtable"
-"""The tag of the Spark jobs that execute rounds."""
 _NO_TAG = re.compile(r"[,\s]+")
 """A pattern of the characters that Spark Connect rejects in a tag."""
 _IN_ONE = {"spark.sql.shuffle.partitions": "1"}
@@ -83,6 +82,8 @@ class Session:
     scratch: Path
     _closing: ExitStack = field(default_factory=ExitStack, repr=False, compare=False)
     _stopped: Event = field(default_factory=Event, repr=False, compare=False)
+    # Other runs may use the same PySpark session at the same time.
+    _tag: str = field(default_factory=lambda: f"roundtable-{uuid4().hex}", repr=False, compare=False)
 
     @property
     def spark(self) -> SparkSession:
@@ -121,7 +122,7 @@ class Session:
             yield
             return
         spark = self.spark
-        tags = [_TAG] if self.is_classic else [_TAG, _NO_TAG.sub("-", description)]
+        tags = [self._tag] if self.is_classic else [self._tag, _NO_TAG.sub("-", description)]
         for one in tags:
             spark.addTag(one)
         if self.is_classic:
@@ -137,7 +138,7 @@ class Session:
     def end_tagged(self) -> None:
         """Interrupts the jobs that were started inside a block of `tagged`."""
         if self.engine != "local":
-            self.spark.interruptTag(_TAG)
+            self.spark.interruptTag(self._tag)
 
     @contextmanager
     def suited(self, *, is_small: bool, is_in_one: bool = False) -> Iterator[None]:

@@ -5,8 +5,12 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from pyspark.sql import functions as F
 from support.jvm import JVM
@@ -55,6 +59,28 @@ def test_a_callers_classic_session_is_found_without_being_given(spark: Session) 
     with open_session("spark") as found:
         assert (found.engine, found.owns) == ("spark", False)
     assert spark.spark.range(2).count() == 2
+
+
+def test_an_interruption_spares_the_jobs_of_another_run_in_the_same_session(spark: Session, connect: Session) -> None:
+    def slow(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        time.sleep(4)
+        yield from batches
+
+    def played(session: Session) -> int:
+        with session.tagged("a block"):
+            return session.spark.range(3, numPartitions=1).mapInArrow(slow, "id bigint").count()
+
+    with (
+        open_session("connect", connect.spark) as one,
+        open_session("connect", connect.spark) as other,
+        ThreadPoolExecutor(2) as pool,
+    ):
+        jobs = [pool.submit(played, session) for session in (one, other)]
+        while not jobs[0].done():
+            one.end_tagged()
+            time.sleep(0.2)
+        assert jobs[0].exception() is not None
+        assert jobs[1].result() == 3
 
 
 def test_several_sails_live_side_by_side(sail: Session) -> None:
