@@ -8,6 +8,7 @@ another writer, for example an engine that outlives its program.
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -32,7 +33,8 @@ from pipelines.store.roots import Root, delta_rows, engine_path, options_of, pla
 from pipelines.tables import ROUND_COMMIT, Table
 
 _PROPERTIES = {
-    # Sail cannot read a version before a log checkpoint, and Delta rejects versions older than the retention period.
+    # Sail cannot read a version before a log checkpoint (see `Store.read`). Delta rejects versions older than the
+    # retention period.
     "delta.checkpointInterval": "1000",
     "delta.deletedFileRetentionDuration": "interval 36500 days",
     "delta.logRetentionDuration": "interval 36500 days",
@@ -232,12 +234,24 @@ class Store:
         self._check_exists(name)
         if version is not None and version < (newest := self.version(name)):
             self._check_files(name, version, newest)
-        if (self._is_slow or self.is_small) and (rows := self._few_rows(name, version)) is not None:
+        limit = _FEW_BYTES if self._is_slow or self.is_small else 0
+        if version is not None and self._precedes_checkpoint(name, version):
+            limit = sys.maxsize
+        if limit and (rows := self._few_rows(name, version, limit)) is not None:
             return frame_of(self.session.spark, rows)
         reader = self.session.spark.read.format("delta")
         if version is not None:
             reader = reader.option("versionAsOf", version)
         return reader.load(self._engine_path(name))
+
+    def _precedes_checkpoint(self, name: str, version: int) -> bool:
+        """Returns whether a version precedes the last checkpoint of a table's log; Sail cannot read such a version."""
+        last = self.path(name) / _LOG / "_last_checkpoint"
+        return (
+            self.session.engine == "local"
+            and last.is_file()
+            and version < json.loads(last.read_text("utf-8"))["version"]
+        )
 
     def _check_exists(self, name: str) -> None:
         if not (self.path(name) / _LOG).is_dir():
@@ -274,11 +288,11 @@ class Store:
         """
         return self.session.engine != "local" or not isinstance(self.root, Path)
 
-    def _few_rows(self, name: str, version: int | None) -> pa.Table | None:
-        """Returns the rows of a table of at most `_FEW_BYTES`; None for a larger table."""
+    def _few_rows(self, name: str, version: int | None, limit: int = _FEW_BYTES) -> pa.Table | None:
+        """Returns the rows of a table of at most `limit` bytes; None for a larger table."""
         with self._named(name):
             table = DeltaTable(str(self.path(name)), version, storage_options=self._options)
-            if (pc.sum(pa.table(table.get_add_actions())["size_bytes"]).as_py() or 0) > _FEW_BYTES:
+            if (pc.sum(pa.table(table.get_add_actions())["size_bytes"]).as_py() or 0) > limit:
                 return None
             given = delta_rows(table, [field.name for field in table.schema().fields])
         columns = to_arrow_schema(_columns(table))

@@ -12,6 +12,7 @@ from pipelines.engines.session import Session
 from pipelines.errors import QueryError, StoreError
 from pipelines.sql.errors import readable_errors
 from pipelines.sql.query import StoreReader
+from pipelines.store import store
 
 DELTA = {
     "protocol": {"name": "delta", "delta": 1},
@@ -292,3 +293,17 @@ def test_open_calls_of_an_unfinished_store_have_their_content(
     }
     for name, text in texts.items():
         assert rows(opened, text) == rows(ended, text, opened.last_round()) != [], name
+
+
+def test_versions_before_a_checkpoint_of_a_log_are_read(
+    run_scenario: Callable[..., Path], sail: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Tables of more than 1,000 commits have a checkpoint; here those of more than 5."""
+    whole = StoreReader(sail, run_scenario(DELTA, sail, tmp_path, commit_every=1))
+    monkeypatch.setitem(store._PROPERTIES, "delta.checkpointInterval", "5")
+    root = run_scenario(DELTA, sail, tmp_path, commit_every=1)
+    assert list((root / "state_message" / "_delta_log").glob("*.checkpoint.parquet"))
+    reader = StoreReader(sail, root)
+    for text in state_queries(reader):
+        for moment in (8, *MOMENTS):
+            assert rows(reader, text, moment) == rows(whole, text, moment), (text, moment)
