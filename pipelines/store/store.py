@@ -245,7 +245,7 @@ class Store:
         return reader.load(self._engine_path(name))
 
     def _precedes_checkpoint(self, name: str, version: int) -> bool:
-        """Returns whether a version precedes the last checkpoint of a table's log; Sail cannot read such a version."""
+        """Returns whether a version precedes the last checkpoint of a table's log; Sail cannot read it."""
         last = self.path(name) / _LOG / "_last_checkpoint"
         return (
             self.session.engine == "local"
