@@ -27,18 +27,23 @@ KINDS = (MISSING, TWICE, LATE, EXCUSED)
 MAX_ASKED = 300
 """The maximum number of deliveries of a category whose causes are computed: the first deliveries by run and round."""
 _SQL = {
-    MISSING: "select run_id, subscriber, source, source_seq, publication_round as round from missing_delivery",
+    MISSING: """
+      select m.run_id, m.subscriber, m.source, m.source_seq, m.publication_round as round
+      from missing_delivery m
+      left anti join state_call_log l on l.run_id = m.run_id and l.source = m.source and l.source_seq = m.source_seq""",
     TWICE: "select run_id, subscriber, source, source_seq, first_round as round from duplicate_delivery",
     EXCUSED: """
       select w.run_id, w.subscriber, w.source, w.source_seq, w.publication_round as round
       from wanted_delivery w
       left join missing_delivery m on m.run_id = w.run_id and m.subscriber = w.subscriber and m.source = w.source
         and m.source_seq = w.source_seq
+      left anti join state_call_log l on l.run_id = w.run_id and l.source = w.source and l.source_seq = w.source_seq
       where w.delivery_round is null and m.run_id is null""",
 }
 """Maps a category to the query that returns its deliveries.
 
-A delivery is excused if the predicate requires it, it did not happen, and view ``missing_delivery`` omits it.
+A delivery is excused if the predicate requires it, it did not happen, and view ``missing_delivery`` omits it. While a
+publication is in the call log of an unfinished run, its deliveries are neither missing nor excused.
 """
 _FIRST = """
 select run_id, subscriber, source, source_seq, n from (
