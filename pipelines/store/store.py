@@ -195,8 +195,7 @@ class Store:
         Raises:
             StoreError: A table does not exist.
         """
-        for name in versions:
-            self._check_exists(name)
+        concurrently(partial(self._check_exists, name) for name in versions)
 
         def restore(name: str) -> None:
             if self.version(name) > versions[name]:
@@ -232,12 +231,13 @@ class Store:
             StoreError: The table does not exist, or it is damaged.
         """
         self._check_exists(name)
-        if version is not None and version < (newest := self.version(name)):
-            self._check_files(name, version, newest)
         limit = _FEW_BYTES if self._is_slow or self.is_small else 0
-        if version is not None and self._precedes_checkpoint(name, version):
-            limit = sys.maxsize
-        if limit and (rows := self._few_rows(name, version, limit)) is not None:
+        table = None
+        if version is not None and version < (newest := self.version(name)):
+            table = self._opened_at(name, version)
+            self._check_files(name, table, newest)
+            limit = sys.maxsize if self._precedes_checkpoint(name, version) else limit
+        if limit and (rows := self._few_rows(name, table or self._opened_at(name, version), limit)) is not None:
             return frame_of(self.session.spark, rows)
         reader = self.session.spark.read.format("delta")
         if version is not None:
@@ -257,16 +257,20 @@ class Store:
         if not (self.path(name) / _LOG).is_dir():
             raise missing_table(self.root, name)
 
-    def _check_files(self, name: str, version: int, newest: int) -> None:
+    def _opened_at(self, name: str, version: int | None) -> DeltaTable:
+        """Returns a table, opened by the Delta library at ``version``; None selects the newest version."""
+        with self._named(name):
+            return DeltaTable(str(self.path(name)), version, storage_options=self._options)
+
+    def _check_files(self, name: str, table: DeltaTable, newest: int) -> None:
         """Raises `VacuumedError` if a file of an old version is missing.
 
         Engines detect a missing file only when they read it.
         """
         with self._named(name):
-            table = DeltaTable(str(self.path(name)), version, storage_options=self._options)
             files = pa.table(table.get_add_actions())["path"].to_pylist()
         if not all((self.path(name) / unquote(file)).is_file() for file in files):
-            raise VacuumedError(self.root, name, version, newest)
+            raise VacuumedError(self.root, name, table.version(), newest)
 
     def rows(self, name: str, columns: Sequence[str]) -> list[dict[str, Any]]:
         """Returns the rows of a table as dicts. The engine reads large tables; the Delta library reads small tables.
@@ -275,7 +279,7 @@ class Store:
             StoreError: The table does not exist, or it is damaged.
         """
         self._check_exists(name)
-        few = self._few_rows(name, None)
+        few = self._few_rows(name, self._opened_at(name, None))
         wanted = self.read(name).select(*columns).toArrow() if few is None else few.select(columns)
         found: list[dict[str, Any]] = wanted.to_pylist()
         return found
@@ -288,10 +292,9 @@ class Store:
         """
         return self.session.engine != "local" or not isinstance(self.root, Path)
 
-    def _few_rows(self, name: str, version: int | None, limit: int = _FEW_BYTES) -> pa.Table | None:
+    def _few_rows(self, name: str, table: DeltaTable, limit: int = _FEW_BYTES) -> pa.Table | None:
         """Returns the rows of a table of at most `limit` bytes; None for a larger table."""
         with self._named(name):
-            table = DeltaTable(str(self.path(name)), version, storage_options=self._options)
             if (pc.sum(pa.table(table.get_add_actions())["size_bytes"]).as_py() or 0) > limit:
                 return None
             given = delta_rows(table, [field.name for field in table.schema().fields])
