@@ -10,11 +10,12 @@ cause is the first of the following that applies:
 2. A copy to a later node was lost, by a crash of the copy's receiver or by a link fault. Or the receiver dropped the
    copy as a duplicate, because newer messages had overtaken the copy.
 3. The last node had lost the subscription in a crash, and the protocol does not yet report the node as restored.
-4. The last node had not yet received the subscription.
+4. The last node is the subscriber, which had not yet issued a subscription. Or the last node had not yet received the
+   subscription.
 5. A later node was down.
 6. The last node crashed before it forwarded the publication.
-7. A link on the path had lost another message before the publication arrived at the last node. If links lost several
-   messages, the cause is the latest loss.
+7. A link on the path had lost another message, which belongs to no call or names a matching subscription, before the
+   publication arrived at the last node. If links lost several messages, the cause is the latest loss.
 8. A node on the path crashed. The cause is the latest crash before the publication arrived at the last node. If no node
    crashed before, the cause is the first crash after the arrival.
 9. A link was replaced before the publication arrived at the last node. The cause is the latest replacement.
@@ -422,10 +423,7 @@ def _own_crash(case: Case, node: int, round_: int) -> Cause | None:
 
 
 def _any_loss(case: Case, node: int, round_: int) -> Cause | None:
-    """Returns as a cause the last message between nodes of the path, sent up to ``round_``, that a link lost.
-
-    The message belongs to no call, or it names a matching subscription.
-    """
+    """Returns as a cause the last message between nodes of the path, sent up to ``round_``, that a link lost."""
     facts, path = case.facts, set(case.trail.path)
     ids = {subscription.subscription_id for subscription in case.subscriptions}
     served = [*facts.others, *(m for messages in facts.messages.values() for m in messages if _names(m.body, ids))]

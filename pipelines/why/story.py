@@ -113,7 +113,7 @@ class StoryBuilder:
         name = self._names[publication.source]
         for copy in self._trail.copies:
             parent = self._trail.parent(copy)
-            step = self._copy(copy)
+            step = self._copy(copy, self._trail.start if parent is None else parent.due)
             self._below[_ISSUED if parent is None else parent.message_id].append(step)
             step.steps = self._below[copy.message_id]
         for down in self._told.values():
@@ -146,10 +146,9 @@ class StoryBuilder:
             if down.overlaps(first, last) or (down.node, down.round) in named
         }
 
-    def _copy(self, copy: MessageFact) -> StoryStep:
+    def _copy(self, copy: MessageFact, had: int) -> StoryStep:
+        """Returns the step of ``copy``, whose sender had the publication since round ``had``."""
         src, dst = self._names[copy.src], self._names[copy.dst]
-        parent = self._trail.parent(copy)
-        had = self._trail.start if parent is None else parent.due
         is_resent = any(other.src == copy.src and other.sent < copy.sent for other in self._trail.copies)
         is_unicast = copy.kind != self._trail.copies[0].kind
         is_guided = copy.body.get("guide") is not None
