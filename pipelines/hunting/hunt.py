@@ -111,9 +111,9 @@ def hunt(
     """
     if strategy not in STRATEGIES:
         raise QueryError(f"strategy {strategy!r} does not exist; allowed: {', '.join(STRATEGIES)}")
-    for name, value in {"runs": runs, "minutes": minutes or 0, "crashes": crashes, "seed": seed}.items():
-        if value < (least := int(name == "crashes")):
-            raise QueryError(f"{name} is {value}; allowed: {least} or more")
+    for name, n, least in (("runs", runs, 0), ("minutes", minutes or 0, 0), ("crashes", crashes, 1), ("seed", seed, 0)):
+        if n < least:
+            raise QueryError(f"{name} is {n}; allowed: {least} or more")
     prepared = prepare_given(scenario, overrides)
     with ExitStack() as closing:
         wanted = asked_engine(engine, prepared.scenario.engine)
