@@ -9,15 +9,15 @@ blows it relies on two facts: a node whose parent fails sees its grandparent, an
 
 from __future__ import annotations
 
-import itertools
 import json
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
 
 from udfs.batches import BEYOND, rows_of_runs
+from udfs.ginger.tree import Tree
 
 START_PARENTS = (("run_id", "bigint"), ("node_id", "bigint"), ("parent", "bigint"))
 """Columns of the rows of `start_parents`, with their SQL types."""
@@ -56,71 +56,16 @@ class ScenarioRun:
         return self.names.get(node, str(node))
 
 
-class _Tree:
-    """The initial tree of a run, without the brokers that join later."""
-
-    def __init__(self, given: ScenarioRun) -> None:
-        around: dict[int, list[int]] = {}
-        for a, b in sorted(given.links):
-            around.setdefault(a, []).append(b)
-        late = {node for node, *_ in given.joins}
-        self.brokers = given.brokers - late
-        self.latency = given.links
-        self.parent: dict[int, int] = {}
-        order = [given.root]
-        for node in order:
-            near = [other for other in around.get(node, ()) if other != self.parent.get(node) and other not in late]
-            self.parent.update(dict.fromkeys(near, node))
-            order += near
-        self.clients = set(self.parent) - self.brokers
-
-    def up(self, node: int) -> list[int]:
-        """Returns `node` and its ancestors, from `node` to the root."""
-        path = [node]
-        while path[-1] in self.parent:
-            path.append(self.parent[path[-1]])
-        return path
-
-    def children(self, node: int) -> set[int]:
-        """Returns the children of `node` that are brokers."""
-        return {other for other, above in self.parent.items() if above == node and other in self.brokers}
-
-    def seen(self, node: int, max_hops: int) -> set[int]:
-        """Returns the brokers in the view of `node`, which are at most `max_hops` links away.
-
-        The view contains the ancestors except the parent, and the siblings of the node and of its ancestors.
-        """
-        path = self.up(node)
-        found = set(path[2 : max_hops + 1])
-        for below, above in list(itertools.pairwise(path))[: max(max_hops - 1, 0)]:
-            found |= self.children(above) - {below}
-        return found
-
-    def rounds(self, start: int) -> dict[int, int]:
-        """Returns the latency in rounds from node `start` to every node, by node."""
-        found = {start: 0}
-        order = [start]
-        for node in order:
-            for (a, b), latency in self.latency.items():
-                if a == node and b not in found:
-                    found[b] = found[a] + latency
-                    order.append(b)
-        return found
-
-    def members(self, clients: Collection[int]) -> set[int]:
-        """Returns the sub-tree of a topic with subscribers `clients`: the brokers on paths between edge brokers."""
-        paths = [self.up(client)[1:] for client in sorted(clients)]
-        shared = set(paths[0]).intersection(*paths)
-        return {broker for path in paths for broker in path if broker not in shared or broker == _deepest(path, shared)}
-
-
-def _deepest(path: Sequence[int], shared: Collection[int]) -> int:
-    return next(broker for broker in path if broker in shared)
+def _tree(given: ScenarioRun) -> Tree:
+    """Returns the initial tree of a run, without the brokers that join later."""
+    late = {node for node, *_ in given.joins}
+    links = {ends: rounds for ends, rounds in given.links.items() if late.isdisjoint(ends)}
+    return Tree(given.root, links, {end for ends in links for end in ends} - given.brokers)
 
 
 def reasons(given: ScenarioRun) -> Iterator[tuple[int, str]]:
     """Yields each round in which a run exceeds the bound, with a sentence that states the reason."""
-    tree = _Tree(given)
+    tree = _tree(given)
     yield from _too_early(given, tree)
     gone: set[int] = set()
     for number, blow in enumerate(_blows(given)):
@@ -140,21 +85,16 @@ def _blows(given: ScenarioRun) -> list[list[tuple[int, int]]]:
     return blows
 
 
-def _too_early(given: ScenarioRun, tree: _Tree) -> Iterator[tuple[int, str]]:
+def _too_early(given: ScenarioRun, tree: Tree) -> Iterator[tuple[int, str]]:
     """Yields the round of the first crash and a reason if this crash precedes the confirmation of a subscription."""
-    reached = {client: 2 * max(_to_brokers(tree, client), default=0) for client, *_ in given.subscriptions}
-    stand = max((issued + reached[client] for client, _, issued in given.subscriptions), default=-1)
+    stand = max((issued + tree.confirm_rounds(client) for client, _, issued in given.subscriptions), default=-1)
     early = [at for at, _ in given.crashes if at < stand]
     if early:
         yield min(early), "a node crashed before all subscriptions were confirmed"
 
 
-def _to_brokers(tree: _Tree, client: int) -> list[int]:
-    return [rounds for node, rounds in tree.rounds(client).items() if node in tree.brokers]
-
-
 def _of_blow(
-    given: ScenarioRun, tree: _Tree, blow: Sequence[tuple[int, int]], gone: set[int], *, is_first: bool
+    given: ScenarioRun, tree: Tree, blow: Sequence[tuple[int, int]], gone: set[int], *, is_first: bool
 ) -> Iterator[str]:
     failed = {broker for _, broker in blow}
     if not tree.brokers - failed - _away(given, blow[-1][0]):
@@ -178,28 +118,31 @@ def _outages(given: ScenarioRun) -> Iterator[tuple[int, int, int]]:
         yield at, min(back) + given.mend_rounds if back else _NEVER, broker
 
 
-def _cut_off(given: ScenarioRun, tree: _Tree, failed: set[int]) -> Iterator[str]:
+def _cut_off(given: ScenarioRun, tree: Tree, failed: set[int]) -> Iterator[str]:
     """Yields a reason for each client that sees no live broker, and a reason if the failures partition the tree.
 
     The tree is partitioned if no broker of one part sees a broker of another part.
     """
-    for client in sorted(tree.clients):
-        if tree.parent[client] in failed and not tree.seen(client, given.max_hops) - failed:
+    seen: dict[int, set[int]] = {}
+    for around in tree.views(given.max_hops):
+        seen.setdefault(around.node, set()).add(around.peer)
+    for client in sorted(tree.parent.keys() - tree.brokers):
+        if tree.parent[client] in failed and seen.get(client, set()) <= failed:
             yield f"all brokers that {given.name(client)} sees failed"
     heads = sorted(broker for broker in tree.brokers - failed if tree.parent.get(broker, given.root) in failed)
     ends = {given.root: given.root} if given.root not in failed else {}
     for head in heads:
         above = tree.parent[head]
         siblings = tree.children(above) - failed
-        seen = tree.seen(head, given.max_hops) - failed
-        if not seen - siblings:
-            ends.setdefault(above if seen else head, head)
+        live = seen.get(head, set()) - failed
+        if not live - siblings:
+            ends.setdefault(above if live else head, head)
     if len(ends) > 1:
         one, other = (given.name(head) for head in sorted(ends.values())[:2])
         yield f"{one} and {other} are in parts of the tree that do not see each other"
 
 
-def _without_locks(given: ScenarioRun, tree: _Tree, failed: set[int], gone: set[int], n_failures: int) -> Iterator[str]:
+def _without_locks(given: ScenarioRun, tree: Tree, failed: set[int], gone: set[int], n_failures: int) -> Iterator[str]:
     """Yields a reason for each topic whose sub-tree has lost all its brokers, and so all locks on key items.
 
     The brokers `failed` fail in this blow, in `n_failures` failures. The brokers `gone` have failed in earlier blows.
@@ -208,7 +151,7 @@ def _without_locks(given: ScenarioRun, tree: _Tree, failed: set[int], gone: set[
     for client, topic, _ in given.subscriptions:
         topics.setdefault(topic, set()).add(client)
     for topic, clients in sorted(topics.items()):
-        members = tree.members(clients)
+        members = tree.members({tree.parent[client] for client in clients})
         is_moved = bool(members & gone) or n_failures > 2
         if members - gone <= failed and n_failures > 1 and (len(members) > 1 or is_moved):
             yield f"all brokers of the sub-tree of {topic} failed before a repair ended"
@@ -248,41 +191,23 @@ def beyond_runs(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def start_parents(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Returns the parent of each broker in the initial tree. The root has no parent and no row.
+    """Returns the parent of each broker in the initial tree, columns `START_PARENTS`. The root has no row.
 
-    Args:
-        batches: One row per run: ``run_id, parameters`` (JSON), and lists: ``brokers`` (structs ``node_id, name``),
-            ``links`` (structs ``src, dst, latency_rounds``), and ``joiners``, the ids of the brokers that join later.
-
-    Returns:
-        One row per broker, columns `START_PARENTS`.
+    The columns of `batches` are those of `beyond_runs`.
     """
     return rows_of_runs(batches, START_PARENTS, _start_parents)
 
 
 def _start_parents(run: Mapping[str, Any]) -> list[tuple[int, int]]:
-    names = {node["node_id"]: node["name"] for node in run["brokers"]}
-    links = {(link["src"], link["dst"]): link["latency_rounds"] for link in run["links"]}
-    joins = [(node, -1, None) for node in run["joiners"] or ()]
-    root = _root(_settings(run), names)
-    tree = _Tree(ScenarioRun(root, frozenset(names), links, 0, 0, 0, (), joins=joins))
-    return [(node, parent) for node, parent in sorted(tree.parent.items()) if node in names]
-
-
-def _settings(run: Mapping[str, Any]) -> dict[str, Any]:
-    return {name.removeprefix("protocol."): value for name, value in json.loads(run["parameters"]).items()}
-
-
-def _root(setting: Mapping[str, Any], names: Mapping[int, str]) -> int:
-    """Returns the id of the broker that setting ``root`` names, or the lowest broker id if ``root`` is null."""
-    return min(broker for broker, name in names.items() if setting["root"] in (None, name))
+    tree = _tree(_given(run))
+    return [(node, parent) for node, parent in sorted(tree.parent.items()) if node in tree.brokers]
 
 
 def _given(run: Mapping[str, Any]) -> ScenarioRun:
-    setting = _settings(run)
+    setting = {name.removeprefix("protocol."): value for name, value in json.loads(run["parameters"]).items()}
     names = {node["node_id"]: node["name"] for node in run["nodes"]}
     brokers = frozenset(node["node_id"] for node in run["nodes"] if node["role"] == "broker")
-    root = _root(setting, {broker: names[broker] for broker in brokers})
+    root = min(broker for broker in brokers if setting["root"] in (None, names[broker]))
     at = {kind: [(f["round"], f["node_id"]) for f in run["faults"] if f["kind"] == kind] for kind in _KINDS}
     return ScenarioRun(
         root, brokers, {(link["src"], link["dst"]): link["latency_rounds"] for link in run["links"]},

@@ -26,6 +26,7 @@ class Tree:
 
     Attributes:
         parent: The parent of each node, or the edge broker of a client; the root has no entry.
+        brokers: The brokers of the tree.
     """
 
     def __init__(self, root: int, latency: Mapping[tuple[int, int], int], clients: Collection[int]) -> None:
@@ -51,6 +52,34 @@ class Tree:
                     self._children[node].append(other)
                     self._children[other] = []
                     self._order.append(other)
+        self.brokers = {node for node in self._order if node not in clients}
+
+    def up(self, node: int) -> list[int]:
+        """Returns `node` and its ancestors, from `node` to the root."""
+        path = [node]
+        while path[-1] in self.parent:
+            path.append(self.parent[path[-1]])
+        return path
+
+    def children(self, node: int) -> set[int]:
+        """Returns the children of `node` that are brokers."""
+        return self.brokers.intersection(self._children[node])
+
+    def members(self, edges: Iterable[int]) -> set[int]:
+        """Returns the sub-tree of a topic: the brokers on the paths between the edge brokers `edges`."""
+        paths = [self.up(edge)[::-1] for edge in sorted(edges)]
+        n_shared = sum(len({*step}) == 1 for step in zip(*paths, strict=False))
+        return {broker for path in paths for broker in path[n_shared - 1 :]}
+
+    def confirm_rounds(self, client: int) -> int:
+        """Returns the rounds from a subscription of `client` to its confirmation: a round trip to every broker."""
+        found, order = {client: 0}, [client]
+        for node in order:
+            for other in {*self._children[node], self.parent.get(node, node)} - found.keys():
+                if other in self.brokers:
+                    found[other] = found[node] + self._latency[node, other] + self._latency[other, node]
+                    order.append(other)
+        return max(found.values())
 
     def neighbours(self) -> Iterator[Around]:
         """Yields a pair for each node and each of its neighbours."""

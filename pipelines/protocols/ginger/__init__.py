@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
+import numpy as np
 import pyarrow as pa
 from pydantic import Field
 
@@ -23,6 +24,7 @@ from pipelines.protocols.ginger.audits import AUDITS, RELATIONS, UNDECIDED
 from udfs.ginger.bound import beyond_runs
 from udfs.ginger.program import Ginger
 from udfs.ginger.records import Locked, locked_rows
+from udfs.ginger.tree import Tree
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -52,44 +54,10 @@ class _Topic:
     confirmed_round: int  # the round in which the last subscription is confirmed
 
 
-class _Tree:
-    def __init__(self, overlay: Overlay) -> None:
-        self.n_brokers = overlay.n_brokers
-        self.links: list[list[tuple[int, int]]] = [[] for _ in overlay.names]
-        for a, b, latency in zip(overlay.a.tolist(), overlay.b.tolist(), overlay.latency_rounds.tolist(), strict=True):
-            self.links[a].append((b, latency))
-            self.links[b].append((a, latency))
-        self._paths: dict[int, dict[int, tuple[int, int]]] = {}
-
-    def edge(self, client: int) -> int:
-        """Returns the edge broker of `client`."""
-        return self.links[client][0][0]
-
-    def from_node(self, start: int) -> dict[int, tuple[int, int]]:
-        """Returns the path from `start` to each broker, as latency in rounds and the last node before the broker."""
-        if start not in self._paths:
-            found = {start: (0, start)}
-            order = [start]
-            for node in order:
-                for other, latency in self.links[node]:
-                    if other not in found and other < self.n_brokers:
-                        found[other] = (found[node][0] + latency, node)
-                        order.append(other)
-            self._paths[start] = found
-        return self._paths[start]
-
-    def path(self, start: int, end: int) -> set[int]:
-        """Returns the brokers on the path from `start` to `end`, including both."""
-        before = self.from_node(start)
-        path = {end}
-        while end != start:
-            end = before[end][1]
-            path.add(end)
-        return path
-
-    def confirmed(self, client: int, round_: int) -> int:
-        """Returns the round in which a subscription that `client` issues in `round_` is confirmed."""
-        return round_ + 2 * max(rounds for rounds, _ in self.from_node(client).values())
+def _tree(overlay: Overlay) -> Tree:
+    ends = np.concatenate([overlay.a, overlay.b]), np.concatenate([overlay.b, overlay.a])
+    links = dict(zip(zip(*(one.tolist() for one in ends), strict=True), overlay.directed_rounds.tolist(), strict=True))
+    return Tree(0, links, range(overlay.n_brokers, len(overlay.names)))
 
 
 def problems(settings: Any, overlay: Overlay, workload: Workload, faults: Faults) -> Iterator[Problem]:  # noqa: ANN401
@@ -110,14 +78,14 @@ def problems(settings: Any, overlay: Overlay, workload: Workload, faults: Faults
     found = [*_call_problems(overlay, workload)]
     yield from found
     if not found:
-        tree = _Tree(overlay)
+        tree = _tree(overlay)
         topics = _topics(tree, workload.subscription)
         yield from _topic_problems(overlay, workload, tree, topics)
         yield from _join_problems(overlay, workload, topics)
     for node in faults.crash["node_id"].to_pylist():
         if node >= overlay.n_brokers:
             yield Problem(("faults",), f"{overlay.names[node]!r} is a client; with protocol ginger only brokers crash")
-    most = 2 * settings.max_hops * max(overlay.latency_rounds.tolist(), default=0)
+    most = 2 * settings.max_hops * max(overlay.directed_rounds.tolist(), default=0)
     if (len(faults.crash) or len(workload.join)) and settings.timer_rounds < most:
         message = (
             f"{settings.timer_rounds} rounds are less than the time for an answer over {settings.max_hops} of the"
@@ -176,8 +144,8 @@ def _twice(overlay: Overlay, subscription: pa.Table) -> Iterator[Problem]:
 
 
 def _topic_problems(
-    overlay: Overlay, workload: Workload, tree: _Tree, topics: Mapping[str, _Topic]
-) -> Iterator[Problem]:  # fmt: skip
+    overlay: Overlay, workload: Workload, tree: Tree, topics: Mapping[str, _Topic]
+) -> Iterator[Problem]:
     for index, row in enumerate(workload.publication.to_pylist()):
         key = (*_PUBLICATIONS, index)
         name, client = row["topic"], overlay.names[row["node_id"]]
@@ -185,10 +153,10 @@ def _topic_problems(
         if topic is None:
             hint = nearest(name, sorted(topics))
             yield Problem((*key, "topic"), f"nobody subscribes to {name!r};{hint} allowed: a topic with subscribers")
-        elif tree.edge(row["node_id"]) not in topic.brokers:
+        elif tree.parent[row["node_id"]] not in topic.brokers:
             inside = some(sorted(overlay.names[broker] for broker in topic.brokers))
             message = (
-                f"{client!r} is at {overlay.names[tree.edge(row['node_id'])]!r}, outside the sub-tree of {name!r};"
+                f"{client!r} is at {overlay.names[tree.parent[row['node_id']]]!r}, outside the sub-tree of {name!r};"
                 f" allowed: clients at {inside}, or subscribe {client!r} to it"
             )
             yield Problem((*key, "at"), message)
@@ -200,16 +168,15 @@ def _topic_problems(
             yield Problem((*key, "round"), message)
 
 
-def _topics(tree: _Tree, subscription: pa.Table) -> dict[str, _Topic]:
+def _topics(tree: Tree, subscription: pa.Table) -> dict[str, _Topic]:
     calls: dict[str, list[tuple[int, int]]] = {}
     rows = subscription.select(["node_id", "round"]).to_pylist()
     for name, row in zip(topics_of(subscription["predicate"]).to_pylist(), rows, strict=True):
         calls.setdefault(name, []).append((row["node_id"], row["round"]))
     topics = {}
     for name, of_topic in calls.items():
-        edges = sorted({tree.edge(client) for client, _ in of_topic})
-        brokers = {broker for edge in edges for broker in tree.path(edges[0], edge)}
-        topics[name] = _Topic(frozenset(brokers), max(tree.confirmed(*call) for call in of_topic))
+        brokers = frozenset(tree.members({tree.parent[client] for client, _ in of_topic}))
+        topics[name] = _Topic(brokers, max(round_ + tree.confirm_rounds(client) for client, round_ in of_topic))
     return topics
 
 

@@ -92,6 +92,14 @@ def test_nothing_is_borne_before_the_sub_trees_stand() -> None:
     assert told(given([(8, 1)])) == []
 
 
+def test_links_with_a_slow_direction_confirm_subscriptions_later() -> None:
+    """The link from A to R takes 30 rounds, so the answer of A to CD takes 33."""
+    run = given([(36, 1)])
+    slow = replace(run, links={**run.links, (1, 0): 30})
+    assert told(slow) == ["a node crashed before all subscriptions were confirmed"]
+    assert told(replace(slow, crashes=[(37, 1)])) == []
+
+
 def test_some_broker_has_to_be_left() -> None:
     assert "all brokers are down" in told(given([(208, 0), (210, 1), (212, 2), (214, 3)]))
 

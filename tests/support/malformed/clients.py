@@ -79,6 +79,11 @@ CLIENTS_NEED_BUILD = (
         "allowed: round 6 or later",
     ),
     _build(
+        "ginger: a publication before the answers of a slow direction",
+        _SUBSCRIBED.replace("[A, B]", "[A, B, 1, 30]") + "{at: X, round: §5, topic: t, guarantee: total}]}\n",
+        "allowed: round 35 or later",
+    ),
+    _build(
         "ginger: a publisher outside the sub-tree",
         _SUBSCRIBED.replace("{name: X, at: A}", "{name: X, at: A}, {name: Y, at: C}")
         + "{at: §Y, round: 50, topic: t, guarantee: total}]}\n",
@@ -105,5 +110,11 @@ CLIENTS_NEED_BUILD = (
         "ginger: a timer shorter than answers take",
         _GINGER.replace("ginger}", "ginger, timer_rounds: §5}") + "faults: [{kind: crash, node: B, round: 5}]\n",
         "allowed: 6 or more",
+    ),
+    _build(
+        "ginger: a timer shorter than answers over a slow direction take",
+        _GINGER.replace("ginger}", "ginger, timer_rounds: §100}").replace("[A, B]", "[A, B, 1, 30]")
+        + "faults: [{kind: crash, node: B, round: 5}]\n",
+        "allowed: 180 or more",
     ),
 )

@@ -27,20 +27,6 @@ select run_id, node_id, topic, start_balance,
 from ({OPERATION}) operation
 group by run_id, node_id, topic, start_balance
 """  # noqa: S608 - built of constants
-_START_TREES = """
-select r.run_id, r.parameters, array_sort(collect_list(struct(l.src, l.dst, l.latency_rounds))) as links,
-  any_value(b.brokers) as brokers, any_value(j.joiners) as joiners
-from run r
-join link l on l.run_id = r.run_id
-join (
-  select run_id, array_sort(collect_list(struct(node_id, name))) as brokers
-  from node where role = 'broker' group by run_id
-) b on b.run_id = r.run_id
-left join (
-  select run_id, array_sort(collect_set(node_id)) as joiners from state_contact where is_joining group by run_id
-) j on j.run_id = r.run_id
-group by r.run_id, r.parameters
-"""
 _TREES = """
 select run_id, array_sort(collect_list(struct(node_id, above as parent))) as nodes
 from up_node
@@ -63,8 +49,8 @@ def broken_tree(evidence: Evidence) -> DataFrame:
 
 
 def start_parent(evidence: Evidence) -> DataFrame:
-    """Returns the parents of brokers in the initial trees, columns `START_PARENTS`."""
-    return arrow_rows(evidence.sql(_START_TREES), start_parents, START_PARENTS)
+    """Returns the parents of brokers in the initial trees of runs with crashes, columns `START_PARENTS`."""
+    return arrow_rows(evidence.sql(sql_files("pipelines.protocols.ginger")["bound"]), start_parents, START_PARENTS)
 
 
 RELATIONS: dict[str, Relation] = {
