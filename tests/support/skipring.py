@@ -15,7 +15,7 @@ from udfs.nodes.local import LocalNetwork
 from udfs.nodes.world import Flight, NodeInfo
 from udfs.skipring.definition import supervisor_of
 from udfs.skipring.history import configuration_change
-from udfs.skipring.labels import Label, level_ring, levels
+from udfs.skipring.labels import Label, label_of, levels
 from udfs.skipring.legitimate import KINDS, Convergence, Snapshot
 from udfs.skipring.program import SkipRing
 from udfs.skipring.topic_replay import MESSAGE
@@ -30,6 +30,34 @@ SETTINGS: dict[str, Any] = {
 }  # fmt: skip
 CLOSURE_INTERVALS = 12
 HORIZON_INTERVALS = 600
+
+
+def level_ring(level: int, n: int) -> list[Label]:
+    """Returns the labels on the ring of a level of SR(n), in the order of values.
+
+    The ring of the top level contains all `n` labels. The ring of a lower level contains the labels of at most `level`
+    digits.
+    """
+    members = range(n if level == levels(n) else min(n, 1 << level))
+    return sorted(map(label_of, members), key=lambda label: label.value)
+
+
+def slots(n: int) -> dict[Label, set[Label]]:
+    """Returns the shortcut labels of each label of SR(n).
+
+    On each level, a label has one neighbour on each side. This neighbour is a shortcut, unless it is also the neighbour
+    on the top level on this side.
+    """
+    found: dict[Label, set[Label]] = {label_of(index): set() for index in range(n)}
+    beside: dict[tuple[Label, int], Label] = {}
+    for level in range(levels(n), 0, -1):
+        ring = level_ring(level, n)
+        for position, label in enumerate(ring):
+            for side in (-1, 1):
+                other = ring[(position + side) % len(ring)]
+                if beside.setdefault((label, side), other) != other:
+                    found[label].add(other)
+    return found
 
 
 def edges(n: int) -> Iterator[tuple[int, Label, Label]]:

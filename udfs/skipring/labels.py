@@ -125,31 +125,3 @@ def chain(own: Label, neighbour: Label) -> list[Label]:
         neighbour = label_at(2 * neighbour.value - own.value)
         found.append(neighbour)
     return found
-
-
-def level_ring(level: int, n: int) -> list[Label]:
-    """Returns the labels on the ring of a level of SR(n), in the order of values.
-
-    The ring of the top level contains all `n` labels. The ring of a lower level contains the labels of at most `level`
-    digits.
-    """
-    members = range(n if level == levels(n) else min(n, 1 << level))
-    return sorted(map(label_of, members), key=lambda label: label.value)
-
-
-def slots(n: int) -> dict[Label, set[Label]]:
-    """Returns the shortcut labels of each label of SR(n).
-
-    On each level, a label has one neighbour on each side. This neighbour is a shortcut, unless it is also the neighbour
-    on the top level on this side.
-    """
-    found: dict[Label, set[Label]] = {label_of(index): set() for index in range(n)}
-    beside: dict[tuple[Label, int], Label] = {}
-    for level in range(levels(n), 0, -1):
-        ring = level_ring(level, n)
-        for position, label in enumerate(ring):
-            for side in (-1, 1):
-                other = ring[(position + side) % len(ring)]
-                if beside.setdefault((label, side), other) != other:
-                    found[label].add(other)
-    return found

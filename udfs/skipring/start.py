@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 from udfs.nodes.calls import SubscribeCall
 from udfs.nodes.context import Context
 from udfs.nodes.world import World
-from udfs.skipring.labels import MAX_BITS, ZERO, Label, label_of, slots
+from udfs.skipring.labels import MAX_BITS, ZERO, Label, chain, label_of
 from udfs.skipring.messages import (
     COR,
     CYC,
@@ -404,14 +404,14 @@ def _record(scene: Scene) -> None:
     entries: dict[Label, int | None] = {label_of(index): node for index, node in enumerate(scene.members)}
     databases: dict[str, Database] = scene.world.program(scene.supervisor).database
     databases[scene.topic] = Database(scene.topic, -1, entries)
-    short = slots(len(entries))
     for index, node in enumerate(scene.members):
         own, label = scene.own(node), label_of(index)
         own.wants, own.label = True, label
-        own.short = {slot: entries[slot] for slot in sorted(short[label])}
+        beside = configuration(entries, label)
+        short = {slot for one in beside if one is not None for slot in chain(label, one.label)}
+        own.short = {slot: entries[slot] for slot in sorted(short)}
         own.left, own.right, own.ring = (
-            None if one is None else Neighbour(one.node, one.label)
-            for one in sides((label.value, node), *configuration(entries, label))
+            None if one is None else Neighbour(one.node, one.label) for one in sides((label.value, node), *beside)
         )
 
 

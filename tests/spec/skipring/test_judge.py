@@ -8,10 +8,10 @@ from fractions import Fraction
 from typing import Any
 
 import pytest
-from support.skipring import INTERVAL, TOPIC, history, network
+from support.skipring import INTERVAL, TOPIC, history, network, slots
 
 from udfs.skipring.definition import nth, point_of, skip_ring, supervisor_of
-from udfs.skipring.labels import label_of, slots
+from udfs.skipring.labels import label_of
 from udfs.skipring.replay import RunReplay, find_stalls
 from udfs.skipring.state import Supervisor, point_of as program_point_of, responsible, sides
 from udfs.skipring.supervisor import configuration

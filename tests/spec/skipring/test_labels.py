@@ -6,7 +6,7 @@ from fractions import Fraction
 
 import networkx as nx
 import pytest
-from support.skipring import edges
+from support.skipring import edges, slots
 
 from udfs.skipring.labels import (
     MAX_BITS,
@@ -18,7 +18,6 @@ from udfs.skipring.labels import (
     label_of,
     levels,
     ring_neighbours,
-    slots,
 )
 
 FIGURE_1 = """
