@@ -10,7 +10,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from pipelines.contract.audit import Audit, sql_files
+from pipelines.contract.audit import sql_audits, sql_files
 from pipelines.contract.protocol import Protocol
 from pipelines.contract.settings import Flag, Natural, Share, Strict
 from udfs.epidemic.program import Epidemic
@@ -33,34 +33,6 @@ After a crash or the replacement of a link, deliveries depend on random draws, s
 _SQL = sql_files("pipelines.protocols.epidemic.audits")
 RELATIONS = {name: _SQL[name] for name in ("setting", "link_change", "gossip", "entry", "counted")}
 """The SQL queries of relations that several audits read, by relation name."""
-_ALWAYS = {
-    "bounded_cache": "no cache holds more than `buffer` events",
-    "own_events_last": "caches that discard foreign events first hold no foreign event after discarding an own one",
-    "gossip_on_time": "gossip rounds of a dispatcher are whole intervals apart",
-    "draws_apart": "two dispatchers do not always choose the same pattern",
-    "one_label": "a digest is about one pattern or one source, and never empty",
-    "fanout": "gossip goes to at most `fanout` neighbours for each copy, and never back",
-    "answered_leave": "events that a dispatcher answers leave the digest on the way to the publisher",
-    "tree_copies_pass": "a dispatcher forwards the first tree copy of an event, once, and no replies",
-    "asks_for_gaps": "a dispatcher requests an event only after a later event has revealed the loss",
-    "asks_for_own": "a dispatcher requests events of its own clients' patterns only",
-    "counters": "a source's counters count from 1 without a gap",
-    "gives_up": "a loss is given up after `lost_rounds`, and LostBuffer is bounded",
-    "newest_route": "gossip to a publisher takes the way back of its newest event",
-    "gossips_over_links": "gossip to a publisher goes over links that exist, unless unicast is allowed",
-    "pulls_reach_subscribers": "dispatchers without clients forward each digest of subscriber-based pull",
-    "tables_return": "neighbours that are linked again send each other their clients' patterns",
-    "tables_follow_links": "no subscription table has an entry for a link that has ended",
-    "crash_empties_cache": "no dispatcher answers with events from before its crash",
-}
-"""The guarantees that no fault excuses: for each the name of its SQL file, and the guarantee as a sentence."""
-AUDITS: tuple[Audit, ...] = (
-    Audit(
-        "delivered_once", "a subscriber gets each event at most once, and only matching ones, for any loss",
-        "select * from stray_delivery", is_unconditional=True,
-    ),
-    *(Audit(name, statement, _SQL[name], is_unconditional=True) for name, statement in _ALWAYS.items()),
-)  # fmt: skip
 
 
 class EpidemicSettings(Strict):
@@ -134,7 +106,7 @@ PROTOCOL = Protocol(
     summary="subscription forwarding with epidemic recovery of lost events: push and pull gossip, event caches",
     settings=EpidemicSettings,
     program=Epidemic,
-    audits=AUDITS,
+    audits=sql_audits("pipelines.protocols.epidemic.audits"),
     audit_relations=RELATIONS,
     bound=BOUND,
     assumes=frozenset({"no_loss", "order"}),

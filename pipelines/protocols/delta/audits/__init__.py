@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from pipelines.contract.audit import SLOW_CRASHING_RUN, Audit, Evidence, Relation, sql_files
+from pipelines.contract.audit import SLOW_CRASHING_RUN, Evidence, Relation, sql_audits, sql_files
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -44,64 +44,4 @@ RELATIONS: Mapping[str, Relation] = {
     "tree_path": tree_paths,
     **{name: _SQL[name] for name in _READ},
 }
-AUDITS: tuple[Audit, ...] = (
-    Audit(
-        "no_operational_skipped",
-        "no message skips an OPERATIONAL or REJOINING node on its path (Key Corollary)",
-        _SQL["no_operational_skipped"],
-    ),
-    Audit(
-        "join_consistency",
-        "every node's view contains exactly the links within δ+1 hops of the node (Eq. 1)",
-        "select * from broken_view",
-    ),
-    Audit(
-        "level_1", "within δ+1 hops of a subscriber, routing entries name the subscriber",
-        "select * from broken_level_1",
-    ),
-    Audit(
-        "level_2", "farther from a subscriber, routing entries name the node δ+1 hops towards the subscriber",
-        "select * from broken_level_2",
-    ),
-    Audit(
-        "recovered_state",
-        "a recovered node has the view and the routing entries of a node that never failed",
-        _SQL["recovered_state"],
-    ),
-    Audit(
-        "nothing_pending",
-        "when no message is in flight, no node waits for a message",
-        _SQL["nothing_pending"],
-    ),
-    Audit(
-        "ends_in_time",
-        "within a bounded time after the last crash or recovery all nodes are OPERATIONAL and all calls confirmed",
-        _SQL["ends_in_time"],
-    ),
-    Audit(
-        "answered_peers", "a node sends multicast messages over a bypass only after the other end has answered",
-        _SQL["answered_peers"],
-    ),
-    Audit("last_words", "a failure detector reports a crash after the node's last messages", _SQL["last_words"]),
-    Audit(
-        "order_of_resends", "messages of one source that a node sends to a peer in a round keep their order",
-        _SQL["order_of_resends"],
-    ),
-    Audit(
-        "incarnations", "a recovered node handles only messages of nodes that know its new incarnation",
-        _SQL["incarnations"],
-    ),
-    Audit("tells_peers", "a recovered node sends its new status to its synchronisation points", _SQL["tells_peers"]),
-    Audit(
-        "answers_in_turn",
-        "a RECOVERING node answers SYN_REQUEST after its own synchronisation points on other sides have answered",
-        _SQL["answers_in_turn"],
-    ),
-    Audit("status_first", "a node sends STATUS before the multicast messages of a round", _SQL["status_first"]),
-    Audit(
-        "guided_again", "a recovered node computes again the recipients of publications that it accepted as Guided",
-        _SQL["guided_again"],
-    ),
-    Audit("own_messages", "a message that arrives at its own source is a duplicate", _SQL["own_messages"]),
-    Audit("own_number", "the duplicate detector of a publisher has its own newest number", _SQL["own_number"]),
-)  # fmt: skip
+AUDITS = sql_audits("pipelines.protocols.delta.audits")

@@ -1,3 +1,4 @@
+-- audit: a node sends multicast messages over a bypass only after the other end has answered
 -- A node sends multicast messages over a bypass only after the other end of the bypass has answered (rule R20).
 with heard as (
   select run_id, dst as node_id, src as peer, min(due_round) as round

@@ -1,3 +1,4 @@
+-- audit: a RECOVERING node answers SYN_REQUEST after its own synchronisation points on other sides have answered
 -- A RECOVERING node S answers a recovering node R only after the synchronisation points of S have answered S, except
 -- points in the direction of R (rule R28). A DETACHED node is not a synchronisation point (rule R24).
 with life as (

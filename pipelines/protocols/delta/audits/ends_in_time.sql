@@ -1,3 +1,4 @@
+-- audit: within a bounded time after the last crash or recovery all nodes are OPERATIONAL and all calls confirmed
 -- When the grace period (view grace) after the last crash or recovery has passed, nodes are OPERATIONAL again and calls
 -- are confirmed. The audit does not check two types of nodes. A node that crashes within the grace period loses its
 -- calls, and its next recovery has another deadline. A node whose join point never recovers cannot join.

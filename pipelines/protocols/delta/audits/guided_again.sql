@@ -1,3 +1,4 @@
+-- audit: a recovered node computes again the recipients of publications that it accepted as Guided
 -- A recovering node N accepts publications as Guided messages. In the round of its REJOIN, N resends an unconfirmed
 -- Guided publication if its g.to lacks a subscriber within δ+1 hops of N (rule R32). The audit considers only
 -- subscriptions that were confirmed before the publication and never end. It does not consider subscribers behind a

@@ -1,3 +1,4 @@
+-- audit: a recovered node handles only messages of nodes that know its new incarnation
 -- A recovered node handles a message only if the sender has received a message from the node's present incarnation
 -- (rule R25).
 with life as (

@@ -1,3 +1,4 @@
+-- audit: a failure detector reports a crash after the node's last messages
 -- A failure detector reports a crash after the detection delay, and after the last messages of the node (rules R9 and
 -- R21). PAR_TOP and PAR_SUB have an additional delay in proportion to their size (R10).
 with report as (

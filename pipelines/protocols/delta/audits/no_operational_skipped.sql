@@ -1,3 +1,4 @@
+-- audit: no message skips an OPERATIONAL or REJOINING node on its path (Key Corollary)
 -- Key Corollary: a message from A to B skips no node between A and B that is OPERATIONAL*. A recovered node is
 -- OPERATIONAL* from the round of its first REJOIN (A.2). A learns of the recovery before this round, because the
 -- recovered node first gets an answer from the closest node on the path to A, and from each recovered node in between.

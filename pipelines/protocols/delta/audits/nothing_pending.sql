@@ -1,3 +1,4 @@
+-- audit: when no message is in flight, no node waits for a message
 -- At a quiescent end no node waits for a message:
 -- * each ProcessingList is empty: all recipients have confirmed all messages (Alg. 1, line 30);
 -- * no node is recovering, and no synchronisation is open (Alg. 5, line 8), except at nodes whose join point never

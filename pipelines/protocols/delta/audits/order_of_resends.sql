@@ -1,3 +1,4 @@
+-- audit: messages of one source that a node sends to a peer in a round keep their order
 -- If a node sends a peer several messages of one source in a round, it sends them in the order of the source (rule
 -- R22).
 with sent as (

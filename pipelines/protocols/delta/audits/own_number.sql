@@ -1,3 +1,4 @@
+-- audit: the duplicate detector of a publisher has its own newest number
 -- At the end the duplicate detector of each publisher has a row for the publisher itself (rule R18). With detector
 -- identifier, the row has at least the number of the newest publication. Nodes that crash lose their detector.
 with newest as (

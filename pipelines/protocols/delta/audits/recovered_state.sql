@@ -1,3 +1,4 @@
+-- audit: a recovered node has the view and the routing entries of a node that never failed
 -- Lemma 4: Eq. (1) and both levels hold at recovered nodes. Column round is the last round in which the node became
 -- OPERATIONAL.
 select w.run_id, r.round, w.node_id, w.source, w.source_seq,

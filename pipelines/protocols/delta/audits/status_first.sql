@@ -1,3 +1,4 @@
+-- audit: a node sends STATUS before the multicast messages of a round
 -- If a node sends STATUS and multicast messages to a peer in one round, STATUS is the first (rule R36).
 select s.run_id, s.sent_round as round, s.src as node_id,
   cast(null as bigint) as source, cast(null as bigint) as source_seq,

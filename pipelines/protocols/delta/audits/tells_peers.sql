@@ -1,3 +1,4 @@
+-- audit: a recovered node sends its new status to its synchronisation points
 -- A recovering node sends STATUS to its synchronisation points in the round in which it sends REJOIN (rule R27). A
 -- synchronisation point that has crashed and is DETACHED gets no STATUS, because the connection has ended (rule R24).
 with life as (

@@ -1,3 +1,4 @@
+-- audit, is_unconditional: events that a dispatcher answers leave the digest on the way to the publisher
 -- A dispatcher on the path to a publisher sends some events of a digest to the requester; it removes these events from
 -- the digest that it forwards (rule E7).
 select e.run_id, e.sent_round as round, e.src as node_id, a.source, a.source_seq,

@@ -1,3 +1,4 @@
+-- audit, is_unconditional: a dispatcher requests an event only after a later event has revealed the loss
 -- A dispatcher requests an event only if a later event of the same source and pattern has arrived, and the event itself
 -- has not (rules E3, E8 and E9).
 with asked as (

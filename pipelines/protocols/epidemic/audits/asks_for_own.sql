@@ -1,3 +1,4 @@
+-- audit, is_unconditional: a dispatcher requests events of its own clients' patterns only
 -- A dispatcher requests only events of patterns to which its own clients subscribe (rules E9 and E10).
 with wanted as (
   select p.run_id, p.node_id, p.pattern_id, s.issued_round,

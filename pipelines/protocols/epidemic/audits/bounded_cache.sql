@@ -1,3 +1,4 @@
+-- audit, is_unconditional: no cache holds more than `buffer` events
 -- No cache holds more events than setting buffer allows.
 select c.run_id, cast(null as bigint) as round, c.node_id, cast(null as bigint) as source,
   cast(null as bigint) as source_seq,

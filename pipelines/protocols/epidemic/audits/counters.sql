@@ -1,3 +1,4 @@
+-- audit, is_unconditional: a source's counters count from 1 without a gap
 -- The counter of a source for a pattern counts from 1 without a gap, and never restarts (rule E10).
 select run_id, issued_round as round, node_id, node_id as source, source_seq,
   concat('has counter ', number, ' for pattern ', pattern_id, ' after ', n_before, ' events') as detail

@@ -1,3 +1,4 @@
+-- audit, is_unconditional: no dispatcher answers with events from before its crash
 -- A crash deletes the cache: after it, a dispatcher answers only with events that it has received or published since
 -- (rule E14).
 with crashed as (select run_id, node_id, round from fault_event where kind = 'crash'), answer as (

@@ -1,3 +1,4 @@
+-- audit, is_unconditional: two dispatchers do not always choose the same pattern
 -- Two dispatchers that gossip in the same rounds do not always choose the same pattern (rule E4, push). A change is a
 -- pair of successive common gossip rounds in which dispatcher X chooses different patterns. The audit considers only
 -- changes during which dispatcher Y gets no event, so the cache of Y has events of both patterns in both rounds. A row

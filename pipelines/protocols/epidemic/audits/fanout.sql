@@ -1,3 +1,4 @@
+-- audit, is_unconditional: gossip goes to at most `fanout` neighbours for each copy, and never back
 -- A dispatcher forwards each copy of a gossip message to at most fanout neighbours, and not to the sender of the copy
 -- (rule E6).
 with sent as (

@@ -1,3 +1,4 @@
+-- audit, is_unconditional: a loss is given up after `lost_rounds`, and LostBuffer is bounded
 -- A dispatcher requests no event after lost_rounds, and its LostBuffer has at most lost_buffer entries (rule E13).
 select e.run_id, max(e.sent_round) as round, e.initiator as node_id,
   cast(null as bigint) as source, cast(null as bigint) as source_seq,

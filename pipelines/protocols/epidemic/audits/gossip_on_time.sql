@@ -1,3 +1,4 @@
+-- audit, is_unconditional: gossip rounds of a dispatcher are whole intervals apart
 -- The distance of two gossip rounds of a dispatcher is a multiple of the interval T, even if the dispatcher crashes in
 -- between (rules E1 and E15).
 with relinked as (select distinct run_id from fault_event where kind in ('link', 'unlink'))

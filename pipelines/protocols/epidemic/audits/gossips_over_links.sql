@@ -1,3 +1,4 @@
+-- audit, is_unconditional: gossip to a publisher goes over links that exist, unless unicast is allowed
 -- If a dispatcher sends gossip to a publisher over a link, the link exists in the round of sending, unless setting
 -- broken_route allows unicast (rule E12).
 with changed as (

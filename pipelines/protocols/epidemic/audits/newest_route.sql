@@ -1,3 +1,4 @@
+-- audit, is_unconditional: gossip to a publisher takes the way back of its newest event
 -- Gossip to a publisher follows the route of the publisher's newest event in the reverse direction (rule E12).
 with asked as (
   select g.run_id, g.message_id, g.initiator, g.dst, g.sent_round, g.path, e.event_source

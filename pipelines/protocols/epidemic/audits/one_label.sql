@@ -1,3 +1,4 @@
+-- audit, is_unconditional: a digest is about one pattern or one source, and never empty
 -- A digest is not empty, and lists events of one pattern or one source (rule E5).
 select run_id, sent_round as round, src as node_id,
   cast(null as bigint) as source, cast(null as bigint) as source_seq, 'sends an empty digest' as detail

@@ -1,3 +1,4 @@
+-- audit, is_unconditional: caches that discard foreign events first hold no foreign event after discarding an own one
 -- With eviction foreign_first a cache discards no own event while it contains a foreign event (section 5). Own events
 -- are events that the dispatcher published or delivered; all other events are foreign. The audit does not check
 -- dispatchers that crash, because they lose their caches.

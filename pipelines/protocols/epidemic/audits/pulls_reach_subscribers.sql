@@ -1,3 +1,4 @@
+-- audit, is_unconditional: dispatchers without clients forward each digest of subscriber-based pull
 -- A dispatcher without clients for the pattern forwards each digest of subscriber-based pull towards subscribers (rule
 -- E2, Figure 3). The audit computes the dispatcher's table from the SUB and UNSUB of neighbours. It does not check runs
 -- with replaced links.

@@ -1,3 +1,4 @@
+-- audit, is_unconditional: no subscription table has an entry for a link that has ended
 -- At the end no subscription table has an entry for a link that has ended (rule E16). The audit considers only
 -- replacements before the last message. It does not check dispatchers that are down.
 with ended as (

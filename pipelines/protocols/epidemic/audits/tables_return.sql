@@ -1,3 +1,4 @@
+-- audit, is_unconditional: neighbours that are linked again send each other their clients' patterns
 -- Two neighbours that a recovery or a new link connects send each other their clients' patterns (rules E14 and E16).
 with met as (
   select f.run_id, f.round, l.src as node_id, l.dst as neighbour

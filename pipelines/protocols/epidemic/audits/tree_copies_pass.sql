@@ -1,3 +1,4 @@
+-- audit, is_unconditional: a dispatcher forwards the first tree copy of an event, once, and no replies
 -- A dispatcher forwards an event once, in the round in which a copy arrives over the tree. It does not forward an event
 -- that arrives by REPLY (rule E8).
 select m.run_id, m.sent_round as round, m.src as node_id, m.source, m.source_seq,

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from pipelines.contract.audit import Audit, Evidence, Relation, arrow_rows, sql_audits, sql_files
+from pipelines.contract.audit import Evidence, Relation, arrow_rows, sql_audits, sql_files
 from udfs.ginger.bank import BALANCES, replay
 from udfs.ginger.bound import START_PARENTS, start_parents
 from udfs.ginger.tree import BROKEN, broken_trees
@@ -63,28 +63,4 @@ RELATIONS: dict[str, Relation] = {
     "election": _SQL["election"],
     "newcomer": _SQL["newcomer"],
 }
-_ONE_TREE = """
-select run_id, cast(null as bigint) as round, node_id, cast(null as bigint) as source,
-  cast(null as bigint) as source_seq, detail
-from broken_tree
-"""
-AUDITS = (
-    Audit("causal_order", "a message follows all that its publisher knew of its key items", _SQL["causal_order"]),
-    Audit(
-        "total_order", "total-order messages on a key item have one order, and each other message one side of them",
-        _SQL["total_order"],
-    ),
-    Audit("balances", "all replicas of a bank have equal balances, and no balance is negative", _SQL["balances"]),
-    Audit(
-        "nothing_waiting", "at the end of a quiescent run no key item is locked and no message waits",
-        _SQL["nothing_waiting"],
-    ),
-    Audit("one_tree", "at the end of a quiescent run the live brokers form one tree", _ONE_TREE),
-    Audit("nobody_alone", "every live node finds a parent, or is the root of the tree", _SQL["nobody_alone"]),
-    Audit(
-        "nothing_lost", "the publisher repeats each message that a node lacks and all buffers have discarded",
-        _SQL["nothing_lost"],
-    ),
-    Audit("subscribed", "subscriptions are confirmed before a publication on their topic", _SQL["subscribed"]),
-    *sql_audits("pipelines.protocols.ginger.audits"),
-)  # fmt: skip
+AUDITS = sql_audits("pipelines.protocols.ginger.audits")

@@ -1,3 +1,4 @@
+-- audit: all replicas of a bank have equal balances, and no balance is negative
 -- All replicas of a bank have equal balances after each total-order operation and at the end of a quiescent run. No
 -- balance is negative (5.2). All replicas reject the same operations.
 with compared as (

@@ -1,3 +1,4 @@
+-- audit: every live node finds a parent, or is the root of the tree
 -- A live node finds a parent, and a live client has an edge broker at the end. A node with status ISOLATED has given up
 -- its search for a parent.
 select run_id, round, node_id, cast(null as bigint) as source, cast(null as bigint) as source_seq,

@@ -1,3 +1,4 @@
+-- audit: at the end of a quiescent run no key item is locked and no message waits
 -- At the end of a quiescent run no key item is locked, no message is pending or waits in a queue, and no exchange is
 -- incomplete.
 with waiting as (

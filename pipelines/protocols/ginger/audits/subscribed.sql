@@ -1,3 +1,4 @@
+-- audit: subscriptions are confirmed before a publication on their topic
 -- Subscriptions are confirmed before the first publication on their topic. Without this audit, a run without
 -- confirmations would require no delivery and violate no guarantee. Faults that delay messages or pause nodes excuse a
 -- late confirmation.

@@ -1,3 +1,4 @@
+-- audit: total-order messages on a key item have one order, and each other message one side of them
 -- All clients deliver the total-order messages on a key item in the same order. A message in eventual or causal order
 -- on the key item is delivered before a given total-order message at all clients, or after it at all clients (3.2). So
 -- the number of total-order messages that precede a message is the same at all clients. A row is a message for which
