@@ -472,6 +472,21 @@ def test_a_missing_file_says_where_it_was_looked_up(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("columns", "ends"),
+    [({"src": "1", "dst": "2"}, {"1", "2", "3"}), ({"latency": "3"}, {"1", "2", "3"}),
+     ({"src": "3", "dst": "1"}, {"1", "3", "4"})],
+)  # fmt: skip
+def test_a_first_link_whose_cells_are_the_numbers_of_columns_is_kept(
+    tmp_path: Path, columns: dict[str, str], ends: set[str]
+) -> None:
+    (tmp_path / "a.csv").write_text("1,2,3\n3,2,4\n")
+    overlay = build({"file": {"path": "a.csv", **columns}}, beside=tmp_path)
+    assert {*overlay.names} == ends
+    assert len(overlay.a) == 2
+    assert any("no titles, so ends in columns" in note for note in overlay.notes)
+
+
+@pytest.mark.parametrize(
     ("name", "content", "words"),
     [
         ("a.graphml", graphml([("0", "A", 1, 1)], [])[:-20], "line 6, column"),

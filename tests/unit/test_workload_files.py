@@ -185,6 +185,12 @@ def test_a_first_line_of_numbers_is_a_row_and_its_columns_have_numbers(tmp_path:
     assert built.subscription["node_id"].to_pylist() == [0, 3]
 
 
+def test_a_first_row_whose_cells_are_the_numbers_of_columns_is_kept(tmp_path: Path) -> None:
+    (tmp_path / "u.tsv").write_text("A\t2\n\nB\t3\n")
+    built = build(tmp_path, subscriptions={"path": "u.tsv", "node": "1", "topic": "2", "nodes": "leaves"})
+    assert built.subscription["predicate"].to_pylist() == ["topic = '2'", "topic = '3'"]
+
+
 def test_rows_share_a_round_reverse_turns_them_and_limit_cuts_what_is_published(tmp_path: Path) -> None:
     file = {"path": "p.csv", "format": "csv", "nodes": "all", "round": 5, "per_round": 3, "reverse": True, "limit": 5}
     (tmp_path / "p.csv").write_text("price,x\n" + "".join(f"{i},a\n" for i in range(1, 8)))

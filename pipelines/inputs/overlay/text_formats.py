@@ -195,7 +195,8 @@ def parse_text(content: bytes, delimiter: str | None, columns: FileOverlay) -> W
     notes = []
     is_found = delimiter is None and lines.delimiter != ","
     is_guessed = (columns.src or columns.dst) is None and tuple(titles[place] for place in picked[:2]) != _DEFAULT
-    if is_found or is_guessed or commas:
+    is_numbered = not has_titles and not {columns.src, columns.dst, columns.latency}.isdisjoint(lines.first)
+    if is_found or is_guessed or is_numbered or commas:
         ends = " and ".join(repr(titles[place]) for place in picked[:2])
         named = f"titles, ends in columns {ends}" if has_titles else f"no titles, so ends in columns {ends}"
         points = f", decimal commas in {', '.join(titles[int(place)] for place in commas)}" if commas else ""
@@ -241,7 +242,7 @@ def is_link(first: Sequence[str], rows: Iterable[Sequence[str]]) -> bool:
 
 def _has_titles(lines: TextRows, columns: FileOverlay) -> bool:
     first, given = lines.first, [name for name in (columns.src, columns.dst, columns.latency) if name is not None]
-    if given and all(name.isdigit() and int(name) <= len(first) for name in given) and not {*given} & {*first}:
+    if given and {*given} <= {str(number + 1) for number in range(len(first))}:
         return False
     if given or any(title.lower() in _TITLES for title in first):
         return True
