@@ -77,6 +77,11 @@ CASES = {
         chain(published=[30], rounds=60, settings={"topics": {NEWS: {**OWNED[NEWS], "publishers": []}}}),
         "s2", 1, "at p, where its publisher is refused: it is not registered for the topic",
     ),
+    "a number of an earlier incarnation": Case(
+        chain(published=[30, 33, 60], rounds=64,
+              faults=[lost(31, 32, "b1", "r1", *TO_R2), down("p", 35, 36), lost(35, None, "b1", "r1")]),
+        "s2", 3, "at p, where its publisher has announced it in round 60, and no repository has acknowledged it",
+    ),
     "an announcement": Case(
         chain(published=[30], rounds=80), "s1", 1,
         "it waited at s1 from round 32 to 34: subscribers deliver what is stored, and r1 announced in round 34",
@@ -107,3 +112,8 @@ def test_what_a_message_waits_for(stories: dict[str, Story], name: str) -> None:
     assert case.text in verdict
     if case.text.startswith(f"at {case.subscriber}, "):
         assert f"it still waits {case.text}" in verdict
+
+
+def test_a_number_is_reserved_for_a_message_of_its_incarnation(stories: dict[str, Story]) -> None:
+    """The message has the same catenation number as the first message of the incarnation before the crash."""
+    assert "is reserved for it" not in stories["a number of an earlier incarnation"].verdict

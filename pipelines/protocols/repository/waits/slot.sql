@@ -1,17 +1,22 @@
 -- Messages with a number after the frontier of a repository.
 with first as (
-  select run_id, node_id, topic, seq, publisher, n, source_seq from state_slot where status = 'reserved'
+  select run_id, node_id, topic, seq, publisher, incarnation, n, source_seq from state_slot where status = 'reserved'
 ), blocking as (
   select f.run_id, f.node_id, f.topic, min(f.seq) as seq from first f group by f.run_id, f.node_id, f.topic
 ), held_up as (
-  select f.run_id, f.node_id, f.topic, f.seq, f.publisher, f.source_seq, f.n, 'reserved' as status from first f
+  select f.run_id, f.node_id, f.topic, f.seq, f.publisher, f.incarnation, f.source_seq, f.n, 'reserved' as status
+  from first f
   union all
-  select s.run_id, s.node_id, s.topic, s.seq, s.publisher, s.source_seq, s.n, 'stored' as status
+  select s.run_id, s.node_id, s.topic, s.seq, s.publisher, s.incarnation, s.source_seq, s.n, 'stored' as status
   from state_slot s
   join blocking b on b.run_id = s.run_id and b.node_id = s.node_id and b.topic = s.topic and s.seq > b.seq
   where s.status = 'stored'
+), unstable as (
+  select u.run_id, u.node_id, u.topic, p.incarnation, u.n, u.publication.source_seq as source_seq
+  from state_unstable u
+  join state_publishing p on p.run_id = u.run_id and p.node_id = u.node_id and p.topic = u.topic
 )
-select h.run_id, h.node_id, h.publisher as source, coalesce(h.source_seq, u.publication.source_seq) as source_seq, case
+select h.run_id, h.node_id, h.publisher as source, coalesce(h.source_seq, u.source_seq) as source_seq, case
     when h.status = 'stored' then concat('it is stored as number ', h.seq, ', behind number ', b.seq,
       ', which is reserved for number ', f.n, ' of ', p.name)
     when l.node_id is not null then concat('number ', h.seq, ' is reserved for it, and R2R-NAK asks the bundle')
@@ -22,8 +27,9 @@ join blocking b on b.run_id = h.run_id and b.node_id = h.node_id and b.topic = h
 join first f on f.run_id = b.run_id and f.node_id = b.node_id and f.topic = b.topic and f.seq = b.seq
 join node p on p.run_id = f.run_id and p.node_id = f.publisher
 left join state_lacking l on l.run_id = h.run_id and l.node_id = h.node_id and l.topic = h.topic
-  and l.publisher = h.publisher and l.n = h.n
+  and l.publisher = h.publisher and l.incarnation = h.incarnation and l.n = h.n
 left join state_designation d on d.run_id = h.run_id and d.node_id = h.node_id and d.topic = h.topic
   and d.client = h.publisher and d.role = 'publisher'
-left join state_unstable u on u.run_id = h.run_id and u.node_id = h.publisher and u.topic = h.topic and u.n = h.n
-where coalesce(h.source_seq, u.publication.source_seq) is not null
+left join unstable u on u.run_id = h.run_id and u.node_id = h.publisher and u.topic = h.topic
+  and u.incarnation = h.incarnation and u.n = h.n
+where coalesce(h.source_seq, u.source_seq) is not null
