@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from pydantic import Field, create_model
 
@@ -174,6 +174,10 @@ class Protocol:
             raise ProtocolError(self.name, [str(error)]) from error
         if self.settings is Strict:
             object.__setattr__(self, "settings", _settings(self.name))
+        named = self.settings.model_fields.get("name")
+        if named is None or get_args(named.annotation) != (self.name,):
+            field = f"name: Literal[{self.name!r}]"
+            raise ProtocolError(self.name, [f"its {self.settings.__name__} has no field {field}; add it"])
         classed = [*self.application, *self.acknowledgement, *self.recovery]
         unknown = sorted({*classed} - {*self.kinds})
         if unknown or len({*classed}) < len(classed):

@@ -67,7 +67,10 @@ def protocol_form(name: str, form: Form = "program") -> ProtocolForm:
     known = _checked.get((name, form))
     if known is not None and known[0] is protocol:
         return known[1]
-    found = ProgramForm(protocol) if form == "program" else _steps(protocol)
+    try:
+        found = ProgramForm(protocol) if form == "program" else _steps(protocol)
+    except TypeError as error:
+        raise ProtocolError(name, [str(error)]) from error
     if not any(protocol is own for own in _OWN):
         from pipelines.contract.check import check_protocol  # loads the SQL parser
 

@@ -12,7 +12,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from pipelines.errors import InputError, KeyPath, PredicateError, Problem, ScenarioError, nearest
 from pipelines.files import installed_data
-from pipelines.protocols import PROTOCOLS
+from pipelines.protocols import BROKEN, PROTOCOLS
 from pipelines.scenario import workload
 from pipelines.scenario.consistency import Call, call_problems
 from pipelines.scenario.faults import Fault
@@ -300,12 +300,13 @@ def to_scenario_error(loaded: LoadedScenario, error: InputError) -> ScenarioErro
 
 def validate(root: ValueNode) -> tuple[Scenario | None, list[Complaint]]:
     """Validates the tree of a scenario; returns the model (None if the tree is invalid) and all complaints."""
-    complaints = list(_grid_complaints(root))
+    complaints = [*_broken_complaints(root), *_grid_complaints(root)]
     data = plain(root)
     try:
         return Scenario.model_validate(data), complaints
     except ValidationError as error:
-        complaints += complaints_of(error, root)
+        known = {complaint.place for complaint in complaints}
+        complaints += [found for found in complaints_of(error, root) if found.place not in known]
     overlay = _valid(TypeAdapter(OverlaySpec), root, "overlay")
     time = _valid(TypeAdapter(TimeSpec), root, "time") if root.child("time") else TimeSpec()
     horizon = time.rounds if time is not None else None
@@ -330,6 +331,13 @@ def _valid_calls(root: ValueNode) -> Iterator[Call]:
             valid = _valid(item if len(place) > len(path) else source, root, *place)
             if valid is not None:
                 yield place, valid
+
+
+def _broken_complaints(root: ValueNode) -> Iterator[Complaint]:
+    name = nearest_node(root, ("protocol", "name"))
+    if isinstance(name.value, str) and name.value in BROKEN:
+        message = f"protocol {name.value!r} is not available: {BROKEN[name.value]}; mend or remove this package"
+        yield Complaint(name.place, message)
 
 
 def _grid_complaints(root: ValueNode) -> Iterator[Complaint]:

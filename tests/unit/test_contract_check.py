@@ -7,14 +7,17 @@ import sys
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
 from pipelines.contract import check
 from pipelines.contract.audit import Audit, sql_audits
 from pipelines.contract.round import DataflowForm
-from pipelines.errors import ProtocolError
-from pipelines.protocols import PROTOCOLS, protocol_form
+from pipelines.contract.settings import Strict
+from pipelines.errors import ProtocolError, ScenarioError
+from pipelines.protocols import BROKEN, PROTOCOLS, protocol_form
+from pipelines.scenario.load import read_scenario
 
 FORWARDING = PROTOCOLS["forwarding"]
 WITHOUT_PYSPARK = """
@@ -87,7 +90,48 @@ def test_a_declaration_names_the_kinds_of_its_program(changes: dict[str, object]
         replace(FORWARDING, **changes)
 
 
+class Unnamed(Strict):
+    """Settings without the name of the protocol."""
+
+
+class Named(Strict):
+    """Settings with the name of another protocol."""
+
+    name: Literal["flood"]
+
+
+@pytest.mark.parametrize("settings", [Unnamed, Named])
+def test_settings_have_the_name_of_their_protocol(settings: type[Strict]) -> None:
+    with pytest.raises(ProtocolError, match=rf"its {settings.__name__} has no field name: Literal\['forwarding'\]"):
+        replace(FORWARDING, settings=settings)
+
+
+def test_a_protocol_that_its_package_fails_to_provide_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(BROKEN, "flood", "package flooding: flooding:FLOOD cannot be loaded (ImportError: no x)")
+    text = "name: s\nprotocol: {name: flood}\noverlay: {links: [[A, B]]}\n"
+    with pytest.raises(
+        ScenarioError, match=r"^s\.yaml:2:18: protocol 'flood' is not available: .*no x\); mend"
+    ) as told:
+        read_scenario(Path("s.yaml"), text)
+    assert len(str(told.value).splitlines()) == 1
+
+
 FLAGS = {
+    "delta": {
+        "": "answered_peers answers_in_turn ends_in_time guided_again incarnations join_consistency last_words level_1"
+        " level_2 no_operational_skipped nothing_pending order_of_resends own_messages own_number recovered_state"
+        " status_first tells_peers",
+    },
+    "epidemic": {
+        "is_unconditional": "answered_leave asks_for_gaps asks_for_own bounded_cache counters crash_empties_cache"
+        " delivered_once draws_apart fanout gives_up gossip_on_time gossips_over_links newest_route one_label"
+        " own_events_last pulls_reach_subscribers tables_follow_links tables_return tree_copies_pass",
+    },
+    "ginger": {
+        "": "balances causal_order nobody_alone nothing_lost nothing_waiting one_tree subscribed total_order",
+        "is_dated": "absent_silent answers_votes asks_ancestors_first elects_highest holds_messages newcomer_answers"
+        " reports_present sends_view shows_electors",
+    },
     "flooding": {"is_unconditional": "bounded_hops floods_all_links", "": "reached_everybody"},
     "gossipsub": {
         "": "symmetric_mesh",

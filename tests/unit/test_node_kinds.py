@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass, field
 from typing import Annotated, Any, NamedTuple
 
 import pytest
 
-from udfs.nodes.arrow import ProgramColumns
+from udfs.nodes.arrow import ProgramColumns, rows_text
 from udfs.nodes.calls import PublishCall
 from udfs.nodes.context import Context
 from udfs.nodes.local import LocalNetwork
-from udfs.nodes.program import NodeProgram, Plan, one, snake
+from udfs.nodes.program import NodeProgram, Plan, keyed, one, snake
 from udfs.nodes.records import message, record, spec_of
+from udfs.nodes.world import ProgramError
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,6 +161,61 @@ def test_a_declaration_that_is_called_as_a_column_of_the_harness_is_an_error() -
 
     with pytest.raises(TypeError, match=r"Taken\.timer needs another name"):
         ProgramColumns(Taken)
+
+
+def test_a_field_that_is_called_as_a_column_of_all_tables_is_an_error() -> None:
+    @record(key="node_id")
+    class Peer:
+        """A peer."""
+
+        node_id: Annotated[int, "id of the peer"]
+
+    class Peers(NodeProgram):
+        """Knows peers."""
+
+        peers = keyed(Peer)
+
+    with pytest.raises(TypeError, match=r"Peer\.node_id needs another name; taken in table peers: run_id, node_id"):
+        ProgramColumns(Peers)
+
+
+@pytest.mark.parametrize(
+    ("sent", "told"),
+    [
+        ((2, Order(1, 5)), "sends P2R-Order to node 2, to which it has no link; allowed: a neighbour, or any node"),
+        (("B", Order(1, 5)), "sends P2R-Order to node 'B', to which it has no link"),
+        ((7, Order(1, 5), 3), "sends P2R-Order to node 7, which does not exist"),
+        ((1, "hello"), r"sends 'hello'; allowed: a message of P2R-Order, R2S\*-Persistent"),
+        ((1, Seen()), r"sends Seen\(kinds=''\); allowed: a message of"),
+        ((1, Order(1, 5), 1.5), r"after=1\.5; allowed: 1 or more whole rounds"),
+        ((1, Order(1, 5), 0), "after=0; allowed: 1 or more whole rounds"),
+        ((), "SystemExit: 3"),
+    ],
+)
+def test_what_a_program_may_not_send_is_told(sent: tuple[Any, ...], told: str) -> None:
+    class Sending(NodeProgram):
+        """Sends a wrong message."""
+
+        messages = (Order, Persistent)
+
+        def call_publish(self, call: PublishCall, ctx: Context) -> None:
+            if not sent:
+                sys.exit(3)
+            ctx.send(*sent)
+
+        def on_message(self, m: Any, src: int, ctx: Context) -> None:
+            """Receives any message."""
+
+    network = LocalNetwork(Sending, links={(0, 1): 1, (1, 2): 1})
+    network.call(0, "publish", 4)
+    with pytest.raises(ProgramError, match=f"^run 0, node 0, round 4.*{told}"):
+        network.play(9)
+
+
+@pytest.mark.parametrize("row", ["Seen", Order(1, 5), None])
+def test_a_row_that_is_no_record_of_its_table_is_told(row: Any) -> None:
+    with pytest.raises(ProgramError, match=r"the program keeps .*; allowed: Seen$"):
+        rows_text(Seen, [Seen("a"), row])
 
 
 class Place(NamedTuple):

@@ -99,12 +99,17 @@ class ProgramColumns:
         """Reads the declarations of `program`.
 
         Raises:
-            TypeError: A declaration has the name of a column or table of the runtime (`RESERVED`).
+            TypeError: A declaration has the name of a column or table of the runtime (`RESERVED`), or a record has a
+                field with the name of a column that all its tables have.
         """
         self.plan = Plan.of(program)
-        for name in program.declared:
+        for name, one in program.declared.items():
             if name in RESERVED:
                 raise TypeError(f"{program.__name__}.{name} needs another name; taken: {', '.join(sorted(RESERVED))}")
+            own = _own_columns(one)
+            if taken := own.keys() & spec_of(one.record).types.keys():
+                field = f"{one.record.__name__}.{min(taken)}"
+                raise TypeError(f"{field} needs another name; taken in table {name}: {', '.join(own)}")
         self.messages = Messages(self.plan)
         own = {"timer": Declared("keyed", Timer, False), "watch": Declared("keyed", Watched, False)}
         self.volatile: Mapping[str, Declared] = {**own, **self.plan.volatile}
@@ -282,10 +287,15 @@ def record_columns(one: Declared, records: Sequence[Any]) -> dict[str, list[Any]
     }
 
 
+def _own_columns(one: Declared) -> dict[str, pa.DataType]:
+    return {"run_id": pa.int64(), "node_id": pa.int64()} | ({"position": pa.int64()} if one.form == "ordered" else {})
+
+
 def table_schema(one: Declared) -> pa.Schema:
     """Returns the Arrow schema of the table of declaration `one`."""
-    own = {"run_id": pa.int64(), "node_id": pa.int64()} | ({"position": pa.int64()} if one.form == "ordered" else {})
-    return pa.schema([*own.items(), *((name, kind.arrow) for name, kind in spec_of(one.record).types.items())])
+    return pa.schema(
+        [*_own_columns(one).items(), *((name, kind.arrow) for name, kind in spec_of(one.record).types.items())]
+    )
 
 
 _Convert = Callable[[Any], Any] | None
@@ -302,8 +312,8 @@ def rows_text(record: type, rows: Iterable[Any]) -> str:
     """
     try:
         return f"[{','.join(map(_text(record), rows))}]"
-    except TypeError as error:
-        raise _unfit(rows, error) from error
+    except (TypeError, AttributeError) as error:
+        raise _unfit(rows, error, (record,)) from error
 
 
 def text_rows(records: Sequence[type], texts: Sequence[str | None]) -> list[list[Any] | None]:
@@ -345,7 +355,7 @@ class Messages:
             body = [self._body[type(one)](one) for one in messages]
             hidden = [self._hidden[type(one)](one) if are_whole else None for one in messages]
         except TypeError as error:
-            raise _unfit(messages, error) from error
+            raise _unfit(messages, error, tuple(self._body)) from error
         return {"source": source, "source_seq": source_seq, "body": body, "hidden": hidden}
 
     def message(
@@ -376,9 +386,11 @@ def encoders(cls: type) -> list[tuple[str, _Convert]]:
     return [(name, kind.encode) for name, kind in spec_of(cls).types.items()]
 
 
-def _unfit(rows: Iterable[Any], error: TypeError) -> ProgramError:
-    """Returns the error for the value in `rows` that caused `error`. The error message names the field."""
+def _unfit(rows: Iterable[Any], error: Exception, classes: tuple[type, ...]) -> ProgramError:
+    """Returns the error for the value in `rows` that caused `error`. The error message names the field or the class."""
     for row in rows:
+        if not isinstance(row, classes):
+            return ProgramError(f"the program keeps {row!r}; allowed: {', '.join(one.__name__ for one in classes)}")
         cls: Any = type(row)
         for name, kind in spec_of(cls).types.items():
             try:

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any, NamedTuple
 
-from udfs.nodes.records import kind_of
 from udfs.nodes.run import RunView
 
 _TWO_53 = float(1 << 53)
@@ -126,10 +125,10 @@ class Context:
             after: Rounds until the message is due, at least 1; None for the latency of the link.
 
         Raises:
-            ValueError: ``after`` is less than 1.
+            ValueError: ``after`` is not a whole number, or less than 1.
         """
-        if after is not None and after < 1:
-            raise ValueError(f"{kind_of(type(message))} to node {dst} is sent with after={after}; allowed: 1 or more")
+        if after is not None and (not isinstance(after, int) or after < 1):
+            raise ValueError(f"{message!r} to node {dst} is sent with after={after!r}; allowed: 1 or more whole rounds")
         self.sent.append(_tuple(SentMessage, (dst, message, after)))
 
     def send_all(self, message: Any, besides: int | None = None) -> None:  # noqa: ANN401

@@ -21,9 +21,8 @@ from udfs.nodes.calls import Call
 from udfs.nodes.context import Context, Delivery, Internal
 from udfs.nodes.processes import check
 from udfs.nodes.program import NodeDown, Plan
-from udfs.nodes.records import kind_of
 from udfs.nodes.run import LinkChange, LinkReplacement, Links, NodeIntervals, RunView, first_after
-from udfs.nodes.world import BEFORE, Flight, RunningNode, World, begin, step
+from udfs.nodes.world import BEFORE, Flight, ProgramError, RunningNode, World, begin, step
 
 _GROUP = 1024
 """The number of consecutive node ids that share a counter of message ids."""
@@ -276,7 +275,7 @@ class Network:
 
     def _report(self, ctx: Context, peer: int) -> None:
         if not self._plan.is_watching:
-            raise TypeError(f"{self._plan.program.__name__} watches nodes; give it a handler on_down")
+            raise ProgramError("nodes watch other nodes, and the program has no handler on_down; add one")
         delay = int(self._given.settings[self._plan.program.detection])
         ctx.send(ctx.node, NodeDown(peer), after=delay + ctx.watched[peer].latency_rounds)
 
@@ -370,21 +369,21 @@ class Network:
             number = (round_ << 40) + (group << 30) + factor * counts[group]
             for dst, message, latency in ctx.sent:
                 number += factor
-                kind = kinds.get(type(message)) or kind_of(type(message))
-                if latency is None:
-                    latency = latencies.get((src, dst)) or self._latency(src, dst, kind)
+                if (kind := kinds.get(type(message))) is None:
+                    raise self._refused(ctx, repr(message), f"a message of {', '.join(kinds.values())}")
+                if latency is None and (latency := latencies.get((src, dst))) is None:
+                    allowed = "a neighbour, or any node with after=ROUNDS"
+                    raise self._refused(ctx, f"{kind} to node {dst!r}, to which it has no link", allowed)
+                if dst not in self.nodes and dst not in self.down:
+                    raise self._refused(ctx, f"{kind} to node {dst!r}, which does not exist", "the id of a node")
                 flights.append(_flight(Flight, (number, kind, src, dst, round_, round_ + latency, None, message)))
             counts[group] += len(ctx.sent)
         return flights
 
-    def _latency(self, src: int, dst: int, kind: str) -> int:
-        try:
-            return self._links.ever[src, dst]
-        except KeyError:
-            raise ValueError(
-                f"run {self._given.run}, round {self.round}: node {src} sends {kind} to node {dst}, and there is no"
-                " link; send it with after=ROUNDS, or over a link"
-            ) from None
+    def _refused(self, ctx: Context, sent: str, allowed: str) -> ProgramError:
+        return ProgramError(
+            f"run {self._given.run}, node {ctx.node}, round {ctx.round}: the node sends {sent}; allowed: {allowed}"
+        )
 
     def put(self, flights: list[Flight]) -> None:
         """Applies link faults, pauses and crashes to sent messages, and puts the messages in flight."""

@@ -88,10 +88,10 @@ def begin(program: type[NodeProgram], world: World) -> World:
 
 
 class ProgramError(Exception):
-    """A handler of a node program raised an exception."""
+    """A handler of a node program raised an exception, or the program did what a program may not do."""
 
     @classmethod
-    def of(cls, run: int, ctx: Context, what: str, error: Exception) -> ProgramError:
+    def of(cls, run: int, ctx: Context, what: str, error: BaseException) -> ProgramError:
         """Returns the error for a handler that raised `error` during event `what`.
 
         The error message names run, node, round and event.
@@ -185,7 +185,7 @@ def step(
                 _wake(node, ctx, what)
         what = "end of the round"
         program.on_round_end(ctx)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise ProgramError.of(run, ctx, _described(what), error) from error
 
 
