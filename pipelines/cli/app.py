@@ -193,7 +193,7 @@ def run(
         int | None,
         typer.Option(
             metavar="K", min=1, show_default=False,
-            help="Rounds between commits.  \\[default: 20, or 200 if a job executes several rounds]",
+            help="Rounds between commits.  \\[default: 20; with several rounds a job 200, or 500 from 16 runs on]",
         ),
     ] = None,
     rounds_per_job: Annotated[

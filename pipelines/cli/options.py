@@ -235,8 +235,10 @@ def statement_of(statement: str | None, file: Path | None) -> str:
         BadParameter: Both or neither of ``statement`` and ``file`` are set.
         QueryError: The file cannot be read.
     """
-    if (statement is None) == (file is None):
-        raise typer.BadParameter("missing argument 'STATEMENT': write one SELECT, or name a file with -f; one of both")
+    if statement is None and file is None:
+        raise typer.BadParameter("missing argument 'STATEMENT': write one SELECT, or name a file with -f")
+    if statement is not None and file is not None:
+        raise typer.BadParameter(f"a SELECT and -f {file} are given; leave one of them out")
     if file is None:
         return sys.stdin.read() if statement == "-" else str(statement)
     try:

@@ -196,7 +196,11 @@ def sql(
     ] = None,
     form: RowFormat = "table", as_json: AsJson = False, output: Output = None,
     as_of_round: Annotated[
-        int | None, typer.Option(metavar="R", help="Read the store at the end of round R.", show_default=False)
+        int | None,
+        typer.Option(
+            metavar="R", show_default=False,
+            help="Read the history up to the end of round R, and state tables as of the last commit up to round R.",
+        ),
     ] = None,
     engine: Engine = None, remote: Remote = None,
 ) -> None:  # fmt: skip

@@ -276,7 +276,7 @@ def _measured(run: RunConfig, built: Mapped, hops: int, is_exact: bool) -> Combi
         n_other_calls=len(workload.other_call), n_crashes=len(faults.crash),
         n_faults=sum(not kind.endswith("_end") for kind in faults.fault_event["kind"].to_pylist()),
         last_round=_last_round(workload, faults, run.scenario.time.rounds),
-        most_latency=int(overlay.directed_rounds.max()) if overlay.has_links else 0,
+        most_latency=int(overlay.directed_rounds.max(initial=0)),
     )  # fmt: skip
 
 

@@ -32,10 +32,12 @@ _LINE = re.compile(r"\(?\bline (\d+),? pos (\d+)\)?")
 _NOISE = (
     re.compile(r"^\s*\((?:org|java|io)[\w.$]*\)\s*"),
     re.compile(r"^\s*\[[A-Z_.0-9]+\]\s*"),
+    re.compile(r"^\s*invalid argument: "),
     re.compile(r"\.?\s*SQLSTATE: \w+;?"),
     re.compile(r"\s*(?:== SQL|;\s*[\n']|JVM stacktrace|\n\s+at ).*", re.DOTALL),
-    re.compile(r"\s*expected (?:[^,]+, ){3}.*", re.DOTALL),
+    re.compile(r"\s*expected (?:.+?, ){3}.*", re.DOTALL),
 )
+_END = re.compile(r"\b(?:found|[Ss]yntax error at or near) '?\)'?[.:]? at the end\b")
 
 
 @contextmanager
@@ -105,14 +107,17 @@ def _one_line(message: str, text: str, prefix: str) -> str:
     """
 
     def at(found: re.Match[str]) -> str:
-        return f"at {place(text, int(found[1]) - len(prefix))}"
+        offset = int(found[1]) - len(prefix)
+        return f"at {place(text, offset) if offset < len(text.rstrip()) else 'the end'}"
 
     def line(found: re.Match[str]) -> str:
-        return f"at line {max(int(found[1]) - prefix.count(chr(10)), 1)}, column {int(found[2]) + 1}"
+        number = max(int(found[1]) - prefix.count(chr(10)), 1)
+        is_inside = number <= len(text.rstrip().splitlines())
+        return f"at {f'line {number}, column {int(found[2]) + 1}' if is_inside else 'the end'}"
 
     for noise in _NOISE:
         message = noise.sub("", message)
     if text:
-        message = _LINE.sub(line, _OFFSETS.sub(at, message))
+        message = _END.sub("it ends too early;", _LINE.sub(line, _OFFSETS.sub(at, message)))
     message = " ".join(message.split()).rstrip(" .;")
     return message if len(message) <= _MAX_LENGTH else f"{message[: _MAX_LENGTH - 3]}..."

@@ -209,6 +209,12 @@ def test_a_grid_of_one_value_is_no_variation(example: Path) -> None:
     assert cli("validate", example).stdout.splitlines() == [f"{example}: ok (3 runs)", f"{example}: {SEEDS}"]
 
 
+def test_an_overlay_of_one_node_is_planned(example: Path) -> None:
+    example.write_text("name: one\nprotocol: {name: flooding}\noverlay: {generate: {kind: line, nodes: 1}}\n")
+    rows = [line.split() for line in cli("plan", example).stdout.splitlines()]
+    assert ["1", "0", "0", "0", "0", "0", "0", "0", "0", "0"] in rows
+
+
 def test_plan_says_what_would_run_and_writes_nothing(example: Path) -> None:
     result = cli("plan", example)
     assert (result.exit_code, result.stderr) == (0, "")

@@ -149,7 +149,7 @@ def test_a_query_as_of_a_round_sees_what_had_happened(small: tuple[Path, Result]
         ("select * from delivry", (), "did you mean 'delivery'?"),
         ("select nam from node", (), "did you mean 'name'?"),
         ("drop table node", (), "a store is only read"),
-        ("select * from node where", (), "the statement cannot be answered"),
+        ("select * from node where", (), "the statement cannot be answered: it ends too early"),
         ("select assert_true(run_id < 0) from run", (), "the statement cannot be answered"),
         ("select 1 as a, 2 as a", ("--format", "json"), "a names several columns"),
         ("select * from node", ("--as-of-round", "-1"), "before the first round"),

@@ -10,7 +10,7 @@ import numpy as np
 
 from pipelines.contract.run_inputs import Ints, Overlay
 from pipelines.contract.settings import Nodes
-from pipelines.errors import KeyPath, Problem, WorkloadError, nearest, some
+from pipelines.errors import KeyPath, Problem, WorkloadError, nearest, plural, some
 from pipelines.inputs import draws_numpy
 
 _MAX_SEARCHED = 2000
@@ -23,9 +23,9 @@ def ids_by_name(overlay: Overlay) -> dict[str, int]:
 
 def unknown_node(name: str, overlay: Overlay) -> str:
     """Returns the error message for `name`, which is no node of `overlay`. The message suggests the nearest name."""
-    return f"no node {name!r} in the overlay, which has {len(overlay.names)} nodes ({some(overlay.names)});" + (
-        nearest(name, overlay.names[:_MAX_SEARCHED]) or " name one of them"
-    )
+    there = f"the overlay, which has {plural(len(overlay.names), 'node')} ({some(overlay.names)})"
+    hint = nearest(name, overlay.names[:_MAX_SEARCHED]) or " name one of them"
+    return f"no node {name!r} in {there};{hint}"
 
 
 def neighbours(overlay: Overlay) -> list[list[int]]:
