@@ -271,7 +271,8 @@ class Result:
             rounds: The first and the last round of the diagram.
 
         Raises:
-            QueryError: The store has no such run or node, or the number of messages is 0 or too large for a diagram.
+            QueryError: The store has no such run or node, only one of ``source`` and ``call`` is given, or the number
+                of messages is 0 or too large for a diagram.
         """
         with self.reader.at_one_commit():
             return diagram_of(self.reader, run_id, source, call, node, rounds)

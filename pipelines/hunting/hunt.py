@@ -105,12 +105,14 @@ def hunt(
 
     Raises:
         ScenarioError: The scenario or one of its files is invalid.
-        QueryError: The strategy is unknown, a number is too low, or the scenario sends no message.
+        QueryError: The strategy is unknown or has no window, a number is too low, or the scenario sends no message.
         NodeProgramError: A handler fails without a schedule.
         EngineError: The engine cannot start.
     """
     if strategy not in STRATEGIES:
         raise QueryError(f"strategy {strategy!r} does not exist; allowed: {', '.join(STRATEGIES)}")
+    if window and strategy != "exhaustive":
+        raise QueryError(f"strategy {strategy} has no window of rounds; leave window out, or choose exhaustive")
     for name, n, least in (("runs", runs, 0), ("minutes", minutes or 0, 0), ("crashes", crashes, 1), ("seed", seed, 0)):
         if n < least:
             raise QueryError(f"{name} is {n}; allowed: {least} or more")
@@ -172,8 +174,7 @@ class _Search:
         The violations of these scenarios do not become findings again.
         """
         for path, parts in self._corpus.scenarios():
-            run = runnable(parts)
-            if run is None or run.run.scenario.protocol.name != self._protocol.name:
+            if (run := runnable(parts)) is None or run.run.scenario.protocol.name != self._protocol.name:
                 self._say(f"{path} is not replayed: it is refused, or of another protocol")
                 continue
             self._counts["replayed"] += 1
@@ -220,8 +221,7 @@ class _Search:
             label, parts, run = chosen[run_id]
             self._playable.append((parts, run))
             detection = getattr(run.run.scenario.protocol, "detection_rounds", _DETECTION_ROUNDS)
-            has_nth = "program" in self._protocol.forms
-            self.bases.append(BaseRun.of(run.built[0], detection, found[run_id], label, has_nth=has_nth))
+            self.bases.append(BaseRun.of(run.built[0], detection, found[run_id], label))
             self._features |= reached.get(run_id, frozenset())
             if run_id:
                 schedule = Schedule((), (label,), "none", len(self.bases) - 1)

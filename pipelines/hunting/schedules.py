@@ -74,25 +74,21 @@ class BaseRun:
     Attributes:
         neighbours: The names of the neighbours of each node in the overlay, by name of the node.
         detection_rounds: The detection time, the number of rounds until a crash is detected.
-        has_nth: Whether a fault can affect a single message. Protocols without a node program do not support this.
         targets: The messages that faults can target.
         label: The name of the run in descriptions of aims, such as ``seed 9``.
     """
 
     neighbours: Mapping[str, Sequence[str]]
     detection_rounds: int
-    has_nth: bool = True
     targets: Sequence[Target] = ()
     label: str = ""
 
     @classmethod
-    def of(
-        cls, overlay: Overlay, detection_rounds: int, targets: Sequence[Target], label: str, *, has_nth: bool
-    ) -> Self:  # fmt: skip
+    def of(cls, overlay: Overlay, detection_rounds: int, targets: Sequence[Target], label: str) -> Self:
         """Returns a base run on ``overlay``; for the other parameters, see the attributes."""
         linked = zip(overlay.names, neighbours(overlay), strict=True)
         around = {name: [overlay.names[other] for other in others] for name, others in linked}
-        return cls(around, detection_rounds, has_nth, targets, label)
+        return cls(around, detection_rounds, targets, label)
 
     @cached_property
     def downs(self) -> tuple[int | None, ...]:
@@ -130,26 +126,20 @@ def _pausing(who: str, shift: int, target: Target, base: BaseRun) -> list[Fault]
     return [{"kind": "pause", "node": node, "round": first, "until": first + base.detection_rounds + 1}]
 
 
-def _struck(kind: str, target: Target, base: BaseRun, **of_kind: object) -> list[Fault]:
-    """Returns a fault of ``kind`` that affects only the target.
-
-    If `BaseRun.has_nth` is false, the fault affects all messages of the target's kind, link and round of sending.
-    """
-    which: Fault = {"from": target.src, "to": target.dst, "nth": target.nth}
-    if not base.has_nth:
-        linked = target.dst in base.neighbours.get(target.src, ())
-        which = {"rate": 1.0, **({"links": [[target.src, target.dst]], "direction": "forward"} if linked else {})}
+def _struck(kind: str, target: Target, **of_kind: object) -> list[Fault]:
+    """Returns a fault of ``kind`` that affects only the target."""
+    which = {"from": target.src, "to": target.dst, "nth": target.nth}
     when = {"round": target.sent_round, "until": target.sent_round + 1}
     return [{"kind": kind, "kinds": [target.kind], **which, **when, **of_kind}]
 
 
 def _duplicated(target: Target, base: BaseRun) -> list[Fault]:
-    return _struck("duplicate", target, base, after=[0, base.detection_rounds])
+    return _struck("duplicate", target, after=[0, base.detection_rounds])
 
 
 def _delayed(target: Target, base: BaseRun) -> list[Fault]:
     rounds = 2 * (target.due_round - target.sent_round) + base.detection_rounds
-    return _struck("delay", target, base, rounds=[rounds, rounds], reorder=True)
+    return _struck("delay", target, rounds=[rounds, rounds], reorder=True)
 
 
 def _recovering(who: str, shift: int, target: Target, base: BaseRun) -> list[Fault] | None:
@@ -222,7 +212,7 @@ def _forms() -> dict[str, Form]:
     shifts = {0: "then", -1: "a round before", 1: "a round after"}
     named: dict[str, Form] = {
         "receiver crashes then": partial(_crashing, "receiver", 0, 0),
-        "lost": partial(_struck, "loss"),
+        "lost": lambda target, _: _struck("loss", target),
         "sender crashes a round after": partial(_crashing, "sender", 1, 0),
         "receiver recovers then": partial(_recovering, "receiver", 0),
         "receiver crashes then, for good": partial(_crashing, "receiver", 0, 1),

@@ -160,13 +160,16 @@ def of_run(
         rounds: The first and the last round; only messages in flight in these rounds.
 
     Raises:
-        QueryError: The run has no such node, or the number of messages is 0 or too large.
+        QueryError: Only one of ``source`` and ``call`` is given, the run has no such node, or the number of messages is
+            0 or too large.
     """
+    if (source is None) != (call is None):
+        raise QueryError("source and call name a publication together; allowed: both, or neither of them")
     names = columns(reader, f"select name from node where run_id = {run_id} order by node_id")["name"]  # noqa: S608
     ids = {name: number for number, name in enumerate(names)}
     for name in (one for one in (source, node) if one is not None and one not in ids):
         raise QueryError(f"node {name!r} does not exist in the run;{nearest(name, names)} table node names them")
-    served = [] if source is None else [f"source = {ids[source]}", f"source_seq = {-1 if call is None else call}"]
+    served = [] if source is None else [f"source = {ids[source]}", f"source_seq = {call}"]
     at_node = [] if node is None else [f"{ids[node]} in (src, dst)"]
     within = [] if rounds is None else [f"sent_round <= {rounds[1]}", f"due_round >= {rounds[0]}"]
     where = " and ".join((f"run_id = {run_id}", "src <> dst", *served, *at_node, *within))

@@ -269,6 +269,8 @@ def test_numbers_below_one_are_refused_before_anything_is_written(scenario: Path
         rt.hunt(scenario, runs=-3)
     with pytest.raises(QueryError, match="seed is -1; allowed: 0 or more"):
         rt.hunt(scenario, seed=-1)
+    with pytest.raises(QueryError, match="strategy random has no window of rounds; leave window out, or choose exh"):
+        rt.hunt(scenario, strategy="random", window=(3, 9))
 
 
 def test_a_folder_does_not_hide_an_installed_scenario(scenario: Path) -> None:

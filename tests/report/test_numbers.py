@@ -275,3 +275,9 @@ def test_a_diagram_is_drawn_from_the_whole_run(large: tuple[Result, Path]) -> No
     diagram = of_run(result.reader, 0, None, None, name, (row.at - 2, row.at))
     where = f"src <> dst and {row.dst} in (src, dst) and sent_round <= {row.at} and due_round >= {row.at - 2}"
     assert len(diagram.arrows) == n_of(result, f"sent_message where {where}") > 0
+
+
+@pytest.mark.parametrize("named", [{"source": "A"}, {"call": 1}])
+def test_a_diagram_of_a_publication_needs_publisher_and_call(large: tuple[Result, Path], named: dict[str, Any]) -> None:
+    with pytest.raises(QueryError, match="source and call name a publication together"):
+        large[0].space_time(**named)

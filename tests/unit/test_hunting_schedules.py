@@ -116,15 +116,6 @@ def test_forms_strike_nodes_near_the_message_and_messages_like_it() -> None:
     assert "its link loses all for a while" not in far
 
 
-def test_without_a_program_a_message_is_struck_by_its_kind_round_and_link() -> None:
-    whole = replace(at(PUB), has_nth=False)
-    found = {one.form: one.faults for one in aimed([whole])}
-    link = {"links": [["A", "B"]], "direction": "forward", "round": 20, "until": 21}
-    assert found["lost"] == ({"kind": "loss", "kinds": ["PUB"], "rate": 1.0, **link},)
-    [fault] = next(one.faults for one in aimed([replace(whole, targets=[PUB._replace(dst="C")])]) if one.form == "lost")
-    assert "links" not in fault
-
-
 def test_a_form_that_does_not_fit_is_left_out() -> None:
     forms = {one.form for one in aimed([at(SUB)])}
     assert "receiver recovers then" not in forms  # it would have to crash before round 0
