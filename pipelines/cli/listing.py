@@ -32,6 +32,7 @@ from pipelines.experiment.plan import built, check, notes
 from pipelines.experiment.prepared import expand_runs
 from pipelines.scenario.load import read_scenario
 from pipelines.scenario.pages import SCHEMA_FILE
+from pipelines.store.roots import write_whole
 
 _MAX_INDENT = 32
 """The maximum indent of the continuation lines of a summary."""
@@ -121,7 +122,7 @@ def write_scenario(file: Path, overlay: Path | None, subscriptions: Path | None,
     is_spread = bool(problems[0]) and not problems[1]
     chosen = int(is_spread and not any(path and has_nodes(path, what, names) for what, path in tables.items()))
     try:
-        file.write_text(texts[chosen], encoding="utf-8")
+        write_whole(file, texts[chosen])
     except OSError as error:
         raise DataFileError(f"{str(file)!r} cannot be written: {error.strerror}; check the folder") from error
     commands = "; ".join(unbroken(f"roundtable {command} {shlex.quote(str(file))}") for command in ("plan", "run"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TextIO
 
@@ -261,7 +261,7 @@ def opened_store(folder: Root, engine: Any) -> Result:  # noqa: ANN401 - one of 
 def opened_output(path: Path | None) -> Iterator[TextIO]:
     """Opens the output of a command: the file ``path``, or stdout if ``path`` is ``None``.
 
-    The file is written under a temporary name and renamed to ``path`` at the end of the ``with`` block.
+    The file is replaced at the end of the ``with`` block, as in `opened_whole`.
 
     Raises:
         QueryError: The file cannot be written.
@@ -269,15 +269,12 @@ def opened_output(path: Path | None) -> Iterator[TextIO]:
     if path is None:
         yield sys.stdout
         return
-    part = path.with_name(f".{path.name}.part")
+    from pipelines.store.roots import opened_whole  # loads the Delta library
+
     try:
-        with part.open("w", encoding="utf-8", newline="") as out:
+        with opened_whole(path) as out:
             yield out
-        part.replace(path)
     except RoundtableError:
         raise
     except OSError as error:
         raise QueryError(f"the file {str(path)!r} cannot be written: {error.strerror}; check the folder") from error
-    finally:
-        with suppress(OSError):  # a disk that cannot be written, or a name that is too long
-            part.unlink(missing_ok=True)

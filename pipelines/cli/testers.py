@@ -24,6 +24,7 @@ from pipelines.cli.options import (
     the_run,
 )
 from pipelines.errors import StoreError
+from pipelines.store.roots import write_whole
 
 if TYPE_CHECKING:
     from pipelines.sql.differences import Difference
@@ -104,7 +105,7 @@ def write(output: Path | None, text: str) -> None:
         print(text, end="")
         return
     try:
-        output.write_text(text, encoding="utf-8")
+        write_whole(output, text)
     except OSError as error:
         raise StoreError(f"the file {str(output)!r} cannot be written: {error.strerror or error}") from error
     complain(f"written to {output}; to play it: roundtable run {output}")

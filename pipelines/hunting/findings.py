@@ -18,6 +18,7 @@ from pipelines.experiment.listed import Parts, listed_scenario
 from pipelines.experiment.prepared import prepare
 from pipelines.hunting.coverage import FATES, reached
 from pipelines.scenario.yaml_text import scenario_text
+from pipelines.store.roots import write_whole
 
 
 @dataclass(frozen=True)
@@ -176,7 +177,7 @@ class Corpus:
         path = self.folder / name
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
-            path.write_text(text, "utf-8")
+            write_whole(path, text)
         except OSError as error:
             raise StoreError(f"{path} cannot be written: {error.strerror or error}; check the folder") from error
         return path

@@ -98,9 +98,9 @@ class Bucket(RemotePath):
         with _as_store_error(self._address):
             return bytes(obstore.get(self._store, self._key).bytes()).decode(encoding)
 
-    def write_text(self, text: str, encoding: str = "utf-8") -> None:
-        """Writes ``text`` to this object atomically."""
-        self._put(text.encode(encoding), "overwrite")
+    def write_bytes(self, data: bytes) -> None:
+        """Writes ``data`` to this object atomically."""
+        self._put(data, "overwrite")
 
     def create(self, text: str) -> Tag | None:
         """Creates this object atomically and returns its tag; returns None if the object exists."""

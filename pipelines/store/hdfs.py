@@ -102,13 +102,13 @@ class Hdfs(RemotePath):
         with _as_store_error(self._address):
             return self._client.read(self._path).read().decode(encoding)
 
-    def write_text(self, text: str, encoding: str = "utf-8") -> None:
-        """Writes ``text`` to this file atomically."""
+    def write_bytes(self, data: bytes) -> None:
+        """Writes ``data`` to this file atomically."""
         part = _path(_part(self._address))
         with _as_store_error(self._address):
             try:
                 with self._client.create(part) as out:
-                    out.write(text.encode(encoding))
+                    out.write(data)
                 self._client.rename(part, self._path, overwrite=True)
             except BaseException:
                 with suppress(Exception):

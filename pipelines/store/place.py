@@ -114,8 +114,8 @@ class RemotePath(ABC):
         """
 
     @abstractmethod
-    def write_text(self, text: str, encoding: str = "utf-8") -> None:
-        """Writes ``text`` to this file atomically."""
+    def write_bytes(self, data: bytes) -> None:
+        """Writes ``data`` to this file atomically."""
 
     @abstractmethod
     def lock(self, name: str) -> Exclusive:

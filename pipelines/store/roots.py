@@ -6,10 +6,11 @@ import errno
 import os
 import re
 import shutil
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from hashlib import blake2b
+from io import TextIOWrapper
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
@@ -134,30 +135,51 @@ def remove(root: Root) -> None:
         root.unlink(missing_ok=True)
 
 
-def write_whole(file: Root, text: str) -> None:
-    """Writes ``text`` to a file atomically: readers see either the old or the new content."""
+def write_whole(file: Root, content: str | bytes) -> None:
+    """Writes a file atomically, as `opened_whole` does; text is encoded as UTF-8."""
+    data = content.encode() if isinstance(content, str) else content
     if isinstance(file, RemotePath):
-        file.write_text(text)
+        file.write_bytes(data)
         return
-    part = _part(file)
+    with opened_whole(file) as out:
+        out.buffer.write(data)
+
+
+@contextmanager
+def opened_whole(file: Path) -> Iterator[TextIOWrapper]:
+    """Opens a local file for writing; at the end of the ``with`` block readers see the new content instead of the old.
+
+    If the block fails, the old content remains. Devices, pipes and symbolic links are written directly.
+    """
+    target = file if _is_special(file) else _part(file)
     try:
-        with part.open("w", encoding="utf-8") as out:
-            out.write(text)
+        with target.open("w", encoding="utf-8", newline="") as out:
+            yield out
             out.flush()
-            os.fsync(out.fileno())
-        part.replace(file)
+            if target != file:
+                os.fsync(out.fileno())
+        if target != file:
+            target.replace(file)
     finally:
-        part.unlink(missing_ok=True)
+        if target != file:
+            with suppress(OSError):  # a disk that cannot be written, or a name that is too long
+                target.unlink(missing_ok=True)
 
 
 def check_target(file: Root) -> None:
     """Checks that `write_whole` can write a local file, before its content is computed; raises OSError otherwise."""
-    if not isinstance(file, RemotePath):
-        if file.is_dir():
-            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+    if isinstance(file, RemotePath):
+        return
+    if file.is_dir():
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+    if not _is_special(file):
         part = _part(file)
         part.touch()
         part.unlink()
+
+
+def _is_special(file: Path) -> bool:
+    return file.is_symlink() or (file.exists() and not file.is_file())
 
 
 def _part(file: Path) -> Path:
