@@ -16,7 +16,7 @@ from pipelines.cli.printing import shown
 from pipelines.errors import StoreError, plural
 from pipelines.experiment.manifest import Manifest
 from pipelines.experiment.prepared import labelled
-from pipelines.store.folder import LATEST, MANIFEST, is_being_written, locked, point
+from pipelines.store.folder import LATEST, MANIFEST, check_format, is_being_written, locked, point
 from pipelines.store.roots import Root, delta_rows, remove, sizes
 from pipelines.tables import RUN
 
@@ -70,10 +70,13 @@ def stores(folder: Root) -> Iterator[Stored]:
 
 def _stored(path: Root) -> Stored:
     size = sum(sizes(path).values()) / 1024**2
+    state = "of another version"
     try:
+        check_format(path)
+        state = "damaged"
         manifest = Manifest.read(path)
     except StoreError:
-        return Stored(path, "?", "of another version", None, size, "", "")
+        return Stored(path, "?", state, None, size, "", "")
     n_runs, state, parameters = _runs(path)
     return Stored(path, Path(manifest.scenario).stem, state, n_runs, size, parameters, " ".join(manifest.overrides))
 

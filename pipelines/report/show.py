@@ -18,6 +18,7 @@ from pipelines.report.plots import Plot, draw_plot
 from pipelines.report.replay import Span, last_round
 from pipelines.report.space_time import of_run
 from pipelines.report.summary import run_rows
+from pipelines.sql.differences import unknown_run
 from pipelines.sql.errors import readable_errors
 from pipelines.sql.query import StoreReader
 from pipelines.store.roots import Root, check_target, write_whole
@@ -113,5 +114,5 @@ def measure_of(reader: StoreReader, run_id: int, name: str) -> Picture:
 def _row(reader: StoreReader, run_id: int) -> dict[str, Any]:
     rows = {row["run_id"]: row for row in run_rows(reader)}
     if run_id not in rows:
-        raise QueryError(f"run {run_id} does not exist; the runs are {min(rows)} to {max(rows)}")
+        raise unknown_run(run_id, rows)
     return rows[run_id]

@@ -11,9 +11,10 @@ from pyspark.sql import Row
 
 from pipelines.audits.run import audits_of, beyond_runs, store_verdict
 from pipelines.contract.audit import Audit
-from pipelines.errors import QueryError, plural
+from pipelines.errors import plural
 from pipelines.experiment.prepared import labelled
 from pipelines.protocols import protocol_named
+from pipelines.sql.differences import unknown_run
 from pipelines.sql.query import StoreReader
 from pipelines.why import Story, stories
 from pipelines.why.overview import LATE, MISSING, TWICE, CauseKey, cause_key, cause_words, gone_wrong, why_options
@@ -162,7 +163,7 @@ def chosen_runs(rows: Sequence[dict[str, Any]], named: Sequence[int]) -> dict[in
     """
     known = {row["run_id"] for row in rows}
     if unknown := [run_id for run_id in named if run_id not in known]:
-        raise QueryError(f"run {unknown[0]} does not exist; the runs are {min(known)} to {max(known)}")
+        raise unknown_run(unknown[0], known)
     if named:
         return dict.fromkeys(named, "named with --run")
     if len(rows) <= MOST_FULLY_REPLAYED:

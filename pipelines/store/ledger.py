@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
+from numbers import Integral
 
 from pipelines.errors import QueryError, StoreError
 from pipelines.store.folder import resume_hint
@@ -92,9 +93,11 @@ class Ledger:
         The result is ``round_``. If the newest commit is final, any round from its last round on becomes None.
 
         Raises:
-            QueryError: The round is negative, or it is not committed yet.
+            QueryError: The round is no whole number, negative, or not committed yet.
         """
         last = self.last_round
+        if round_ is not None and not isinstance(round_, Integral):
+            raise QueryError(f"round {round_!r} is no whole number; allowed: 0 to {last}")
         if round_ is not None and round_ < 0:
             raise QueryError(f"round {round_} is before the first round; allowed: 0 to {last}")
         if round_ is not None and not self.last.is_final and round_ > last:

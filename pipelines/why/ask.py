@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from pipelines.errors import QueryError, nearest, plural
+from pipelines.sql.differences import check_run
 from pipelines.sql.query import StoreReader
 from pipelines.why.cause import Cause, crash_words, from_crash, waiting
 from pipelines.why.facts import NEVER, RunFacts
@@ -47,9 +48,7 @@ def story(
     """
     if (seq is None) == (call is None):
         raise QueryError("which publication? give its number (seq), or the number of its call (call)")
-    runs = [row.run_id for row in reader.table("run").select("run_id").collect()]
-    if run_id not in runs:
-        raise QueryError(f"run {run_id} does not exist; known: {_listed(sorted(runs))}")
+    check_run(reader, run_id)
     rows = reader.sql(f"select node_id, name from node where run_id = {run_id} order by node_id").collect()  # noqa: S608
     ids = {row.name: row.node_id for row in rows}
     for name in (subscriber, source):

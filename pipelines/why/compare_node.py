@@ -18,6 +18,7 @@ from pyspark.sql import DataFrame, Row
 
 from pipelines.engines.frames import union
 from pipelines.errors import QueryError, VacuumedError, nearest
+from pipelines.sql.differences import check_run
 from pipelines.sql.query import StoreReader
 
 COMPARED = pa.schema([
@@ -62,9 +63,8 @@ def compare_node(reader: StoreReader, run_id: int, node: str) -> pa.Table:
 
 
 def _node_id(reader: StoreReader, run_id: int, node: str) -> int:
+    check_run(reader, run_id)
     known = {row.name: int(row.node_id) for row in reader.table("node").where(f"run_id = {run_id}").collect()}
-    if not known:
-        raise QueryError(f"run {run_id} does not exist; the runs are those of table run")
     if node not in known:
         hint = nearest(node, known)
         raise QueryError(f"node {node!r} does not exist in run {run_id};{hint} the nodes are in table node")

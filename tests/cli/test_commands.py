@@ -165,6 +165,16 @@ def test_runs_lists_no_folder_that_is_not_there(tmp_path: Path) -> None:
     assert cli("runs", tmp_path, "--format", "csv").stdout == "store,scenario,state,runs,MB,parameters,settings\n"
 
 
+@pytest.mark.parametrize(
+    ("manifest", "state"), [("{", "damaged"), ("[]", "damaged"), ('{"store_format": 1}', "of another version")]
+)
+def test_runs_tells_stores_that_cannot_be_read(tmp_path: Path, manifest: str, state: str) -> None:
+    (tmp_path / "s").mkdir()
+    (tmp_path / "s" / "experiment.json").write_text(manifest)
+    [row] = json.loads(cli("runs", tmp_path, "--json").stdout)
+    assert (row["state"], row["runs"]) == (state, None)
+
+
 def test_validate_counts_runs_and_writes_nothing(example: Path) -> None:
     result = cli("validate", example)
     told = f"{example}: ok (6 runs)\n{example}: {SEEDS}\n"

@@ -386,7 +386,7 @@ def test_the_command_prints_a_tree_or_json(forwarding: Result) -> None:
 @pytest.mark.parametrize(
     ("run", "subscriber", "source", "seq", "words"),
     [
-        (99, "S1", "P1", 1, "run 99 does not exist; known: 0, 1, 2,"),
+        (99, "S1", "P1", 1, "run 99 does not exist; the store has runs 0 to "),
         (1, "S1", "P11", 1, "node 'P11' does not exist in run 1; did you mean 'P1'? known: P1, A, B"),
         (1, "S1", "P1", 6, "publication 6 of P1 does not exist in run 1; it issued 5 publications"),
         (1, "S1", "S2", 1, "publication 1 of S2 does not exist in run 1; it issued 0 publications"),

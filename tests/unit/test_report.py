@@ -178,7 +178,7 @@ def test_of_many_runs_the_worst_and_the_median_are_replayed() -> None:
     assert chosen_runs(runs, ()) == {2: "the worst run", 3: "the median run"}
     assert list(chosen_runs(runs[:2], ())) == [0, 1]
     assert list(chosen_runs(runs, (4,))) == [4]
-    with pytest.raises(QueryError, match="run 9 does not exist; the runs are 0 to 4"):
+    with pytest.raises(QueryError, match="run 9 does not exist; the store has runs 0 to 4"):
         chosen_runs(runs, (9,))
 
 
