@@ -11,7 +11,7 @@ import typer
 
 from pipelines.cli import comparing, hunting, queries, reporting, testers
 from pipelines.cli.ends import BY_VERDICT, INTERRUPTION, INVALID, VALID, WRONG_INPUT, Commands, complain
-from pipelines.cli.listing import GROUPS, print_checks, print_groups, write_scenario
+from pipelines.cli.listing import GROUPS, print_checks, print_groups
 from pipelines.cli.options import (
     AsJson,
     Engine,
@@ -135,6 +135,8 @@ def init(
     ] = None,
 ) -> None:
     """Write a commented scenario for your overlay and workload."""
+    from pipelines.cli.template import write_scenario  # imports the inputs and all protocols
+
     write_scenario(file, overlay, subscriptions, publications)
 
 

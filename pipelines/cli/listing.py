@@ -1,11 +1,10 @@
-"""The commands ``roundtable list``, ``init`` and ``doctor``."""
+"""The commands ``roundtable list`` and ``doctor``."""
 
 from __future__ import annotations
 
 import os
 import platform
 import re
-import shlex
 import shutil
 import sys
 import tempfile
@@ -22,17 +21,10 @@ from typing import TextIO
 
 import pyarrow as pa
 
-from pipelines.cli.ends import complain
-from pipelines.cli.printing import print_lines, unbroken, write_rows
-from pipelines.cli.template import has_nodes, template
+from pipelines.cli.printing import print_lines, write_rows
 from pipelines.engines.names import WITH_TESTED_SPARK, check_java, check_spark
 from pipelines.engines.settings import heap_megabytes
-from pipelines.errors import DataFileError, EngineError, RoundtableError, ScenarioError
-from pipelines.experiment.plan import built, check, notes
-from pipelines.experiment.prepared import expand_runs
-from pipelines.scenario.load import read_scenario
-from pipelines.scenario.pages import SCHEMA_FILE
-from pipelines.store.roots import write_whole
+from pipelines.errors import EngineError, RoundtableError
 
 _MAX_INDENT = 32
 """The maximum indent of the continuation lines of a summary."""
@@ -100,54 +92,6 @@ def print_groups(names: Sequence[str], form: str, out: TextIO) -> None:
         for key, summary in lines:
             margin = "  " if len(names) > 1 else ""
             print_lines(f"{margin}{key:{width}}  {summary}", indent=min(width + 2, _MAX_INDENT), out=out)
-
-
-def write_scenario(file: Path, overlay: Path | None, subscriptions: Path | None, publications: Path | None) -> None:
-    """Writes a new scenario file ``file`` that uses the input files, and prints the next commands for the user.
-
-    Raises:
-        DataFileError: The file exists or cannot be written, or an input file cannot be read.
-    """
-    if file.exists():
-        raise DataFileError(f"{str(file)!r} is there already; name another file, or remove it")
-    beside = file.absolute().parent
-    if not beside.is_dir():
-        raise DataFileError(f"folder {str(file.parent)!r} does not exist; create it, or name a file in another folder")
-    name = re.sub(r"[^A-Za-z0-9_.-]", "_", file.stem).lstrip("_.-") or "scenario"
-    schema = os.path.relpath(SCHEMA_FILE, beside)
-    names = _names(file, template(name, beside, schema, overlay))
-    tables = {"subscriptions": subscriptions, "publications": publications}
-    texts = [template(name, beside, schema, overlay, **tables, names=names, spread=spread) for spread in (False, True)]
-    problems = [_problems(file, text) for text in texts]
-    is_spread = bool(problems[0]) and not problems[1]
-    chosen = int(is_spread and not any(path and has_nodes(path, what, names) for what, path in tables.items()))
-    try:
-        write_whole(file, texts[chosen])
-    except OSError as error:
-        raise DataFileError(f"{str(file)!r} cannot be written: {error.strerror}; check the folder") from error
-    commands = "; ".join(unbroken(f"roundtable {command} {shlex.quote(str(file))}") for command in ("plan", "run"))
-    print_lines(f"{file}: written; next: {commands}")
-    if problems[chosen]:
-        complain("it has to be changed before it can be run:", *problems[chosen])
-    else:
-        for part, note in notes(expand_runs(read_scenario(file, texts[chosen]))):
-            print_lines(f"{part}: {note}")
-
-
-def _names(file: Path, text: str) -> frozenset[str]:
-    try:
-        _, of_run = next(built(expand_runs(read_scenario(file, text))))
-    except ScenarioError:
-        return frozenset()
-    return frozenset(of_run.overlay.names)
-
-
-def _problems(file: Path, text: str) -> tuple[str, ...]:
-    try:
-        check(expand_runs(read_scenario(file, text)))
-    except ScenarioError as error:
-        return error.problems
-    return ()
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,10 +14,17 @@ from xml.etree import ElementTree as ET
 import pyarrow as pa
 import yaml
 
-from pipelines.errors import DataFileError
+from pipelines.cli.ends import complain
+from pipelines.cli.printing import print_lines, unbroken
+from pipelines.errors import DataFileError, ScenarioError
+from pipelines.experiment.plan import built, check, notes
+from pipelines.experiment.prepared import expand_runs
 from pipelines.inputs.overlay.text_formats import is_link
 from pipelines.inputs.timestamps import iso, moments_of
 from pipelines.inputs.workload.reading import load, source_of
+from pipelines.scenario.load import read_scenario
+from pipelines.scenario.pages import SCHEMA_FILE
+from pipelines.store.roots import write_whole
 
 SCHEMA_LINE = "# yaml-language-server: $schema="
 _ENDS = (("src", "source", "from", "a", "node1", "u"), ("dst", "target", "to", "b", "node2", "v"))
@@ -300,3 +308,51 @@ def _scalar(value: object) -> str:
     if isinstance(value, str) and re.fullmatch(r"[A-Za-z0-9_./-]+", value) and yaml.safe_load(value) == value:
         return value
     return json.dumps(value, ensure_ascii=False)
+
+
+def write_scenario(file: Path, overlay: Path | None, subscriptions: Path | None, publications: Path | None) -> None:
+    """Writes a new scenario file ``file`` that uses the input files, and prints the next commands for the user.
+
+    Raises:
+        DataFileError: The file exists or cannot be written, or an input file cannot be read.
+    """
+    if file.exists():
+        raise DataFileError(f"{str(file)!r} is there already; name another file, or remove it")
+    beside = file.absolute().parent
+    if not beside.is_dir():
+        raise DataFileError(f"folder {str(file.parent)!r} does not exist; create it, or name a file in another folder")
+    name = re.sub(r"[^A-Za-z0-9_.-]", "_", file.stem).lstrip("_.-") or "scenario"
+    schema = os.path.relpath(SCHEMA_FILE, beside)
+    names = _names(file, template(name, beside, schema, overlay))
+    tables = {"subscriptions": subscriptions, "publications": publications}
+    texts = [template(name, beside, schema, overlay, **tables, names=names, spread=spread) for spread in (False, True)]
+    problems = [_problems(file, text) for text in texts]
+    is_spread = bool(problems[0]) and not problems[1]
+    chosen = int(is_spread and not any(path and has_nodes(path, what, names) for what, path in tables.items()))
+    try:
+        write_whole(file, texts[chosen])
+    except OSError as error:
+        raise DataFileError(f"{str(file)!r} cannot be written: {error.strerror}; check the folder") from error
+    commands = "; ".join(unbroken(f"roundtable {command} {shlex.quote(str(file))}") for command in ("plan", "run"))
+    print_lines(f"{file}: written; next: {commands}")
+    if problems[chosen]:
+        complain("it has to be changed before it can be run:", *problems[chosen])
+    else:
+        for part, note in notes(expand_runs(read_scenario(file, texts[chosen]))):
+            print_lines(f"{part}: {note}")
+
+
+def _names(file: Path, text: str) -> frozenset[str]:
+    try:
+        _, of_run = next(built(expand_runs(read_scenario(file, text))))
+    except ScenarioError:
+        return frozenset()
+    return frozenset(of_run.overlay.names)
+
+
+def _problems(file: Path, text: str) -> tuple[str, ...]:
+    try:
+        check(expand_runs(read_scenario(file, text)))
+    except ScenarioError as error:
+        return error.problems
+    return ()

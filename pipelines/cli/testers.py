@@ -24,7 +24,6 @@ from pipelines.cli.options import (
     the_run,
 )
 from pipelines.errors import StoreError
-from pipelines.store.roots import write_whole
 
 if TYPE_CHECKING:
     from pipelines.sql.differences import Difference
@@ -104,6 +103,8 @@ def write(output: Path | None, text: str) -> None:
     if output is None:
         print(text, end="")
         return
+    from pipelines.store.roots import write_whole  # imports the Delta library
+
     try:
         write_whole(output, text)
     except OSError as error:

@@ -413,6 +413,17 @@ def test_importing_the_package_is_cheap() -> None:
     assert (done.returncode, done.stdout) == (0, "module 'pipelines' has no attribute 'rnu'\n"), done.stderr
 
 
+def test_help_imports_neither_protocols_nor_libraries_of_data() -> None:
+    """The imports of all protocols and of pandas take longer than everything else that help needs."""
+    text = (
+        "import sys, pipelines.cli.app\n"
+        "unwanted = {'pandas', 'networkx', 'deltalake', 'pyspark', 'pydantic', 'pipelines.protocols'}\n"
+        "print(*sorted({*sys.modules} & unwanted))"
+    )
+    done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (0, "\n"), done.stderr
+
+
 WITHOUT_ENGINE = """
 import sys
 class Missing:
