@@ -42,7 +42,7 @@ def asked_form(given: AskedForm | None, default: AskedForm) -> AskedForm:
         return given or default
     if named not in ASKED_FORMS:
         allowed = ", ".join(ASKED_FORMS)
-        raise FormError(f"ROUNDTABLE_FORM is {named!r}; it may be {allowed};{nearest(named, ASKED_FORMS)}")
+        raise FormError(f"ROUNDTABLE_FORM is {named!r};{nearest(named, ASKED_FORMS)} allowed: {allowed}")
     return named
 
 

@@ -56,7 +56,7 @@ def asked_engine(given: AskedEngine | None, default: AskedEngine) -> AskedEngine
         if name == named:
             return name
     source = f"the engine is {given!r}" if given else f"ROUNDTABLE_ENGINE is {variable!r}"
-    raise EngineError(f"{source}; it may be {', '.join(ASKED_ENGINES)};{nearest(str(named), ASKED_ENGINES)}")
+    raise EngineError(f"{source};{nearest(str(named), ASKED_ENGINES)} allowed: {', '.join(ASKED_ENGINES)}")
 
 
 def chosen_engine(asked: AskedEngine, running: Engine | None = None) -> tuple[Engine, str]:

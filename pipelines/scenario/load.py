@@ -88,8 +88,8 @@ def find_scenario(path: Path) -> Path:
         if name in found:
             return found[name]
         if not path.suffix:
-            message = f"{path}: neither a file nor an installed scenario of this name exists; allowed:"
-            raise ScenarioError([f"{message} {', '.join(found)};{nearest(path.name, found)}"])
+            message = f"{path}: neither a file nor an installed scenario of this name exists;"
+            raise ScenarioError([f"{message}{nearest(path.name, found)} allowed: {', '.join(found)}"])
     return path
 
 

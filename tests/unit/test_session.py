@@ -108,7 +108,7 @@ def test_pip_installs_no_spark_that_is_refused(extra: str) -> None:
 
 
 def test_an_unknown_engine_is_refused_with_the_nearest() -> None:
-    with pytest.raises(EngineError, match=r"the engine is .locla.; it may be auto, spark, connect, local; did you"):
+    with pytest.raises(EngineError, match=r"the engine is .locla.; did you mean 'local'\? allowed: auto, spark, conn"):
         open_session("locla")  # type: ignore[arg-type]  # the error is the point
 
 
@@ -146,7 +146,7 @@ def test_the_environment_names_the_engine(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setenv("ROUNDTABLE_ENGINE", "local")
     assert (engine_for(None, "spark"), engine_for("connect", "spark")) == ("local", "connect")
     monkeypatch.setenv("ROUNDTABLE_ENGINE", "locla")
-    with pytest.raises(EngineError, match=r"ROUNDTABLE_ENGINE is .locla.; it may be auto, spark, connect, local; did"):
+    with pytest.raises(EngineError, match=r"ROUNDTABLE_ENGINE is .locla.; did you mean 'local'\? allowed: auto"):
         engine_for(None, "spark")
 
 
