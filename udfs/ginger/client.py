@@ -90,10 +90,13 @@ class Client(Role):
         self._buffers.add(message.topic, Event("processed" if message.is_total else "passed", message, 0))
 
     def _on_exception(self, m: ms.Lacking, _: int) -> None:
-        """Records the Exception, and sends the requested publication again (section 4.3.2.3)."""
+        """Records the Exception, and sends the requested publication again (section 4.3.2.3).
+
+        Does not send a publication that is collected: all members have received it, and the Exception is late.
+        """
         told = Exceptional(m.topic, m.source, m.source_seq, m.lacking)
         self._state.exception[m.source, m.source_seq, m.lacking] = told
-        if self.node.parent is not None:
+        if self.node.parent is not None and m.message.id in self._published:
             self.node.send(self.node.parent, ms.Repeat(*self._published[m.message.id][1], m.lacking))
 
     # ---- another edge broker (section 4.2.3.1)

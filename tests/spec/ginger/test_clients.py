@@ -148,6 +148,8 @@ def test_a_client_tells_what_it_has_delivered_and_forgets_what_everybody_has_had
     over = play(9, state, had(7, passed(5)), Reported("t", 1), collect)
     assert kept(over, "metadata_buffer", "event", "position") == [("published", 9)]
     assert kept(over, "discarded", "position", "left", "collected") == [(7, [], {9: [[5, 5]]})]
+    late = play(9, state, had(7, passed(5)), Reported("t", 1), collect, Got(4, ms.Lacking(*message(5, "causal"), 6)))
+    assert sent(late) == []
     last = play(9, state[:-1], had(7, passed(5)), Reported("t", 1), collect)
     assert kept(last, "metadata_buffer", "event", "position") == []
     assert kept(play(9, state, Got(6, collect.message)), "metadata_buffer", "position") == [3, 9]
