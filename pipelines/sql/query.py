@@ -473,4 +473,4 @@ def _description(name: str, tables: dict[str, Table]) -> str | None:
     if name in view_names():
         return view_head(name).question
     table = tables.get(name)
-    return COMPUTED.get(name, f"one row per {table.grain}; key {', '.join(table.key)}" if table else None)
+    return COMPUTED.get(name, f"a row is {table.grain}; key {', '.join(table.key)}" if table else None)

@@ -164,14 +164,17 @@ def check_no_store(name: str, session: Session) -> None:
     ``name`` is the name of the schema, quoted for SQL.
 
     Raises:
-        StoreError: The schema does not exist, it contains the tables of a store, or the engine keeps no schemas.
+        StoreError: The schema does not exist, it contains the tables of a store, or Roundtable started the engine
+            local, which keeps no schemas.
     """
     with _as_store_error(f"the schema {name!r} cannot be looked up", "name an existing schema, quoted for SQL"):
         is_known = session.spark.catalog.databaseExists(name)
     if not is_known:
         raise StoreError(f"the schema {name!r} does not exist; create it with CREATE SCHEMA, or name another")
-    if session.engine == "local":
+    if session.engine == "local" and session.owns:
         raise StoreError(f"the engine local keeps no schema; open the store with engine spark to write {name!r}")
+    if session.engine == "local":  # the caller's session of engine local; its schemas have no stores
+        return
     if any(row.tableName == ROUND_COMMIT.name for row in session.spark.sql(f"SHOW TABLES IN {name}").collect()):
         raise StoreError(f"the schema {name!r} has the tables of a store, which must not be overwritten; name another")
 

@@ -114,7 +114,7 @@ class Store:
         DeltaTable.create(
             str(self.path(table.name)),
             Schema.from_json(T.StructType([*fields]).json()),
-            description=f"one row per {table.grain}; key {', '.join(table.key)}",
+            description=f"a row is {table.grain}; key {', '.join(table.key)}",
             configuration=_PROPERTIES | (_STATE_PROPERTIES if is_state else {}),
             storage_options=self._options,
         )

@@ -41,7 +41,7 @@ def test_files(folder: Hdfs) -> None:
     with pytest.raises(FileNotFoundError):
         file.read_text()
     for text in ("first δ", "second"):
-        file.write_text(text)
+        file.write_bytes(text.encode())
         assert file.read_text() == text
     assert (file.is_file(), file.is_dir(), file.n_bytes(), [*file.iterdir()]) == (True, False, 6, [])
     assert (folder.is_dir(), [*folder.iterdir()], folder.sizes()) == (True, [folder / "a"], {"a/b c": 6})
@@ -50,10 +50,10 @@ def test_files(folder: Hdfs) -> None:
 
 
 def test_what_the_user_may_not_do_is_told(folder: Hdfs, hdfs: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    (folder / "a").write_text("mine")
+    (folder / "a").write_bytes(b"mine")
     monkeypatch.setenv("HADOOP_USER_NAME", "other")
     with pytest.raises(StoreError, match="AccessControlException: Permission denied: user=other, access=WRITE, inode="):
-        (Hdfs(str(folder)) / "b").write_text("theirs")
+        (Hdfs(str(folder)) / "b").write_bytes(b"theirs")
 
 
 def test_a_name_service_comes_from_the_environment(
@@ -133,7 +133,7 @@ def test_an_answer_that_is_lost_costs_no_lock(folder: Hdfs) -> None:
 
 
 def test_a_lock_that_somebody_emptied_is_told(lock: HdfsLock, folder: Hdfs) -> None:
-    (folder / ".lock" / "a").write_text("")
-    (folder / ".lock" / "b").write_text("")
+    (folder / ".lock" / "a").write_bytes(b"")
+    (folder / ".lock" / "b").write_bytes(b"")
     with pytest.raises(StoreError, match=r"the lock '.*' is damaged; remove it where nobody writes the store"):
         lock.head()

@@ -177,7 +177,7 @@ def test_show_and_describe_tell_what_there_is(reader: StoreReader) -> None:
     shown = {row.name: (row.kind, row.description) for row in reader.sql("show tables").collect()}
     assert list(shown) == reader.tables()
     assert shown["delivery"][0] == "history"
-    assert shown["state_message"] == ("state", "one row per a message in flight; key run_id, message_id")
+    assert shown["state_message"] == ("state", "a row is a message in flight; key run_id, message_id")
     assert shown["matching"] == ("view", "Which publication satisfies which subscription?")
     assert all(description for _, description in shown.values())
     described = [tuple(row) for row in reader.sql("describe delivery").collect()]

@@ -191,9 +191,14 @@ def test_named_columns_are_known_and_described(sweep: Result) -> None:
 
 @pytest.mark.parametrize(
     ("schema", "reason"),
-    [("absent", "the schema 'absent' does not exist; create it"), ("a b", "the schema 'a b' cannot be looked up"),
-     ("default", "the engine local keeps no schema; open the store with engine spark to write 'default'")],
-)  # fmt: skip
+    [("absent", "the schema 'absent' does not exist; create it"), ("a b", "the schema 'a b' cannot be looked up")],
+)
 def test_tables_are_published_into_a_schema_that_exists(sweep: Result, schema: str, reason: str) -> None:
     with pytest.raises(StoreError, match=reason):
         sweep.publish(schema)
+
+
+def test_an_engine_without_schemas_publishes_nothing(sweep: Result) -> None:
+    reason = "the engine local keeps no schema; open the store with engine spark to write 'default'"
+    with rt.open_store(sweep.store, engine="local") as result, pytest.raises(StoreError, match=reason):
+        result.publish("default")
