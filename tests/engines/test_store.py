@@ -95,7 +95,7 @@ def test_comments_are_in_the_table(sail: Session, tmp_path: Path) -> None:
     store.create(HISTORY)
     for table in HISTORY:
         made = DeltaTable(store.path(table.name))
-        assert str(made.metadata().description).startswith(f"one row per {table.grain}; key ")
+        assert str(made.metadata().description).startswith(f"a row is {table.grain}; key ")
         assert all(field.metadata["comment"] for field in made.schema().fields)
 
 
