@@ -6,7 +6,7 @@ builtin error, so callers can catch, for example, `ValueError`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from itertools import islice
@@ -165,3 +165,8 @@ def listed(names: Sequence[str], most: int = 10) -> str:
 def plural(number: int, noun: str) -> str:
     """Returns a number with its noun: ``1 run``, ``2 runs``."""
     return f"{number:,} {noun}" + ("s" if number != 1 else "")
+
+
+def unknown_run(run_id: int, known: Collection[int]) -> QueryError:
+    """Returns the error for a run that is not among the runs ``known`` of a store."""
+    return QueryError(f"run {run_id!r} does not exist; the store has runs {min(known)} to {max(known)}")

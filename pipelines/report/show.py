@@ -9,7 +9,7 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from pipelines.errors import QueryError, nearest
+from pipelines.errors import QueryError, nearest, unknown_run
 from pipelines.report.document import ReplaySelection, gather
 from pipelines.report.measures import measures
 from pipelines.report.page import page
@@ -18,7 +18,6 @@ from pipelines.report.plots import Plot, draw_plot
 from pipelines.report.replay import Span, last_round
 from pipelines.report.space_time import of_run
 from pipelines.report.summary import run_rows
-from pipelines.sql.differences import unknown_run
 from pipelines.sql.errors import readable_errors
 from pipelines.sql.query import StoreReader
 from pipelines.store.roots import Root, check_target, write_whole

@@ -11,10 +11,9 @@ from pyspark.sql import Row
 
 from pipelines.audits.run import audits_of, beyond_runs, store_verdict
 from pipelines.contract.audit import Audit
-from pipelines.errors import plural
+from pipelines.errors import plural, unknown_run
 from pipelines.experiment.prepared import labelled
 from pipelines.protocols import protocol_named
-from pipelines.sql.differences import unknown_run
 from pipelines.sql.query import StoreReader
 from pipelines.why import Story, stories
 from pipelines.why.overview import LATE, MISSING, TWICE, CauseKey, cause_key, cause_words, gone_wrong, why_options

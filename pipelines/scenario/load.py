@@ -335,7 +335,7 @@ def _valid_calls(root: ValueNode) -> Iterator[Call]:
 
 def _broken_complaints(root: ValueNode) -> Iterator[Complaint]:
     name = nearest_node(root, ("protocol", "name"))
-    if isinstance(name.value, str) and name.value in BROKEN:
+    if isinstance(name.value, str) and name.value in BROKEN and name.value not in PROTOCOLS:
         message = f"protocol {name.value!r} is not available: {BROKEN[name.value]}; mend or remove this package"
         yield Complaint(name.place, message)
 

@@ -9,13 +9,13 @@ cause of all differences.
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from pyspark.sql import DataFrame
 
-from pipelines.errors import QueryError
+from pipelines.errors import unknown_run
 from pipelines.sql.query import StoreReader
 
 _GIVEN = -1
@@ -143,11 +143,6 @@ def check_run(reader: StoreReader, run_id: int) -> None:
     known = [row.run_id for row in reader.sql("select run_id from run order by run_id").collect()]
     if run_id not in known:
         raise unknown_run(run_id, known)
-
-
-def unknown_run(run_id: int, known: Collection[int]) -> QueryError:
-    """Returns the error for a run that is not among the runs ``known`` of a store."""
-    return QueryError(f"run {run_id!r} does not exist; the store has runs {min(known)} to {max(known)}")
 
 
 def _parameters(reader: StoreReader, run_id: int) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from io import TextIOWrapper
 from pathlib import Path
+from secrets import token_hex
 from urllib.parse import unquote, urlsplit
 
 import pyarrow as pa
@@ -149,21 +150,26 @@ def write_whole(file: Root, content: str | bytes) -> None:
 def opened_whole(file: Path) -> Iterator[TextIOWrapper]:
     """Opens a local file for writing; at the end of the ``with`` block readers see the new content instead of the old.
 
-    If the block fails, the old content remains. Devices, pipes and symbolic links are written directly.
+    If the block fails, the old content remains. The file keeps its mode. The target of a symbolic link is written.
+    Devices and pipes are written directly.
     """
-    target = file if _is_special(file) else _part(file)
+    if _is_special(file):
+        with file.open("w", encoding="utf-8", newline="") as out:
+            yield out
+        return
+    target = file.resolve()
+    part = _part(target)
     try:
-        with target.open("w", encoding="utf-8", newline="") as out:
+        with part.open("x", encoding="utf-8", newline="") as out:
             yield out
             out.flush()
-            if target != file:
-                os.fsync(out.fileno())
-        if target != file:
-            target.replace(file)
+            os.fsync(out.fileno())
+        if target.exists():
+            shutil.copymode(target, part)
+        part.replace(target)
     finally:
-        if target != file:
-            with suppress(OSError):  # a disk that cannot be written, or a name that is too long
-                target.unlink(missing_ok=True)
+        with suppress(OSError):  # a disk that cannot be written
+            part.unlink(missing_ok=True)
 
 
 def check_target(file: Root) -> None:
@@ -173,17 +179,18 @@ def check_target(file: Root) -> None:
     if file.is_dir():
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
     if not _is_special(file):
-        part = _part(file)
+        part = _part(file.resolve())
         part.touch()
         part.unlink()
 
 
 def _is_special(file: Path) -> bool:
-    return file.is_symlink() or (file.exists() and not file.is_file())
+    """Returns whether a file is a device or a pipe, also ``/dev/stdout`` if it is redirected to a file."""
+    return str(file.parent) in ("/dev", "/dev/fd") or (file.exists() and not file.is_file())
 
 
 def _part(file: Path) -> Path:
-    return file.with_name(f"{file.name}.part")
+    return file.with_name(f".{token_hex(4)}.part")
 
 
 def sizes(root: Root) -> dict[str, int]:

@@ -116,6 +116,12 @@ def test_a_protocol_that_its_package_fails_to_provide_is_told(monkeypatch: pytes
     assert len(str(told.value).splitlines()) == 1
 
 
+def test_a_package_that_takes_the_name_of_another_protocol_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(BROKEN, "flooding", "package other: a protocol called flooding is there already")
+    text = "name: s\nprotocol: {name: flooding}\noverlay: {links: [[A, B]]}\n"
+    assert read_scenario(Path("s.yaml"), text).scenario.protocol.name == "flooding"
+
+
 FLAGS = {
     "delta": {
         "": "answered_peers answers_in_turn ends_in_time guided_again incarnations join_consistency last_words level_1"

@@ -6,11 +6,12 @@ import sys
 from dataclasses import dataclass, field
 from typing import Annotated, Any, NamedTuple
 
+import numpy as np
 import pytest
 
-from udfs.nodes.arrow import ProgramColumns, rows_text
+from udfs.nodes.arrow import ProgramColumns, record_columns, rows_text
 from udfs.nodes.calls import PublishCall
-from udfs.nodes.context import Context
+from udfs.nodes.context import Context, Internal
 from udfs.nodes.local import LocalNetwork
 from udfs.nodes.program import NodeProgram, Plan, keyed, one, snake
 from udfs.nodes.records import message, record, spec_of
@@ -214,8 +215,15 @@ def test_what_a_program_may_not_send_is_told(sent: tuple[Any, ...], told: str) -
 
 @pytest.mark.parametrize("row", ["Seen", Order(1, 5), None])
 def test_a_row_that_is_no_record_of_its_table_is_told(row: Any) -> None:
-    with pytest.raises(ProgramError, match=r"the program keeps .*; allowed: Seen$"):
-        rows_text(Seen, [Seen("a"), row])
+    for convert in (lambda rows: rows_text(Seen, rows), lambda rows: record_columns(Both.declared["seen"], rows)):
+        with pytest.raises(ProgramError, match=r"the program keeps .*; allowed: Seen$"):
+            convert([Seen("a"), row])
+
+
+def test_a_delay_may_be_a_number_of_numpy() -> None:
+    ctx = Context(0, 1, {}, Internal())
+    ctx.send(1, Persistent(1), after=np.int64(2))
+    assert [(one.latency_rounds, type(one.latency_rounds)) for one in ctx.sent] == [(2, int)]
 
 
 class Place(NamedTuple):

@@ -483,7 +483,7 @@ def test_a_first_link_whose_cells_are_the_numbers_of_columns_is_kept(
     overlay = build({"file": {"path": "a.csv", **columns}}, beside=tmp_path)
     assert {*overlay.names} == ends
     assert len(overlay.a) == 2
-    assert any("no titles, so ends in columns" in note for note in overlay.notes)
+    assert any("no titles, so ends in columns" in one and "the first line is a link" in one for one in overlay.notes)
 
 
 @pytest.mark.parametrize(

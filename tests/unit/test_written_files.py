@@ -35,6 +35,25 @@ def test_content_is_text_or_bytes(tmp_path: Path) -> None:
     assert (tmp_path / "b.bin").read_bytes() == b"\x89PNG\n"
 
 
+def test_a_file_keeps_its_mode_and_its_neighbours(tmp_path: Path) -> None:
+    file, beside = tmp_path / ("a" * 251 + ".txt"), tmp_path / "b.part"
+    beside.write_text("mine")
+    write_whole(file, "old")
+    file.chmod(0o600)
+    write_whole(file, "new")
+    write_whole(tmp_path / "b", "new")
+    assert (file.read_text(), file.stat().st_mode & 0o777) == ("new", 0o600)
+    assert beside.read_text() == "mine"
+
+
+def test_a_link_keeps_its_target_if_the_content_fails(tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to("file")
+    (tmp_path / "file").write_text("old")
+    with pytest.raises(UnicodeEncodeError), opened_whole(tmp_path / "link") as out:
+        out.write("\ud800")
+    assert (tmp_path / "file").read_text() == "old"
+
+
 def test_links_and_pipes_are_written_and_stay(tmp_path: Path) -> None:
     """As root a rename would replace ``/dev/null``."""
     (tmp_path / "file").write_text("a long old content")

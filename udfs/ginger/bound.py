@@ -9,6 +9,7 @@ blows it relies on two facts: a node whose parent fails sees its grandparent, an
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -123,23 +124,32 @@ def _cut_off(given: ScenarioRun, tree: Tree, failed: set[int]) -> Iterator[str]:
 
     The tree is partitioned if no broker of one part sees a broker of another part.
     """
-    seen: dict[int, set[int]] = {}
-    for around in tree.views(given.max_hops):
-        seen.setdefault(around.node, set()).add(around.peer)
     for client in sorted(tree.parent.keys() - tree.brokers):
-        if tree.parent[client] in failed and seen.get(client, set()) <= failed:
+        if tree.parent[client] in failed and not _seen(tree, client, given.max_hops) - failed:
             yield f"all brokers that {given.name(client)} sees failed"
     heads = sorted(broker for broker in tree.brokers - failed if tree.parent.get(broker, given.root) in failed)
     ends = {given.root: given.root} if given.root not in failed else {}
     for head in heads:
         above = tree.parent[head]
         siblings = tree.children(above) - failed
-        live = seen.get(head, set()) - failed
+        live = _seen(tree, head, given.max_hops) - failed
         if not live - siblings:
             ends.setdefault(above if live else head, head)
     if len(ends) > 1:
         one, other = (given.name(head) for head in sorted(ends.values())[:2])
         yield f"{one} and {other} are in parts of the tree that do not see each other"
+
+
+def _seen(tree: Tree, node: int, max_hops: int) -> set[int]:
+    """Returns the brokers in the view of `node`, which are at most `max_hops` links away.
+
+    The view contains the ancestors except the parent, and the siblings of the node and of its ancestors.
+    """
+    path = tree.up(node)
+    found = set(path[2 : max_hops + 1])
+    for below, above in list(itertools.pairwise(path))[: max(max_hops - 1, 0)]:
+        found |= tree.children(above) - {below}
+    return found
 
 
 def _without_locks(given: ScenarioRun, tree: Tree, failed: set[int], gone: set[int], n_failures: int) -> Iterator[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from functools import cached_property
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -72,14 +73,32 @@ class Tree:
         return {broker for path in paths for broker in path[n_shared - 1 :]}
 
     def confirm_rounds(self, client: int) -> int:
-        """Returns the rounds from a subscription of `client` to its confirmation: a round trip to every broker."""
-        found, order = {client: 0}, [client]
+        """Returns the rounds from a subscription of `client` to its confirmation.
+
+        The confirmation comes after a round trip to the farthest broker.
+        """
+        edge = self.parent[client]
+        return self._latency[client, edge] + self._latency[edge, client] + self._farthest[edge]
+
+    @cached_property
+    def _farthest(self) -> dict[int, int]:
+        """The rounds of a round trip from each broker to the farthest broker.
+
+        The farthest broker is an end of the longest path of the tree.
+        """
+        from_root = self._round_trips(self._order[0])
+        from_end = self._round_trips(max(from_root, key=from_root.__getitem__))
+        from_other = self._round_trips(max(from_end, key=from_end.__getitem__))
+        return {broker: max(rounds, from_other[broker]) for broker, rounds in from_end.items()}
+
+    def _round_trips(self, start: int) -> dict[int, int]:
+        found, order = {start: 0}, [start]
         for node in order:
-            for other in {*self._children[node], self.parent.get(node, node)} - found.keys():
-                if other in self.brokers:
+            for other in (*self._children[node], self.parent.get(node, node)):
+                if other in self.brokers and other not in found:
                     found[other] = found[node] + self._latency[node, other] + self._latency[other, node]
                     order.append(other)
-        return max(found.values())
+        return found
 
     def neighbours(self) -> Iterator[Around]:
         """Yields a pair for each node and each of its neighbours."""

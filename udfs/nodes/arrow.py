@@ -280,11 +280,18 @@ def _array(values: Sequence[Any] | pa.Array, field: pa.Field) -> pa.Array:
 
 
 def record_columns(one: Declared, records: Sequence[Any]) -> dict[str, list[Any]]:
-    """Returns the values of each field of `records`, which belong to declaration `one`, by field name."""
-    return {
-        name: [getattr(row, name) if encode is None else encode(getattr(row, name)) for row in records]
-        for name, encode in encoders(one.record)
-    }
+    """Returns the values of each field of `records`, which belong to declaration `one`, by field name.
+
+    Raises:
+        ProgramError: A row is no record of the declared class.
+    """
+    try:
+        return {
+            name: [getattr(row, name) if encode is None else encode(getattr(row, name)) for row in records]
+            for name, encode in encoders(one.record)
+        }
+    except (TypeError, AttributeError) as error:
+        raise _unfit(records, error, (one.record,)) from error
 
 
 def _own_columns(one: Declared) -> dict[str, pa.DataType]:
@@ -354,7 +361,7 @@ class Messages:
         try:
             body = [self._body[type(one)](one) for one in messages]
             hidden = [self._hidden[type(one)](one) if are_whole else None for one in messages]
-        except TypeError as error:
+        except (TypeError, AttributeError) as error:
             raise _unfit(messages, error, tuple(self._body)) from error
         return {"source": source, "source_seq": source_seq, "body": body, "hidden": hidden}
 
@@ -395,7 +402,7 @@ def _unfit(rows: Iterable[Any], error: Exception, classes: tuple[type, ...]) -> 
         for name, kind in spec_of(cls).types.items():
             try:
                 written({name: kind})(row)
-            except TypeError:
+            except (TypeError, AttributeError):
                 return ProgramError(f"{cls.__name__}.{name} is {getattr(row, name)!r}; allowed: {kind.sql}")
     return ProgramError(str(error))
 

@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
+from numbers import Integral
 from typing import Any, NamedTuple
 
 from udfs.nodes.run import RunView
@@ -127,8 +128,11 @@ class Context:
         Raises:
             ValueError: ``after`` is not a whole number, or less than 1.
         """
-        if after is not None and (not isinstance(after, int) or after < 1):
-            raise ValueError(f"{message!r} to node {dst} is sent with after={after!r}; allowed: 1 or more whole rounds")
+        if after is not None:
+            if not isinstance(after, Integral) or after < 1:
+                allowed = "allowed: 1 or more whole rounds"
+                raise ValueError(f"{message!r} to node {dst} is sent with after={after!r}; {allowed}")
+            after = int(after)
         self.sent.append(_tuple(SentMessage, (dst, message, after)))
 
     def send_all(self, message: Any, besides: int | None = None) -> None:  # noqa: ANN401

@@ -275,7 +275,7 @@ class Network:
 
     def _report(self, ctx: Context, peer: int) -> None:
         if not self._plan.is_watching:
-            raise ProgramError("nodes watch other nodes, and the program has no handler on_down; add one")
+            raise ProgramError(f"{self._where(ctx)}: the node watches node {peer} and has no handler on_down; add one")
         delay = int(self._given.settings[self._plan.program.detection])
         ctx.send(ctx.node, NodeDown(peer), after=delay + ctx.watched[peer].latency_rounds)
 
@@ -381,9 +381,10 @@ class Network:
         return flights
 
     def _refused(self, ctx: Context, sent: str, allowed: str) -> ProgramError:
-        return ProgramError(
-            f"run {self._given.run}, node {ctx.node}, round {ctx.round}: the node sends {sent}; allowed: {allowed}"
-        )
+        return ProgramError(f"{self._where(ctx)}: the node sends {sent}; allowed: {allowed}")
+
+    def _where(self, ctx: Context) -> str:
+        return f"run {self._given.run}, node {ctx.node}, round {ctx.round}"
 
     def put(self, flights: list[Flight]) -> None:
         """Applies link faults, pauses and crashes to sent messages, and puts the messages in flight."""

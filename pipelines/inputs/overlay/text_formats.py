@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from io import BytesIO
 
 import numpy as np
@@ -199,6 +199,7 @@ def parse_text(content: bytes, delimiter: str | None, columns: FileOverlay) -> W
     if is_found or is_guessed or is_numbered or commas:
         ends = " and ".join(repr(titles[place]) for place in picked[:2])
         named = f"titles, ends in columns {ends}" if has_titles else f"no titles, so ends in columns {ends}"
+        named += "; the first line is a link" if is_numbered else ""
         points = f", decimal commas in {', '.join(titles[int(place)] for place in commas)}" if commas else ""
         notes.append(f"the edge list has {lines.delimiter_name} between cells and {named}{points}")
     return _graph(rows.select([str(place) for place in picked]), table.place, titles, picked, columns, notes)
@@ -242,7 +243,7 @@ def is_link(first: Sequence[str], rows: Iterable[Sequence[str]]) -> bool:
 
 def _has_titles(lines: TextRows, columns: FileOverlay) -> bool:
     first, given = lines.first, [name for name in (columns.src, columns.dst, columns.latency) if name is not None]
-    if given and {*given} <= {str(number + 1) for number in range(len(first))}:
+    if given and are_numbers(given, first):
         return False
     if given or any(title.lower() in _TITLES for title in first):
         return True
@@ -315,6 +316,15 @@ def _graph(
     cells = rows.column(2).to_pylist()
     ms = np.array([delay("" if cell is None else cell, place(row)) for row, cell in enumerate(cells)])
     return merge_parallel(tuple(names), links, in_ms(ms, columns.latency_unit), notes=notes, is_directed=True)
+
+
+def are_numbers(named: Collection[str], first: Collection[str]) -> bool:
+    """Returns whether the columns ``named`` are numbers of columns, which a file without titles has.
+
+    Numbers up to the number of columns are. Larger ones are, too, unless a cell of the first line ``first`` equals one.
+    """
+    within = {str(number + 1) for number in range(len(first))}
+    return {*named} <= within or (all(name.isdecimal() for name in named) and {*named}.isdisjoint(first))
 
 
 def is_number(cell: str) -> bool:

@@ -22,7 +22,7 @@ import pyarrow.json as pa_json
 import pyarrow.parquet as pq
 
 from pipelines.errors import DataFileError
-from pipelines.inputs.overlay.text_formats import is_number
+from pipelines.inputs.overlay.text_formats import are_numbers, is_number
 from pipelines.inputs.text_rows import TextRows, open_data, split, with_decimal_points
 from pipelines.inputs.workload.contents import parsed_numbers
 
@@ -134,7 +134,7 @@ class Source:
         format: The file's format.
         reverse: Whether to reverse the rows, so that the last row comes first.
         limit: The number of rows to keep, counted from the first row after the reversal; None keeps all rows.
-        named: The columns that the scenario names. If all are numbers, the file has no titles.
+        named: The columns that the scenario names. If all are numbers of columns, the file has no titles.
     """
 
     path: Path
@@ -288,7 +288,7 @@ def _read_text(source: Source, raw: bytes) -> Loaded:
 def _titles(source: Source, lines: TextRows) -> tuple[list[str], int]:
     # Returns the titles and the number of title lines, 0 or 1. A first line of numbers is a row, not a title line.
     path, first, named = source.path, lines.first, source.named
-    is_numbered = bool(named) and {*named} <= {str(i + 1) for i in range(len(first))}
+    is_numbered = bool(named) and are_numbers(named, first)
     if is_numbered or all(is_number(cell) for cell in first):
         name = path.name.removesuffix(path.suffix) if path.suffix in _COMPRESSED else path.name
         known = _PUBLISHED_TITLES.get(name, ())
