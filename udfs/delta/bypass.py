@@ -228,7 +228,19 @@ def watch(turn: Turn, opened: Iterable[Connection]) -> None:
         ended, is_down = turn.ctx.run.ended(peer, turn.round)
         if is_down if incarnation is None else incarnation <= ended:
             before = turn.broken.get(peer, (ended, latency))
-            turn.broken[peer] = max(before[0], ended), max(before[1], latency)
+            turn.broken[peer] = max(before[0], ended), max(before[1], latency, _latency_from(turn, peer))
+
+
+def _latency_from(turn: Turn, peer: int) -> int:
+    """Returns the latency of messages from `peer`: of the link, or of the path to `peer` in the other direction.
+
+    Returns 0 if this node knows neither.
+    """
+    link = turn.ctx.run.links.get((peer, turn.id))
+    if link is not None:
+        return link
+    way = turn.node.path.get(peer)
+    return 0 if way is None else turn.ctx.route_latency(way.path[::-1])
 
 
 def report(turn: Turn) -> None:

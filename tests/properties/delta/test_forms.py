@@ -117,6 +117,19 @@ CONFIRMED_AS_IT_RECOVERS = {
 }
 """In round 54 S gets the last CONF of a Guided publication, and the last answer of a synchronisation point (R32)."""
 
+SLOW_BACK = {
+    "name": "slow_back",
+    "protocol": {"name": "delta", "delta": 2, "detection_rounds": 2},
+    "overlay": {"links": [["A", "B", 1, 6], ["B", "C", 1, 9], ["B", "D", 2, 7]]},
+    "workload": {
+        "subscriptions": [{"at": "C", "topic": "t"}, {"at": "D", "topic": "t"}],
+        "publications": [{"at": "A", "round": 60, "topic": "t"}, {"at": "A", "round": 63, "topic": "t"}],
+    },
+    "faults": [{"kind": "crash", "node": "C", "round": 63, "until": 100}],
+    "time": {"rounds": 400},
+}
+"""C sends CONF in round 62, which takes 9 rounds to B, and crashes in round 63 (rule R21)."""
+
 _ROUTING = "path routing_entry topology"
 _ACCESSED = {
     "handle_faults": (
@@ -168,6 +181,15 @@ def test_crashes_and_joins(sail: Session, tmp_path: Path, pytestconfig: pytest.C
         assert reads
         assert (name, reads - {*may_read.split()}, writes - {*may_write.split()}) == (name, set(), set())
     assert touched["close"][1], "something was confirmed"
+
+
+def test_a_crash_is_reported_after_messages_over_a_slow_direction(sail: Session, tmp_path: Path) -> None:
+    runs = run_configs([SLOW_BACK])
+    assert differences("delta", runs, sail, tmp_path / "forms") == []
+    store = run_all(runs, sail, tmp_path / "program")
+    sent = rows(store, "message", "kind", "sent_round", "due_round")
+    assert [one for one in sent if one[0] == "DETECT"] == [("DETECT", 63, 72)]
+    assert audited(store).verdict == "valid"
 
 
 def test_a_row_that_differs_is_told(sail: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -83,11 +83,29 @@ def test_a_node_connected_to_an_ended_incarnation_is_told(sail: Session) -> None
     told = [(1, 2, 0, 3), (6, 2, 1, 3), (4, 2, None, 9), (5, 2, 2, 3), (7, 3, 0, 3)]
     connection = frame(sail, CONNECTION, *(dict(zip(CONNECTION.split(), row, strict=True)) for row in told))
     over = {"node_id": 2, "incarnation": 1, "round": 20}
+    path, link = frame(sail, PATH.columns), frame(sail, "src dst latency_rounds")
     broken = "node_id peer ended latency_rounds round"
     for is_down, nodes in ((True, [(1, 2, 1, 3, 20), (4, 2, 1, 9, 20), (6, 2, 1, 3, 20)]), (False, [1, 6])):
         crashed = frame(sail, "node_id incarnation round is_down", {**over, "is_down": is_down})
-        rows = found(connections.broken_connections(connection, crashed), broken)
+        rows = found(connections.broken_connections(connection, crashed, path, link), broken)
         assert (rows if is_down else [row[0] for row in rows]) == nodes
+
+
+def test_messages_from_a_crashed_peer_count_with_the_latency_of_their_direction(sail: Session) -> None:
+    """The link from 2 takes 8 rounds. 3 is behind 2: its messages take 4 + 8 rounds. The way to 4 takes longest."""
+    told = [(N, 2, 0, 3), (N, 3, 1, 5), (N, 4, 0, 9)]
+    connection = frame(sail, CONNECTION, *(dict(zip(CONNECTION.split(), row, strict=True)) for row in told))
+    crashed = frame(
+        sail, "node_id incarnation round is_down",
+        *({"node_id": node, "incarnation": 1, "round": 20, "is_down": True} for node in (2, 3, 4)),
+    )  # fmt: skip
+    path = frame(sail, PATH.columns, way(N, 2), way(N, 2, 3), way(N, 4))
+    links = {(2, N): 8, (N, 2): 3, (3, 2): 4, (2, 3): 2, (4, N): 1, (N, 4): 9}
+    link = frame(
+        sail, "src dst latency_rounds", *({"src": a, "dst": b, "latency_rounds": n} for (a, b), n in links.items())
+    )
+    rows = found(connections.broken_connections(connection, crashed, path, link), "peer latency_rounds")
+    assert rows == [(2, 8), (3, 12), (4, 9)]
 
 
 def test_a_crash_is_reported_once_a_round_and_after_the_last_words(sail: Session) -> None:

@@ -134,7 +134,8 @@ def test_a_detached_node_asks_its_join_point_again_unless_that_is_down_for_good(
         },
     )
     of.run.link = frame(sail, "src dst latency_rounds", {"src": 7, "dst": 1, "latency_rounds": 3})
-    one = work(of, join=join_rows(sail, n7="DETACHED", n4="VALID_JOINED"), status=statuses(sail))
+    joins = join_rows(sail, n7="DETACHED", n4="VALID_JOINED")
+    one = work(of, join=joins, status=statuses(sail), path=frame(sail, PATH.columns))
     left = faults._retry_joins(one, failed(sail, (7, 1), (4, 1)))
     assert found(left, "node_id peer") == [(4, 1)]
     [requests] = (found(sent.row, "kind src dst") for sent in one.outbox)

@@ -172,7 +172,7 @@ def connections_of(work: Work) -> DataFrame:
 def set_detectors(work: Work, crashed: DataFrame) -> None:
     """Schedules failure reports at the peers of the `crashed` nodes, and records status FAILED of these nodes."""
     ended = crashed.selectExpr(*NODE, "incarnation", "round", "true as is_down")
-    work.broken.append(connections.broken_connections(connections_of(work), ended))
+    work.broken.append(_broken(work, connections_of(work), ended))
     work.statuses.append(crashed.selectExpr(*NODE, "round", "'FAILED' as status"))
 
 
@@ -190,7 +190,11 @@ def watch(work: Work, opened: Callable[[], DataFrame]) -> None:
         over.append(former.selectExpr("*", "false as is_down"))
     if over:
         connection = opened()
-        work.broken += [connections.broken_connections(connection, ended) for ended in over]
+        work.broken += [_broken(work, connection, ended) for ended in over]
+
+
+def _broken(work: Work, connection: DataFrame, ended: DataFrame) -> DataFrame:
+    return connections.broken_connections(connection, ended, work.now("path"), work.round.run.link)
 
 
 def watch_join_points(work: Work, asked: DataFrame) -> None:

@@ -45,17 +45,36 @@ def connected(path: DataFrame, peer: DataFrame, link: DataFrame) -> DataFrame:
     )
 
 
-def broken_connections(connection: DataFrame, crashed: DataFrame) -> DataFrame:
+def broken_connections(connection: DataFrame, crashed: DataFrame, path: DataFrame, link: DataFrame) -> DataFrame:
     """Returns the connections to crashed peers: ``run_id, node_id, peer, ended, latency_rounds, round``.
 
-    `crashed` has ended incarnations: ``run_id, node_id, incarnation, round`` (this round), and ``is_down``, whether the
-    node is still down. A null incarnation of a connection stands for the newest incarnation of the peer.
+    ``latency_rounds`` is the larger latency of both directions: of the connection, and of the link from the peer, or of
+    the path to the peer in the other direction.
+
+    Args:
+        connection: The connections of nodes, see `connected`. A null incarnation stands for the newest incarnation of
+            the peer.
+        crashed: The ended incarnations: ``run_id, node_id, incarnation, round`` (this round), and ``is_down``, whether
+            the node is still down.
+        path: Relation ``path``.
+        link: Table ``link``.
     """
     down = crashed.selectExpr("run_id", "node_id as peer", "incarnation as ended", "round", "is_down")
-    return (
+    broken = (
         connection.join(down.hint("shuffle_hash"), ["run_id", "peer"])
         .where("incarnation <= ended or (incarnation is null and is_down)")
         .select(*NODE, "peer", "ended", "latency_rounds", "round")
+    )
+    back = link.selectExpr("run_id", "src as dst", "dst as src", "latency_rounds")
+    ends = broken.select(*NODE, "peer").distinct()
+    ways = path.selectExpr(*NODE, "target as peer", "path").join(ends, [*NODE, "peer"])
+    over_path = path_latencies(ways, back).withColumnRenamed("latency_rounds", "path_rounds")
+    direct = back.selectExpr("run_id", "src as node_id", "dst as peer", "latency_rounds as link_rounds")
+    return (
+        broken.join(direct, [*NODE, "peer"], "left")
+        .join(over_path, [*NODE, "peer"], "left")
+        .withColumn("latency_rounds", F.expr("greatest(latency_rounds, coalesce(link_rounds, path_rounds, 0))"))
+        .drop("link_rounds", "path_rounds")
     )
 
 
