@@ -381,9 +381,9 @@ def _comparisons(text: str) -> list[Comparison]:
 
 
 def value_columns(value: float | str) -> tuple[float | None, int | None, str | None]:
-    """Returns `value` as the columns ``number, whole, text`` of `PREDICATE`.
+    """Returns the values of columns ``number, whole, text`` of `PREDICATE` for `value`.
 
-    ``number`` of an int is at most `MAX_WHOLE_DOUBLE`.
+    The ``number`` of an int above `MAX_WHOLE_DOUBLE` is `MAX_WHOLE_DOUBLE`.
     """
     if isinstance(value, str):
         return None, None, value

@@ -64,7 +64,13 @@ class WholeAnswers(grpc.UnaryStreamClientInterceptor):  # type: ignore[misc]  # 
     def intercept_unary_stream(
         self, ask: Callable[..., Iterator[Any]], details: Any, request: Any  # noqa: ANN401 - grpc is untyped
     ) -> Iterator[Any]:  # fmt: skip
-        """Sends a request; if it is a query, returns its responses as soon as all have arrived."""
+        """Sends a request. If it is a query, yields the responses after the answer is complete (see `WholeAnswers`).
+
+        A query whose answer ends early is sent again.
+
+        Raises:
+            PySparkException: The answer ended early `_ATTEMPTS` times.
+        """
         if not request.plan.HasField("root"):
             return ask(details, request)
         option = proto.ReattachOptions(reattachable=True)

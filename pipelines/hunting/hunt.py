@@ -269,7 +269,7 @@ class _Search:
             yield from (one for one in (first, second) if one is not None)
 
     def _next_of_pool(self) -> Schedule | None:
-        """Returns the next extension from the pool, which is read round-robin, or None if the pool is empty."""
+        """Returns the next schedule from the iterators in the pool, read round-robin, or None if all are exhausted."""
         while self._pool:
             source = self._pool.popleft()
             schedule = next(source, None)

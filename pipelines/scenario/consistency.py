@@ -23,7 +23,10 @@ _NODE_KEYS = (
 
 
 def calls(workload: WorkloadSpec, faults: Sequence[Fault]) -> Iterator[Call]:
-    """Yields each call and fault that can name nodes or rounds, with the path of the call or fault in the scenario."""
+    """Yields the elements of `workload` and `faults`, each with its path in the scenario.
+
+    An element is a listed call, the specification of a generator or a file of calls, or a fault.
+    """
     for name in ("subscriptions", "publications", "joins", "moves", "calls"):
         part = getattr(workload, name)
         path: KeyPath = ("workload", name)
@@ -37,8 +40,8 @@ def calls(workload: WorkloadSpec, faults: Sequence[Fault]) -> Iterator[Call]:
 def call_problems(overlay: OverlaySpec | None, horizon: int | None, parts: Iterable[Call]) -> Iterator[Problem]:
     """Yields a problem for each unknown node, late round, missing link, repeated join and overlapping crash.
 
-    Node names are checked only if the overlay lists its links, servers and clients. A round is late if it is after
-    `horizon`; if `horizon` is `None`, rounds are not checked.
+    Node names and links are checked only if the overlay lists its links, servers and clients. A round is late if it is
+    after `horizon`; if `horizon` is `None`, rounds are not checked.
     """
     links = _listed_links(overlay) if overlay is not None else None
     pairs = {frozenset(link) for link in links or ()}

@@ -109,7 +109,7 @@ def _pairs(
     keys: list[tuple[int, int]], calls: Mapping[tuple[int, int], Mapping[str, Any]],
     rounds: Mapping[int, npt.NDArray[np.float64]],
 ) -> _Pairs:  # fmt: skip
-    """Returns the relations of all pairs of publications.
+    """Returns the relations between all pairs of publications. Index i of a matrix stands for ``keys[i]``.
 
     ``keys`` contains the source and the call number of each publication. ``calls`` maps source and call number to the
     row of an issued publication. ``rounds`` maps each subscriber to the rounds in which it received the publications;

@@ -1,10 +1,11 @@
 """Creates, checks and locks the location of a store. These operations need no engine.
 
-An operating-system lock ends with its process; file servers offer no such lock. On a server the writer holds a lease
-instead: a lock file that names the writer. A writer creates the lock file only if it does not exist, and renews it only
-if it is unchanged. So two programs never hold the lease at once, even if their clocks differ. Another program watches
-the lock file: if it changes, the writer is alive; if it stays unchanged for `LEASE_SECONDS`, the writer has ended. A
-writer that was suspended for longer detects the lost lease before it writes to the ledger, see `Lease.renew`.
+An operating-system lock ends with its process; object stores and HDFS have no such lock. The writer of a remote store
+holds a lease instead: a lock file that names the writer. A writer creates the lock file only if it does not exist, and
+renews it only if it is unchanged. So two programs never hold the lease at once, even if their clocks differ. Another
+program watches the lock file: if it changes, the writer is alive; if it stays unchanged for `LEASE_SECONDS`, the writer
+has ended. A writer that was suspended for longer detects the lost lease before it writes to the ledger, see
+`Lease.renew`.
 """
 
 from __future__ import annotations

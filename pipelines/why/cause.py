@@ -7,15 +7,16 @@ If the protocol reports that a node holds the publication back (`Protocol.waits`
 cause is the first of the following that applies:
 
 1. The publisher accepted the call, and crashed before it sent a message for it.
-2. A copy to a later node was lost, by a crash of the copy's receiver or by a link fault. Or the receiver dropped the
-   copy as a duplicate, because newer messages had overtaken the copy.
+2. A copy to a later node was lost in a crash of its receiver or by a link fault. If no copy was lost, the cause is the
+   first copy to a later node that its receiver dropped as a duplicate.
 3. The last node had lost the subscription in a crash, and the protocol does not yet report the node as restored.
 4. The last node is the subscriber, which had not yet issued a subscription. Or the last node had not yet received the
    subscription.
 5. A later node was down.
 6. The last node crashed before it forwarded the publication.
-7. A link on the path had lost another message, which belongs to no call or names a matching subscription, before the
-   publication arrived at the last node. If links lost several messages, the cause is the latest loss.
+7. A link lost another message between two nodes of the path. The message was sent no later than the round in which the
+   publication arrived at the last node, and it belongs to no call or contains a matching subscription. If links lost
+   several such messages, the cause is the one that was due last.
 8. A node on the path crashed. The cause is the latest crash before the publication arrived at the last node. If no node
    crashed before, the cause is the first crash after the arrival.
 9. A link was replaced before the publication arrived at the last node. The cause is the latest replacement.

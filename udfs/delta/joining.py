@@ -201,8 +201,9 @@ def _connect_joiners(turn: Turn, accepted: list[JoinRequest]) -> None:
 def _send_offer(turn: Turn, request: JoinRequest, trigger: int, entries: dict[int, SubscriptionEntry]) -> None:
     """Sends PAR_TOP and PAR_SUB to the sender of `request` (rule R16).
 
-    PAR_TOP has the links of the join point's view within δ hops. PAR_SUB has the routing `entries`. An origin more than
-    δ hops from the join point is replaced by the node δ hops away on the path.
+    PAR_TOP has the links of the join point's view with both ends within δ hops. PAR_SUB has the routing `entries`. If
+    the origin of an entry is more than δ hops away, PAR_SUB names the node at distance δ on the path to the origin.
+    Entries whose origin is outside the view are omitted.
     """
     node, delta, to = turn.node, turn.delta, request.joiner
     near = {one.target for one in node.path.values() if one.distance <= delta}

@@ -105,7 +105,8 @@ def _expect(turn: DispatcherRound, source: int, pattern: int, number: int) -> No
 def bound(turn: DispatcherRound) -> None:
     """Deletes expired entries of LostBuffer. Then deletes the oldest entries until ``lost_buffer`` remain (rule E13).
 
-    Runs after the dispatcher has handled the events of a round. Also sets `DispatcherRound.has_detected`.
+    Runs after the dispatcher has handled the events of a round. Also sets `DispatcherRound.has_detected` if
+    LostBuffer contains a loss that was detected in this round.
     """
     lost = turn.node.lost
     if not (turn.has_counted and lost):

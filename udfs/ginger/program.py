@@ -105,7 +105,7 @@ class Ginger(State):
         self.role(ctx).on_timer(name, key)
 
     def on_recover(self, ctx: Context) -> None:
-        """Starts the search of this recovered broker for a parent (section 6.1). Clients do not fail."""
+        """Starts this recovered broker's search for a parent (section 6.1). Clients do not fail."""
         self._broker(ctx).join("RECOVERING", None)
 
     def on_round_end(self, ctx: Context) -> None:
@@ -113,7 +113,7 @@ class Ginger(State):
         self.role(ctx).end_round()
 
     def call_join(self, call: JoinCall, ctx: Context) -> None:
-        """Starts the search of a joining broker for a parent (section 6.1)."""
+        """Starts a joining broker's search for a parent (section 6.1)."""
         self._broker(ctx).join("JOINING", call.source_seq)
 
     def call_subscribe(self, call: SubscribeCall, ctx: Context) -> None:

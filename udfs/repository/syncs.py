@@ -135,7 +135,7 @@ def on_ack(at: At, m: SubscriberAck) -> None:
 
 
 def rectify(at: At, subscriber: Subscriber, number: int) -> None:
-    """Sends R2S-Rectify with the unacknowledged messages of `subscriber` up to the frontier (rules P5, P7)."""
+    """Sends R2S-Rectify: a list of the messages up to the frontier that `subscriber` has not acknowledged (P5, P7)."""
     missing = storage.missing(at, subscriber, at.log.frontier)
     listed = tuple(
         Listed(slot.seq, slot.publisher, slot.source_seq, slot.incarnation, slot.n)

@@ -291,8 +291,8 @@ def _hand_over(work: Work) -> None:
 def _end_recovery(work: Work) -> None:
     """Ends the recovery of nodes that wait for no answer (Algorithm 5, lines 11 to 19): sends STATUS and REJOIN.
 
-    Writes status. Phase 4 computes the recipients of the publications in ProcessingList of these nodes again (rule
-    R32).
+    Writes status. A node without a reachable node sends no REJOIN. Phase 4 computes a second time the recipients of the
+    publications in the ProcessingList of the recovered nodes (rule R32).
     """
     status = work.now("status")
     ready = recovery.ready_nodes(status, work.now("synch")).selectExpr("*", work.present)
