@@ -11,7 +11,7 @@ cause is the first of the following that applies:
    first copy to a later node that its receiver dropped as a duplicate.
 3. The last node had lost the subscription in a crash, and the protocol does not yet report the node as restored.
 4. The last node is the subscriber, which had not yet issued a subscription. Or the last node had not yet received the
-   subscription.
+   subscription, or had dropped it as a duplicate.
 5. A later node was down.
 6. The last node crashed before it forwarded the publication.
 7. A link lost another message between two nodes of the path. The message was sent no later than the round in which the
@@ -286,7 +286,12 @@ def _lost_copy(case: Case, node: int, round_: int) -> Cause | None:
     if lost:
         cause = lost_copy(case.facts, lost[-1])
         return replace(cause, text=f"{cause.text}; nobody sent it again")
-    for copy in beyond:
+    return _taken_for_duplicate(case, beyond)
+
+
+def _taken_for_duplicate(case: Case, copies: Sequence[MessageFact]) -> Cause | None:
+    """Returns as a cause the first of ``copies`` that its receiver dropped as a duplicate, else None."""
+    for copy in copies:
         if copy.fate == "duplicate":
             text = f"{case.name(copy.dst)} took the first copy that came to it, in round {copy.due}, for a duplicate"
             fault = case.facts.overtaking(copy)
@@ -354,13 +359,15 @@ def _unknown_subscription(case: Case, node: int, round_: int) -> Cause | None:
     when = f"had issued in round {way.start}" if way.start <= round_ else f"issued in round {way.start} only"
     issued = f"the subscription that {case.name(case.subscriber)} {when}"
     unaware = f"{case.name(node)} passed it on to nobody in round {round_}: it did not know {issued}"
-    lost = [copy for copy in way.copies_beyond(way.reached(before)) if copy.fate in LOST]
+    beyond = way.copies_beyond(way.reached(before))
+    lost = [copy for copy in beyond if copy.fate in LOST]
     if lost:
         cause = lost_copy(case.facts, lost[-1])
         return replace(cause, text=f"{unaware}, of which {cause.text}")
     later = way.arrivals.get(node)
     if later is None:
-        return None
+        dropped = _taken_for_duplicate(case, beyond)
+        return None if dropped is None else replace(dropped, text=f"{unaware}, of which {dropped.text}")
     if early := _early_confirmation(case, way):
         confirmed_round, down = early
         text = f"{unaware}; that was confirmed in round {confirmed_round}, because of {crashed(case.facts, down)}, and"

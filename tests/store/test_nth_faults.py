@@ -120,6 +120,21 @@ def test_why_names_the_fault(tmp_path: Path) -> None:
     assert "lost on the link from B (loss since round 25" in done.stdout
 
 
+def test_why_names_a_subscription_that_a_newer_one_overtook(tmp_path: Path) -> None:
+    """C subscribes to a, then to b. A takes the SUB for a, which comes late, for a duplicate."""
+    subscriptions = [{"at": "C", "topic": topic} for topic in ("a", "b")]
+    late = {"kind": "delay", "kinds": ["SUB"], "from": "B", "to": "A", "nth": 1, "rounds": [5, 5], "reorder": True}
+    scenario = {
+        **BASE, "protocol": {"name": "delta", "delta": 1}, "overlay": {"links": [["A", "B"], ["B", "C"]]},
+        "workload": {"subscriptions": subscriptions, "publications": [{"at": "A", "round": 30, "topic": "a"}]},
+        "faults": [late],
+    }  # fmt: skip
+    with rt.run(scenario, store=tmp_path / "s") as result:
+        told = " ".join(str(result.why(0, "C", "A", seq=1)).split())
+    assert "A passed it on to nobody in round 30: it did not know the subscription that C had issued in round 0" in told
+    assert "of which A took the first copy that came to it, in round 7, for a duplicate, where others had over" in told
+
+
 def test_form_dataflow_refuses_it_by_name(tmp_path: Path) -> None:
     with pytest.raises(FormError, match="protocol flooding has faults with nth"):
         played(tmp_path / "s", LOSS, form="dataflow")
