@@ -128,7 +128,7 @@ class Context:
         Raises:
             ValueError: ``after`` is not a whole number, or less than 1.
         """
-        if after is not None:
+        if after is not None and (type(after) is not int or after < 1):
             if not isinstance(after, Integral) or after < 1:
                 allowed = "allowed: 1 or more whole rounds"
                 raise ValueError(f"{message!r} to node {dst} is sent with after={after!r}; {allowed}")

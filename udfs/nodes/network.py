@@ -371,10 +371,11 @@ class Network:
                 number += factor
                 if (kind := kinds.get(type(message))) is None:
                     raise self._refused(ctx, repr(message), f"a message of {', '.join(kinds.values())}")
-                if latency is None and (latency := latencies.get((src, dst))) is None:
-                    allowed = "a neighbour, or any node with after=ROUNDS"
-                    raise self._refused(ctx, f"{kind} to node {dst!r}, to which it has no link", allowed)
-                if dst not in self.nodes and dst not in self.down:
+                if latency is None:
+                    if (latency := latencies.get((src, dst))) is None:
+                        allowed = "a neighbour, or any node with after=ROUNDS"
+                        raise self._refused(ctx, f"{kind} to node {dst!r}, to which it has no link", allowed)
+                elif dst not in self.nodes and dst not in self.down:
                     raise self._refused(ctx, f"{kind} to node {dst!r}, which does not exist", "the id of a node")
                 flights.append(_flight(Flight, (number, kind, src, dst, round_, round_ + latency, None, message)))
             counts[group] += len(ctx.sent)
