@@ -109,6 +109,11 @@ class Overlay:
     back_rounds: Ints | None = None
 
     @property
+    def directed_links(self) -> tuple[Ints, Ints]:
+        """The senders and the receivers of both directions of links, in the order of `directed_rounds`."""
+        return np.concatenate([self.a, self.b]), np.concatenate([self.b, self.a])
+
+    @property
     def directed_rounds(self) -> Ints:
         """The latencies from ``a`` to ``b``, then from ``b`` to ``a``; shape (2 * links,)."""
         back = self.latency_rounds if self.back_rounds is None else self.back_rounds

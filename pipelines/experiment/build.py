@@ -248,15 +248,13 @@ def _run_tables(run: RunConfig, built: Mapped, shared: dict[str, pa.Table] | Non
         return {**shared, **of_faults}
     n_nodes = len(overlay.names)
     n_subscriptions = len(workload.subscription)
+    src, dst = overlay.directed_links
     return {
         "node": pa.table({
             "node_id": np.arange(n_nodes), "name": pa.array(overlay.names),
             "role": pa.array(_roles(overlay, PROTOCOLS[run.scenario.protocol.name])),
         }),
-        "link": pa.table({
-            "src": np.concatenate([overlay.a, overlay.b]), "dst": np.concatenate([overlay.b, overlay.a]),
-            "latency_rounds": overlay.directed_rounds,
-        }),
+        "link": pa.table({"src": src, "dst": dst, "latency_rounds": overlay.directed_rounds}),
         "call": run_calls(run, overlay, workload),
         "subscription": pa.table({
             "subscription_id": np.arange(n_subscriptions), "subscriber": workload.subscription["node_id"],

@@ -10,7 +10,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-import numpy as np
 import pyarrow as pa
 from pydantic import Field
 
@@ -20,7 +19,7 @@ from pipelines.contract.protocol import DerivedTable, Protocol
 from pipelines.contract.run_inputs import Faults, Overlay, Workload
 from pipelines.contract.settings import Natural, NodeName, Strict
 from pipelines.errors import Problem, nearest, some
-from pipelines.protocols.ginger.audits import AUDITS, RELATIONS, UNDECIDED
+from pipelines.protocols.ginger.audits import AUDITS, BOUND_INPUT, RELATIONS, UNDECIDED
 from udfs.ginger.bound import beyond_runs
 from udfs.ginger.program import Ginger
 from udfs.ginger.records import Locked, locked_rows
@@ -29,8 +28,6 @@ from udfs.ginger.tree import Tree
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-BOUND_INPUT = sql_files("pipelines.protocols.ginger")["bound"]
-"""SQL for the input of `udfs.ginger.bound.beyond_runs`: one row for each run with crashes."""
 _WAITS = sql_files("pipelines.protocols.ginger.waits")
 
 
@@ -55,9 +52,9 @@ class _Topic:
 
 
 def _tree(overlay: Overlay) -> Tree:
-    ends = np.concatenate([overlay.a, overlay.b]), np.concatenate([overlay.b, overlay.a])
-    links = dict(zip(zip(*(one.tolist() for one in ends), strict=True), overlay.directed_rounds.tolist(), strict=True))
-    return Tree(0, links, range(overlay.n_brokers, len(overlay.names)))
+    src, dst = overlay.directed_links
+    rows = zip(src.tolist(), dst.tolist(), overlay.directed_rounds.tolist(), strict=True)
+    return Tree(0, {(a, b): rounds for a, b, rounds in rows}, range(overlay.n_brokers, len(overlay.names)))
 
 
 def problems(settings: Any, overlay: Overlay, workload: Workload, faults: Faults) -> Iterator[Problem]:  # noqa: ANN401

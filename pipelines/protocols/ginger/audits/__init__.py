@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 _SQL = sql_files("pipelines.protocols.ginger.audits")
 OPERATION = _SQL["bank_operation"]
+BOUND_INPUT = sql_files("pipelines.protocols.ginger")["bound"]
+"""SQL for the input of `udfs.ginger.bound.beyond_runs`: one row for each run with crashes."""
 UNDECIDED = _SQL["undecided"]
 """SQL for the runs that ended too early for the audits: ``run_id, round, reason``."""
 _REPLICAS = f"""
@@ -50,7 +52,7 @@ def broken_tree(evidence: Evidence) -> DataFrame:
 
 def start_parent(evidence: Evidence) -> DataFrame:
     """Returns the parents of brokers in the initial trees of runs with crashes, columns `START_PARENTS`."""
-    return arrow_rows(evidence.sql(sql_files("pipelines.protocols.ginger")["bound"]), start_parents, START_PARENTS)
+    return arrow_rows(evidence.sql(BOUND_INPUT), start_parents, START_PARENTS)
 
 
 RELATIONS: dict[str, Relation] = {
