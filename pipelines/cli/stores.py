@@ -70,15 +70,20 @@ def stores(folder: Root) -> Iterator[Stored]:
 
 def _stored(path: Root) -> Stored:
     size = sum(sizes(path).values()) / 1024**2
-    state = "of another version"
     try:
-        check_format(path)
-        state = "damaged"
         manifest = Manifest.read(path)
     except StoreError:
-        return Stored(path, "?", state, None, size, "", "")
+        return Stored(path, "?", _unreadable(path), None, size, "", "")
     n_runs, state, parameters = _runs(path)
     return Stored(path, Path(manifest.scenario).stem, state, n_runs, size, parameters, " ".join(manifest.overrides))
+
+
+def _unreadable(path: Root) -> str:
+    try:
+        check_format(path)
+    except StoreError:
+        return "of another version"
+    return "damaged"
 
 
 def _runs(path: Root) -> tuple[int | None, str, str]:

@@ -171,10 +171,10 @@ def check_no_store(name: str, session: Session) -> None:
         is_known = session.spark.catalog.databaseExists(name)
     if not is_known:
         raise StoreError(f"the schema {name!r} does not exist; create it with CREATE SCHEMA, or name another")
-    if session.engine == "local" and session.owns:
-        raise StoreError(f"the engine local keeps no schema; open the store with engine spark to write {name!r}")
-    if session.engine == "local":  # the caller's session of engine local; its schemas have no stores
-        return
+    if session.engine == "local":
+        if session.owns:
+            raise StoreError(f"the engine local keeps no schema; open the store with engine spark to write {name!r}")
+        return  # the schemas of the caller's session end with it, so they have no stores
     if any(row.tableName == ROUND_COMMIT.name for row in session.spark.sql(f"SHOW TABLES IN {name}").collect()):
         raise StoreError(f"the schema {name!r} has the tables of a store, which must not be overwritten; name another")
 

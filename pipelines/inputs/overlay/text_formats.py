@@ -195,11 +195,11 @@ def parse_text(content: bytes, delimiter: str | None, columns: FileOverlay) -> W
     notes = []
     is_found = delimiter is None and lines.delimiter != ","
     is_guessed = (columns.src or columns.dst) is None and tuple(titles[place] for place in picked[:2]) != _DEFAULT
-    is_numbered = not has_titles and not {columns.src, columns.dst, columns.latency}.isdisjoint(lines.first)
-    if is_found or is_guessed or is_numbered or commas:
+    may_be_titles = not has_titles and not {columns.src, columns.dst, columns.latency}.isdisjoint(lines.first)
+    if is_found or is_guessed or may_be_titles or commas:
         ends = " and ".join(repr(titles[place]) for place in picked[:2])
         named = f"titles, ends in columns {ends}" if has_titles else f"no titles, so ends in columns {ends}"
-        named += "; the first line is a link" if is_numbered else ""
+        named += "; the first line is a link" if may_be_titles else ""
         points = f", decimal commas in {', '.join(titles[int(place)] for place in commas)}" if commas else ""
         notes.append(f"the edge list has {lines.delimiter_name} between cells and {named}{points}")
     return _graph(rows.select([str(place) for place in picked]), table.place, titles, picked, columns, notes)
@@ -243,7 +243,7 @@ def is_link(first: Sequence[str], rows: Iterable[Sequence[str]]) -> bool:
 
 def _has_titles(lines: TextRows, columns: FileOverlay) -> bool:
     first, given = lines.first, [name for name in (columns.src, columns.dst, columns.latency) if name is not None]
-    if given and are_numbers(given, first):
+    if are_numbers(given, first):
         return False
     if given or any(title.lower() in _TITLES for title in first):
         return True
@@ -322,9 +322,11 @@ def are_numbers(named: Collection[str], first: Collection[str]) -> bool:
     """Returns whether the columns ``named`` are numbers of columns, which a file without titles has.
 
     Numbers up to the number of columns are. Larger ones are, too, unless a cell of the first line ``first`` equals one.
+    If ``named`` is empty, the result is false.
     """
     within = {str(number + 1) for number in range(len(first))}
-    return {*named} <= within or (all(name.isdecimal() for name in named) and {*named}.isdisjoint(first))
+    are_decimal = all(name.isdecimal() for name in named)
+    return bool(named) and ({*named} <= within or (are_decimal and {*named}.isdisjoint(first)))
 
 
 def is_number(cell: str) -> bool:

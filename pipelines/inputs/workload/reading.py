@@ -288,8 +288,7 @@ def _read_text(source: Source, raw: bytes) -> Loaded:
 def _titles(source: Source, lines: TextRows) -> tuple[list[str], int]:
     # Returns the titles and the number of title lines, 0 or 1. A first line of numbers is a row, not a title line.
     path, first, named = source.path, lines.first, source.named
-    is_numbered = bool(named) and are_numbers(named, first)
-    if is_numbered or all(is_number(cell) for cell in first):
+    if are_numbers(named, first) or all(is_number(cell) for cell in first):
         name = path.name.removesuffix(path.suffix) if path.suffix in _COMPRESSED else path.name
         known = _PUBLISHED_TITLES.get(name, ())
         return list(known) if len(known) == len(first) else [str(i + 1) for i in range(len(first))], 0
