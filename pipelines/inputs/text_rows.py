@@ -32,7 +32,7 @@ _WITH_COMMA = r"^[-+]?[0-9]+(,[0-9]+)?$"
 
 @dataclass(frozen=True)
 class TextRows:
-    """The lines of a delimited table, before the caller decides whether the first line has titles.
+    """The lines of a delimited table, before the caller decides whether the first line is a header.
 
     Attributes:
         lines: The lines of the file, except the comments and blank lines that `split` removes.
@@ -58,11 +58,11 @@ class TextRows:
         """The name of the delimiter in messages, for example ``semicolons``."""
         return _NAMES.get(self.delimiter, repr(self.delimiter))
 
-    def table(self, titles: Sequence[str], *, skip: int) -> TextTable:
-        """Parses the lines after the first `skip` lines. The table has one column of strings for each title.
+    def table(self, column_names: Sequence[str], *, skip: int) -> TextTable:
+        """Parses the lines after the first `skip` lines. The table has one column of strings for each column name.
 
         Raises:
-            DataFileError: The number of cells in a row differs from the number of titles.
+            DataFileError: The number of cells in a row differs from the number of column names.
         """
         bad: list[tuple[int, int]] = []
 
@@ -74,22 +74,22 @@ class TextRows:
         if self.delimiter == BLANKS:
             lines = ["\t".join(line.split()) for line in lines]
         if not lines:
-            return TextTable(pa.table({title: pa.array([], pa.string()) for title in titles}), (), self)
+            return TextTable(pa.table({name: pa.array([], pa.string()) for name in column_names}), (), self)
         table = pa_csv.read_csv(
             io.BytesIO("\n".join(lines).encode()),
-            read_options=pa_csv.ReadOptions(column_names=list(titles), use_threads=False),
+            read_options=pa_csv.ReadOptions(column_names=list(column_names), use_threads=False),
             parse_options=pa_csv.ParseOptions(
                 delimiter="\t" if self.delimiter == BLANKS else self.delimiter,
                 quote_char='"' if self.is_quoted else False, newlines_in_values=self.is_quoted,
-                ignore_empty_lines=len(titles) > 1, invalid_row_handler=refuse,
+                ignore_empty_lines=len(column_names) > 1, invalid_row_handler=refuse,
             ),
             convert_options=pa_csv.ConvertOptions(
-                column_types=dict.fromkeys(titles, pa.string()), strings_can_be_null=True, null_values=[""]
+                column_types=dict.fromkeys(column_names, pa.string()), strings_can_be_null=True, null_values=[""]
             ),
         )  # fmt: skip
         numbers = tuple(self.numbers[skip:]) if len(lines) == table.num_rows + len(bad) else ()
         if bad:
-            raise DataFileError(_ragged(bad, numbers, len(titles)))
+            raise DataFileError(_ragged(bad, numbers, len(column_names)))
         return TextTable(table, numbers, self)
 
 
@@ -98,7 +98,7 @@ class TextTable:
     """The rows of a table in delimited text.
 
     Attributes:
-        rows: Columns of strings by title; null for an empty cell.
+        rows: Columns of strings by name; null for an empty cell.
         numbers: The line number of each row in the file; empty if a cell contains line breaks.
         source: The lines from which the rows were parsed.
     """
@@ -171,7 +171,7 @@ def split(
 
 
 def with_decimal_points(table: TextTable) -> tuple[pa.Table, list[str]]:
-    """Replaces decimal commas by decimal points; returns the rows and the titles of the changed columns.
+    """Replaces decimal commas by decimal points; returns the rows and the names of the changed columns.
 
     A column has decimal commas if all its cells are whole numbers or numbers with a comma, and at least one cell has a
     comma. A file whose delimiter is the comma has no decimal commas.
@@ -179,13 +179,13 @@ def with_decimal_points(table: TextTable) -> tuple[pa.Table, list[str]]:
     rows, changed = table.rows, []
     if table.source.delimiter == ",":
         return rows, []
-    for place, title in enumerate(rows.column_names):
-        column = pc.utf8_trim_whitespace(rows[title])
+    for place, name in enumerate(rows.column_names):
+        column = pc.utf8_trim_whitespace(rows[name])
         if not pc.all(pc.match_substring_regex(column, _WITH_COMMA)).as_py():
             continue
         if pc.any(pc.match_substring(column, ",")).as_py():
-            rows = rows.set_column(place, title, pc.replace_substring(column, ",", "."))
-            changed.append(title)
+            rows = rows.set_column(place, name, pc.replace_substring(column, ",", "."))
+            changed.append(name)
     return rows, changed
 
 

@@ -106,7 +106,7 @@ class CrashTrace(Strict):
         None,
         description="fta: Failure Trace Archive event_trace.tab (Grid'5000); lanl: LANL CSV; named: a table with "
         "the columns node, down and up (empty: the node stays down); simgrid: a state profile, applied "
-        "to all nodes that may crash; default: determined by the titles of the columns",
+        "to all nodes that may crash; default: determined by the names of the columns",
     )
     unit: Literal["round", "ms", "s", "min", "h"] | None = Field(
         None, description="named, simgrid: unit of times that are numbers; default: round (named), s (simgrid)"

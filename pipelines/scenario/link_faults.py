@@ -93,9 +93,9 @@ class MessageFault(LinkFaultSpec):
 
 
 class Burst(Strict):
-    """Loss in bursts (Gilbert and Elliott): each link alternates between good and bad periods of geometric length."""
+    """Bursty loss (Gilbert-Elliott model): each direction of a link alternates between good and bad periods."""
 
-    good: AtLeastOne = Field(description="mean number of rounds in a good period")
+    good: AtLeastOne = Field(description="mean number of rounds in a good period (geometric distribution)")
     bad: AtLeastOne = Field(
         description="mean number of rounds in a bad period; in bad periods, the probability of a loss is rate"
     )

@@ -85,13 +85,13 @@ class Latency(Strict):
         description="matrix: the seed chooses a row of the matrix for each node; the names in the matrix are ignored",
     )
     source: Composed | None = Field(
-        None, description="pairs: column of one end; default: the column titled source, src or from, else the first"
+        None, description="pairs: column of one end; default: the column called source, src or from, else the first"
     )
     destination: Composed | None = Field(
-        None, description="pairs: column of the other end; default: the column titled dst or to, else the second"
+        None, description="pairs: column of the other end; default: the column called dst or to, else the second"
     )
     value: Composed | None = Field(
-        None, description="pairs: column of the latency; default: the column titled latency or rtt, else the third"
+        None, description="pairs: column of the latency; default: the column called latency or rtt, else the third"
     )
     unit: Literal["us", "ms", "s"] = Field("ms", description="matrix, pairs: unit of the numbers")
     round_trip: Flag | None = Field(
@@ -179,14 +179,14 @@ class FileOverlay(_Rooted):
         None, description="the attribute that names the nodes; default: label, else name, else the ids of the nodes"
     )
     src: Composed | None = Field(
-        None, description="edge lists: column of one end; default: the column titled src or from, else the first"
+        None, description="edge lists: column of one end; default: the column called src or from, else the first"
     )
     dst: Composed | None = Field(
-        None, description="edge lists: column of the other end; default: the column titled dst or to, else the second"
+        None, description="edge lists: column of the other end; default: the column called dst or to, else the second"
     )
     latency: Composed | None = Field(
         None,
-        description="edge lists: column of the latency (its number, if there are no titles); graphs: edge attribute"
+        description="edge lists: column of the latency (its number, if there is no header); graphs: edge attribute"
         " of the latency",
     )
     latency_unit: LatencyUnit = Field(

@@ -180,7 +180,7 @@ def test_a_scenario_in_another_folder_names_the_files_from_there(here: Path) -> 
 
 
 @pytest.mark.parametrize("links", ["Oslo,Bern\nBern,Prague\nPrague,Rome\n", "1,2\n2,3\n3,4\n"])
-def test_the_first_line_of_a_list_without_titles_is_a_link(here: Path, links: str) -> None:
+def test_the_first_line_of_a_list_without_a_header_is_a_link(here: Path, links: str) -> None:
     (here / "net.csv").write_text(links)
     made = cli("init", "1.yaml", "--overlay", "net.csv")
     assert (made.exit_code, "has to be changed" in made.stderr) == (0, False)

@@ -483,7 +483,7 @@ def test_a_first_link_whose_cells_are_the_numbers_of_columns_is_kept(
     overlay = build({"file": {"path": "a.csv", **columns}}, beside=tmp_path)
     assert {*overlay.names} == ends
     assert len(overlay.a) == 2
-    assert any("no titles, so ends in columns" in one and "the first line is a link" in one for one in overlay.notes)
+    assert any("no header, so ends in columns" in one and "the first line is a link" in one for one in overlay.notes)
 
 
 @pytest.mark.parametrize(
@@ -506,7 +506,7 @@ def test_a_first_link_whose_cells_are_the_numbers_of_columns_is_kept(
         ("a.csv", b"src,dst\nA,B\x00\n", "line 2: not a text file"),
         ("a.csv", ",A,B\nA,0,3\nB,3,0\n", "may be a matrix of latencies; name it with overlay.latency"),
         ("a.txt", "0 3 5\n3 0 4\n5 4 0\n", "may be a matrix of latencies; name it with overlay.latency"),
-        ("a.csv", "x,y\nA,B\n", "the first line, 'x', 'y', may be titles or a link"),
+        ("a.csv", "x,y\nA,B\n", "the first line, 'x', 'y', may be a header or a link"),
         ("a.parquet", b"PAR1 and no more", "not a Parquet file"),
         ("a.graph", ROCKETFUEL.replace("NODES 2", "NODES 3"), "line 6: 'EDGES 1' is not entry 3 of 3"),
         ("a.graph", ROCKETFUEL.replace("NODES 2", "NODES 1"), "line 4: 'B 0 0' stands where 'EDGES n' should"),
@@ -532,7 +532,7 @@ def test_a_first_link_whose_cells_are_the_numbers_of_columns_is_kept(
 )
 def test_a_file_that_cannot_be_used_says_why(tmp_path: Path, name: str, content: bytes | str, words: str) -> None:
     field, message = refused(tmp_path, name, content)
-    assert field == ("src" if "may be titles" in words else "path")
+    assert field == ("src" if "may be a header" in words else "path")
     assert words in message
     assert message.startswith(name.removesuffix(".gz"))
 

@@ -180,13 +180,13 @@ EDGES = [("0", "7"), ("7", "12"), ("12", "3"), ("3", "0")]
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("# Undirected graph\n# FromNodeId\tToNodeId\n0\t7\n7\t12\n12\t3\n3\t0\n", "tabs between cells and no titles"),
-        ("0 7\n7  12\n12 3\n3 0\n", "spaces between cells and no titles"),
-        ("% sym unweighted\n0 7 1\n7 12 1\n12 3 1\n3 0 1\n", "spaces between cells and no titles"),
-        ("Source;Target\n0;7\n7;12\n12;3\n3;0\n", "semicolons between cells and titles, ends in columns 'Source'"),
-        ("from|to\n0|7\n7|12\n12|3\n3|0\n", "bars between cells and titles"),
+        ("# Undirected graph\n# FromNodeId\tToNodeId\n0\t7\n7\t12\n12\t3\n3\t0\n", "tabs between cells and no header"),
+        ("0 7\n7  12\n12 3\n3 0\n", "spaces between cells and no header"),
+        ("% sym unweighted\n0 7 1\n7 12 1\n12 3 1\n3 0 1\n", "spaces between cells and no header"),
+        ("Source;Target\n0;7\n7;12\n12;3\n3;0\n", "semicolons between cells and a header, ends in columns 'Source'"),
+        ("from|to\n0|7\n7|12\n12|3\n3|0\n", "bars between cells and a header"),
         (",source,target\n0,0.0,7.0\n1,7.0,12.0\n2,12.0,3.0\n3,3.0,0.0\n", "numbers with .0, as pandas writes them"),
-        ("0,7\n7,0\n7,12\n12,7\n12,3\n3,12\n3,0\n0,3\n", "commas between cells and no titles"),
+        ("0,7\n7,0\n7,12\n12,7\n12,3\n3,12\n3,0\n0,3\n", "commas between cells and no header"),
     ],
 )
 def test_edge_lists_as_people_have_them(tmp_path: Path, text: str, told: str) -> None:
@@ -196,7 +196,7 @@ def test_edge_lists_as_people_have_them(tmp_path: Path, text: str, told: str) ->
     assert not any("direction" in note for note in overlay.notes)
 
 
-def test_edges_without_titles_name_columns_by_number(tmp_path: Path) -> None:
+def test_edges_without_a_header_name_columns_by_number(tmp_path: Path) -> None:
     text = "b;a;1,5\nc;b;12,0\n"
     overlay = build(tmp_path, text, name="net.csv", src="2", dst="1", latency="3")
     assert overlay.names == ("a", "b", "c")

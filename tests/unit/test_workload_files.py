@@ -310,7 +310,7 @@ def test_content_cannot_hold_lists_or_a_second_topic(tmp_path: Path) -> None:
         ("titles.csv", b"node,topic\n", "has no rows"),
         ("ragged.csv", b"node,topic\nN1,a\nN1\nN1,a,b\n", "line 3: 1 cells, line 4: 3 cells, and the first line has 2"),
         ("twice.csv", b"node,node\nN1,a\n", "two columns called 'node'"),
-        ("untitled.csv", b"node,\nN1,a\n", "column 2 has no title"),
+        ("untitled.csv", b"node,\nN1,a\n", "column 2 has no name"),
         ("latin.csv", "node,topic\nN1,é\n".encode("latin-1"), "is not UTF-8"),
         ("broken.csv.gz", b"not compressed", "cannot be read as csv"),
         ("broken.csv.xz", lzma.compress(b"node,topic\nN1,a\n")[:-20], "cannot be read as csv"),

@@ -48,9 +48,9 @@ NUMBERED = {"node": "2", "topic": "3", "round": "1", "content": ["4"]}
          "w.csv has semicolons between its cells; decimal commas in value"),
         ("w.csv", "# sensors\nround|device|topic|value\n25|d1|temp|21.5\n26|d2|temp|22.0\n", FILE,
          "w.csv has bars between its cells"),
-        ("w.txt", "25,d1,temp,21.5\n26,d2,temp,22.0\n", NUMBERED, "w.txt has no titles, so its columns are 1, 2, 3, 4"),
+        ("w.txt", "25,d1,temp,21.5\n26,d2,temp,22.0\n", NUMBERED, "w.txt has no header, so its columns are 1, 2, 3, 4"),
         ("w.csv", ",round,device,topic,value\n0,25,d1,temp,21.5\n1,26,d2,temp,22.0\n", FILE,
-         "w.csv has a first column without a title, as pandas writes its index, which is left out"),
+         "w.csv has a first column without a name, as pandas writes its index, which is left out"),
         ("w.jsonl", "\n".join(map(json.dumps, ROWS)) + "\n", FILE, ""),
         ("w.log", "\n".join(map(json.dumps, ROWS)) + "\n", FILE, ""),
     ],
@@ -93,7 +93,7 @@ def test_times_in_json_lines_stay_texts_in_contents(tmp_path: Path) -> None:
         (
             "w.csv",
             "25,d1,temp\n26,d2,temp\n",
-            "no column 'node'; columns: 25, d1, temp; without titles name columns by numbers, '1'",
+            "no column 'node'; columns: 25, d1, temp; without a header name columns by numbers, '1'",
         ),
     ],
 )

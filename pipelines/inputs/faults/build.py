@@ -240,7 +240,7 @@ def named_traces(faults: Sequence[Fault], beside: Path | None) -> Iterator[tuple
 
 
 def describe() -> list[tuple[str, str]]:
-    """Returns name and description of each kind of fault, as ``roundtable list faults`` prints them."""
+    """Returns the name and the description of each kind of fault, as ``roundtable list faults`` prints them."""
     return [
         ("crash", "a node is down from a round on, for good or until it recovers"),
         ("pause", "a node keeps its state, handles nothing for some rounds, and then all waiting messages"),

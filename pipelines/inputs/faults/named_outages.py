@@ -78,8 +78,8 @@ def named_format(path: Path, given: str | None) -> str | None:
         first = split(stream.read(_HEAD).decode("utf-8-sig", "replace")).first
     if first and first[0].split()[0] in _PROFILE:
         return "simgrid"
-    titles = [title.lower() for title in first]
-    return "named" if all(any(name in titles for name in names) for names in (_NODE, _DOWN)) else None
+    column_names = [name.lower() for name in first]
+    return "named" if all(any(name in column_names for name in names) for names in (_NODE, _DOWN)) else None
 
 
 def outages_of_file(
@@ -139,10 +139,10 @@ def _table(path: Path, unit: str | None) -> NamedOutages:
         lines = split(_text(path))
         table = lines.table(lines.first, skip=1)
         rows, places = table.rows, tuple(table.place(row) for row in range(table.rows.num_rows))
-    titles = [title.lower() for title in rows.column_names]
+    column_names = [name.lower() for name in rows.column_names]
     columns = []
     for wanted, known in (("node", _NODE), ("down", _DOWN), ("up", _UP)):
-        place = next((titles.index(name) for name in known if name in titles), None)
+        place = next((column_names.index(name) for name in known if name in column_names), None)
         if place is None:
             shown = ", ".join(map(repr, rows.column_names[:20]))
             raise DataFileError(f"{path} has no column {wanted!r}, which format named needs; its columns: {shown}")

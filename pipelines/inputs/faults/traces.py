@@ -66,7 +66,7 @@ def load_trace(path: Path, format_: str | None, system: int | None) -> Trace:
 
     Args:
         path: The path of the file.
-        format_: ``fta`` or ``lanl``. If it is ``None``, the titles of the columns determine the format.
+        format_: ``fta`` or ``lanl``. If it is ``None``, the names of the columns determine the format.
         system: The number of a computer system in a LANL trace. Only outages of its nodes are read. None reads all
             outages.
 
@@ -74,32 +74,32 @@ def load_trace(path: Path, format_: str | None, system: int | None) -> Trace:
         DataFileError: The file is damaged, or its content does not match its format.
         UnknownSystemError: The trace lacks the system.
     """
-    titles = _titles(path)
-    given = format_ or ("fta" if "event_type" in titles else "lanl" if "Prob Started" in titles else None)
+    column_names = _column_names(path)
+    given = format_ or ("fta" if "event_type" in column_names else "lanl" if "Prob Started" in column_names else None)
     if given is None:
         raise DataFileError(
-            f"{path} is no trace: its first line is {', '.join(titles)[:200]!r}; give a table with the columns"
+            f"{path} is no trace: its first line is {', '.join(column_names)[:200]!r}; give a table with the columns"
             " node, down and up (named), an event_trace.tab of the Failure Trace Archive (fta), the LANL CSV (lanl), or"
             " name its format"
         )
     wanted = _FTA if given == "fta" else _LANL
-    for title in wanted:
-        if title not in titles:
-            message = f"{path} has no column {title!r}, which format {given} needs;{nearest(title, titles)}"
-            raise DataFileError(f"{message} its columns: {', '.join(titles)[:200]!r}")
-    return _fta(path, titles, system) if given == "fta" else _lanl(path, system)
+    for name in wanted:
+        if name not in column_names:
+            message = f"{path} has no column {name!r}, which format {given} needs;{nearest(name, column_names)}"
+            raise DataFileError(f"{message} its columns: {', '.join(column_names)[:200]!r}")
+    return _fta(path, column_names, system) if given == "fta" else _lanl(path, system)
 
 
-def _titles(path: Path) -> list[str]:
+def _column_names(path: Path) -> list[str]:
     with readable(path):
         with open_data(path) as stream:
             text = stream.readline(_MAX_LINE).decode("utf-8-sig").strip()
-        # The Failure Trace Archive separates titles by blanks after "#", LANL by commas.
+        # The Failure Trace Archive separates column names by blanks after "#", LANL by commas.
         return text.lstrip("# ").split() if text.startswith("#") else _stripped(next(csv.reader([text])))
 
 
-def _stripped(titles: Iterable[str]) -> list[str]:
-    return [title.strip() for title in titles]
+def _stripped(column_names: Iterable[str]) -> list[str]:
+    return [name.strip() for name in column_names]
 
 
 @contextmanager
@@ -118,11 +118,11 @@ def _read(path: Path, **options: object) -> pd.DataFrame:
         return pd.read_csv(path, dtype=str, keep_default_na=False, encoding="utf-8-sig", index_col=False, **options)
 
 
-def _fta(path: Path, titles: list[str], system: int | None) -> Trace:
+def _fta(path: Path, column_names: list[str], system: int | None) -> Trace:
     if system is not None:
         message = "system is for traces of LANL, and this one is of the Failure Trace Archive; leave it out"
         raise UnknownSystemError(message)
-    rows = _read(path, sep=r"\s+", comment="#", header=None, names=titles)
+    rows = _read(path, sep=r"\s+", comment="#", header=None, names=column_names)
     numbers = rows[list(_FTA)].apply(pd.to_numeric, errors="coerce").astype(np.float64)
     is_open = rows["event_stop_time"].str.upper().isin(_OPEN)
     following = numbers.sort_values("event_start_time", kind="stable").groupby(["platform_id", "node_id"])

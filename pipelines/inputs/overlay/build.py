@@ -253,7 +253,7 @@ def _with_links(overlay: Overlay, brokers: Overlay) -> Overlay:
 
 
 def describe() -> list[tuple[str, str]]:
-    """Returns name and description of each source of overlays, as ``roundtable list overlays`` prints them."""
+    """Returns the name and the description of each source of overlays, as ``roundtable list overlays`` prints them."""
     formats = "GraphML, GML, GEXF, Pajek, DOT, SNDlib, node-link JSON, Rocketfuel, DIMACS, edge list in text or Parquet"
     hub = f"one of {len(hub_names())} networks of the package topohub, e.g. topozoo/Abilene, sndlib/germany50"
     return [

@@ -46,7 +46,7 @@ class MeasuredLatencies:
         size: The number of nodes.
         codes: ``from * size + to`` of each pair that has a latency, ascending; shape (pairs,).
         values: The latency of each pair, the mean if the pair has several rows; shape (pairs,).
-        value_title: The title of the column of latencies; empty for a matrix.
+        value_column: The name of the column of latencies; empty for a matrix.
         n_repeated: The number of rows whose pair of nodes has several rows.
     """
 
@@ -54,16 +54,16 @@ class MeasuredLatencies:
     size: int
     codes: Ints
     values: Floats
-    value_title: str = ""
+    value_column: str = ""
     n_repeated: int = 0
 
     @property
     def is_round_trip(self) -> bool:
         """Whether the latencies are round-trip times by default; key ``latency.round_trip`` of a scenario overrides it.
 
-        The property is true for a matrix, and for a list of pairs whose latency column has a title such as ``rtt``.
+        The property is true for a matrix, and for a list of pairs whose latency column has a name such as ``rtt``.
         """
-        return not self.value_title or self.value_title.lower() in _ROUND_TRIPS
+        return not self.value_column or self.value_column.lower() in _ROUND_TRIPS
 
     def of(self, src: Ints, dst: Ints) -> Floats:
         """Returns the latency from ``src[i]`` to ``dst[i]`` for each index i.
@@ -80,7 +80,7 @@ class MeasuredLatencies:
 
 @cached_until_changed(maxsize=8)
 def read_matrix(path: Path) -> MeasuredLatencies:
-    """Reads a latency matrix: CSV with titles of columns and rows, or numbers without names.
+    """Reads a latency matrix: CSV with a header and row names, or numbers without names.
 
     Raises:
         ContentError: The file cannot be read, the matrix is not square, or a latency is negative.
@@ -88,8 +88,8 @@ def read_matrix(path: Path) -> MeasuredLatencies:
     name = path.name.removesuffix(".gz")
     try:
         content = read_bytes(path)
-        is_titled = name.lower().endswith(".csv") or _has_words(content)
-        names, values = _titled(content) if is_titled else (None, _plain(content))
+        has_header = name.lower().endswith(".csv") or _has_words(content)
+        names, values = _with_header(content) if has_header else (None, _plain(content))
     except (ContentError, DataFileError) as error:
         raise ContentError(f"{path.name}: {error}", "matrix") from error
     size = len(values)
@@ -124,30 +124,30 @@ def _plain(content: bytes) -> Floats:
     return np.where(np.isfinite(values), values, np.nan)
 
 
-def _titled(content: bytes) -> tuple[tuple[str, ...], Floats]:
+def _with_header(content: bytes) -> tuple[tuple[str, ...], Floats]:
     lines = split(decode(content))
     if len(lines.lines) < 2:
-        raise ContentError("the file holds no rows; a matrix has a line of titles, then one line for each node")
-    titles = lines.first if len(lines.first) < len(lines.sample[1]) else lines.first[1:]
-    column = {title: i for i, title in enumerate(titles)}
-    if len(column) < len(titles):
-        raise ContentError("line 1: a title is there twice; titles are unique")
-    table = lines.table([str(number) for number in range(len(titles) + 1)], skip=1)
+        raise ContentError("the file holds no rows; a matrix has a header, then one line for each node")
+    column_names = lines.first if len(lines.first) < len(lines.sample[1]) else lines.first[1:]
+    column = {name: i for i, name in enumerate(column_names)}
+    if len(column) < len(column_names):
+        raise ContentError("line 1: a column name is there twice; column names are unique")
+    table = lines.table([str(number) for number in range(len(column_names) + 1)], skip=1)
     rows, _ = with_decimal_points(table)
-    values, seen = np.full((len(titles), len(titles)), np.nan), dict[str, int]()
-    cells = np.column_stack([_numbers(table, rows[str(number + 1)]) for number in range(len(titles))])
-    for row, title in enumerate(pc.utf8_trim_whitespace(rows["0"]).to_pylist()):
-        if title not in column:
-            hint = nearest(str(title), titles)
-            message = f"{table.place(row)}: no column is called {title!r};{hint} rows and columns share titles"
+    values, seen = np.full((len(column_names), len(column_names)), np.nan), dict[str, int]()
+    cells = np.column_stack([_numbers(table, rows[str(number + 1)]) for number in range(len(column_names))])
+    for row, name in enumerate(pc.utf8_trim_whitespace(rows["0"]).to_pylist()):
+        if name not in column:
+            hint = nearest(str(name), column_names)
+            message = f"{table.place(row)}: no column is called {name!r};{hint} rows and columns share names"
             raise ContentError(message)
-        if seen.setdefault(title, row) != row:
-            raise ContentError(f"{table.place(row)}: the row {title!r} is there already; titles are unique")
-        values[column[title]] = cells[row]
-    missing = [title for title in titles if title not in seen]
+        if seen.setdefault(name, row) != row:
+            raise ContentError(f"{table.place(row)}: the row {name!r} is there already; row names are unique")
+        values[column[name]] = cells[row]
+    missing = [name for name in column_names if name not in seen]
     if missing:
-        raise ContentError(f"no row is called {missing[0]!r}; rows and columns have the same titles")
-    return tuple(titles), values
+        raise ContentError(f"no row is called {missing[0]!r}; rows and columns have the same names")
+    return tuple(column_names), values
 
 
 def _numbers(table: TextTable | None, column: pa.ChunkedArray) -> Floats:
@@ -175,8 +175,8 @@ def _place(table: TextTable | None, row: int) -> str:
 def read_pairs(path: Path, columns: Titles) -> MeasuredLatencies:
     """Reads a list of pairs of nodes and the latency of each pair, in delimited text or Parquet.
 
-    `columns` contains the titles of the columns of the two ends and of the latency. A column whose title is `None` is
-    detected. Columns of a file without titles are called 1, 2, 3.
+    `columns` contains the names of the columns of the two ends and of the latency. A column whose name is `None` is
+    detected. Columns of a file without a header are called 1, 2, 3.
 
     Raises:
         ContentError: The file cannot be read or lacks a column, or a latency is negative.
@@ -185,15 +185,15 @@ def read_pairs(path: Path, columns: Titles) -> MeasuredLatencies:
         content = read_bytes(path)
         if content.startswith(b"PAR1"):
             rows, table = pq.read_table(BytesIO(content)), None
-            titles, has_titles = list(rows.column_names), True
+            column_names, has_header = list(rows.column_names), True
         else:
             lines = split(decode(content))
-            has_titles = not all(is_number(cell.replace(",", ".")) for cell in lines.first[2:3])
-            titles = lines.first if has_titles else [str(number + 1) for number in range(len(lines.first))]
-            table = lines.table([str(number) for number in range(len(titles))], skip=int(has_titles))
-            rows = with_decimal_points(table)[0].rename_columns([str(number) for number in range(len(titles))])
+            has_header = not all(is_number(cell.replace(",", ".")) for cell in lines.first[2:3])
+            column_names = lines.first if has_header else [str(number + 1) for number in range(len(lines.first))]
+            table = lines.table([str(number) for number in range(len(column_names))], skip=int(has_header))
+            rows = with_decimal_points(table)[0].rename_columns([str(number) for number in range(len(column_names))])
         wanted = list(zip(_PAIR, columns, (SRC, DST, _VALUES), strict=True))
-        picked = column_indexes(titles, wanted, has_titles=has_titles)
+        picked = column_indexes(column_names, wanted, has_header=has_header)
         values = _numbers(table, rows.column(picked[2]))
     except (DataFileError, pa.ArrowException, OSError) as error:
         raise ContentError(f"{path.name}: {first_line(error)}", "pairs") from error
@@ -209,7 +209,8 @@ def read_pairs(path: Path, columns: Titles) -> MeasuredLatencies:
         raise ContentError(f"{path.name}: no row has two ends and a latency; give one or more", "pairs")
     codes, place, counts = np.unique((src * len(names) + dst)[kept], return_inverse=True, return_counts=True)
     means = np.bincount(place, weights=values[kept]) / counts
-    return MeasuredLatencies(tuple(names), len(names), codes, means, titles[picked[2]], int(counts[counts > 1].sum()))
+    n_repeated = int(counts[counts > 1].sum())
+    return MeasuredLatencies(tuple(names), len(names), codes, means, column_names[picked[2]], n_repeated)
 
 
 def to_rounds(ms: Floats, round_ms: float) -> Ints:
@@ -286,7 +287,7 @@ def measured_graph(graph: WeightedGraph, latency: Latency, path: Path, seed: int
     if field == "pairs":
         half = "half of it, as of a round trip" if is_round_trip else "all of it, as of one way"
         hint = "" if latency.round_trip is not None else "; latency.round_trip says otherwise"
-        notes.append(f"a link takes of column {measured.value_title} of {path.name} {half}{hint}")
+        notes.append(f"a link takes of column {measured.value_column} of {path.name} {half}{hint}")
     if measured.n_repeated:
         notes.append(f"{measured.n_repeated:,} rows of {path.name} are of pairs with several, which take their mean")
     there, back = (_known(measured.of(row[u], row[v]), latency) for u, v in ((graph.a, graph.b), (graph.b, graph.a)))
@@ -333,12 +334,12 @@ def _filled(
     return there, back
 
 
-def _named_rows(names: tuple[str, ...], titles: tuple[str, ...], field: str, *, is_strict: bool) -> Ints:
-    index = {title: i for i, title in enumerate(titles)}
+def _named_rows(names: tuple[str, ...], column_names: tuple[str, ...], field: str, *, is_strict: bool) -> Ints:
+    index = {title: i for i, title in enumerate(column_names)}
     missing = [name for name in names if name not in index]
     if len(missing) == len(names) or (missing and is_strict):
-        folded = {title.casefold(): title for title in titles}
-        shown = ", ".join(_with_near(name, titles, folded) for name in missing[:_MAX_SHOWN])
+        folded = {title.casefold(): title for title in column_names}
+        shown = ", ".join(_with_near(name, column_names, folded) for name in missing[:_MAX_SHOWN])
         more = f" and {len(missing) - _MAX_SHOWN} more" if len(missing) > _MAX_SHOWN else ""
         lacking = "matrix has no row" if field == "matrix" else "list has no pair"
         cure = "or write draw_rows: true beside matrix: the seed then draws a row for each node"
@@ -349,7 +350,7 @@ def _named_rows(names: tuple[str, ...], titles: tuple[str, ...], field: str, *, 
     return np.array([index.get(name, -1) for name in names], dtype=np.int64)
 
 
-def _with_near(name: str, titles: tuple[str, ...], folded: Mapping[str, str]) -> str:
+def _with_near(name: str, column_names: tuple[str, ...], folded: Mapping[str, str]) -> str:
     same = folded.get(name.casefold())
-    hint = f" did you mean {same!r}?" if same is not None else nearest(name, titles)
+    hint = f" did you mean {same!r}?" if same is not None else nearest(name, column_names)
     return repr(name) + (f" ({hint.strip()})" if hint else "")

@@ -23,8 +23,8 @@ _NO_LATENCY = "file.latency names no column, so every link takes 1 round"
 SRC = ("src", "source", "from", "fromnodeid", "from_node_id", "source_id", "u", "node1", "node_1", "start", "tail")
 DST = ("dst", "target", "dest", "destination", "to", "tonodeid", "to_node_id", "target_id", "v", "node2", "node_2",
         "end", "head")  # fmt: skip
-"""Usual titles, in lower case, of the column of a link's second end. `SRC` has the titles for the first end."""
-_TITLES = frozenset((*SRC, *DST))
+"""Usual names, in lower case, of the column of a link's second end. `SRC` has the names for the first end."""
+_USUAL_NAMES = frozenset((*SRC, *DST))
 _DEFAULT = ("src", "dst")
 
 
@@ -169,10 +169,11 @@ def _no_more(lines: Lines, expected: str) -> None:
 
 
 def parse_text(content: bytes, delimiter: str | None, columns: FileOverlay) -> WeightedGraph:
-    """Reads an edge list in text. Nodes have ids in the order of their first appearance.
+    """Parses an edge list in text. Nodes have ids in the order of their first appearance.
 
-    If `delimiter` is `None`, the delimiter is detected. The function also detects whether the first line has titles;
-    otherwise the columns are called 1, 2, 3. If ``columns.latency`` is `None`, every link takes one round.
+    If `delimiter` is `None`, the delimiter is detected. Whether the first line is a header is also detected; without a
+    header, the columns are called 1, 2, 3 and so on. If ``columns.latency`` is `None`, each link has a latency of one
+    round.
 
     Raises:
         ContentError: A line is invalid. The message has the line number.
@@ -183,26 +184,26 @@ def parse_text(content: bytes, delimiter: str | None, columns: FileOverlay) -> W
     if _is_matrix(lines):
         message = "as many cells a line as there are lines: this may be a matrix of latencies; name it with"
         raise ContentError(f"{message} overlay.latency: {{matrix: ...}}, and give the links by another overlay")
-    has_titles = _has_titles(lines, columns)
-    titles = lines.first if has_titles else [str(number + 1) for number in range(len(lines.first))]
-    picked = _picked(titles, columns, has_titles=has_titles)
+    has_header = _has_header(lines, columns)
+    column_names = lines.first if has_header else [str(number + 1) for number in range(len(lines.first))]
+    picked = _picked(column_names, columns, has_header=has_header)
     try:
-        table = lines.table([str(number) for number in range(len(titles))], skip=1 if has_titles else 0)
+        table = lines.table([str(number) for number in range(len(column_names))], skip=1 if has_header else 0)
     except (DataFileError, pa.ArrowException) as error:
         raise ContentError(f"line {lines.numbers[0]} and after it: {error}" if isinstance(error, pa.ArrowException)
                            else str(error)) from error  # fmt: skip
     rows, commas = with_decimal_points(table)
     notes = []
     is_found = delimiter is None and lines.delimiter != ","
-    is_guessed = (columns.src or columns.dst) is None and tuple(titles[place] for place in picked[:2]) != _DEFAULT
-    may_be_titles = not has_titles and not {columns.src, columns.dst, columns.latency}.isdisjoint(lines.first)
-    if is_found or is_guessed or may_be_titles or commas:
-        ends = " and ".join(repr(titles[place]) for place in picked[:2])
-        named = f"titles, ends in columns {ends}" if has_titles else f"no titles, so ends in columns {ends}"
-        named += "; the first line is a link" if may_be_titles else ""
-        points = f", decimal commas in {', '.join(titles[int(place)] for place in commas)}" if commas else ""
+    is_guessed = (columns.src or columns.dst) is None and tuple(column_names[place] for place in picked[:2]) != _DEFAULT
+    may_be_header = not has_header and not {columns.src, columns.dst, columns.latency}.isdisjoint(lines.first)
+    if is_found or is_guessed or may_be_header or commas:
+        ends = " and ".join(repr(column_names[place]) for place in picked[:2])
+        named = f"a header, ends in columns {ends}" if has_header else f"no header, so ends in columns {ends}"
+        named += "; the first line is a link" if may_be_header else ""
+        points = f", decimal commas in {', '.join(column_names[int(place)] for place in commas)}" if commas else ""
         notes.append(f"the edge list has {lines.delimiter_name} between cells and {named}{points}")
-    return _graph(rows.select([str(place) for place in picked]), table.place, titles, picked, columns, notes)
+    return _graph(rows.select([str(place) for place in picked]), table.place, column_names, picked, columns, notes)
 
 
 def parse_parquet(content: bytes, columns: FileOverlay) -> WeightedGraph:
@@ -213,14 +214,14 @@ def parse_parquet(content: bytes, columns: FileOverlay) -> WeightedGraph:
     """
     try:
         file = pq.ParquetFile(BytesIO(content))
-        titles = [nfc(name) for name in file.schema_arrow.names]
-        picked = _picked(titles, columns, has_titles=True)
+        column_names = [nfc(name) for name in file.schema_arrow.names]
+        picked = _picked(column_names, columns, has_header=True)
         table = file.read(columns=[file.schema_arrow.names[place] for place in picked])
         rows = pa.table({str(place): pc.cast(table.column(file.schema_arrow.names[place]), pa.string())
                          for place in picked})  # fmt: skip
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         raise ContentError(f"not a Parquet file that can be read: {first_line(error)}") from error
-    return _graph(rows, lambda row: f"row {row + 1}", titles, picked, columns, [])
+    return _graph(rows, lambda row: f"row {row + 1}", column_names, picked, columns, [])
 
 
 def _is_matrix(lines: TextRows) -> bool:
@@ -235,38 +236,38 @@ def _is_matrix(lines: TextRows) -> bool:
 def is_link(first: Sequence[str], rows: Iterable[Sequence[str]]) -> bool:
     """Returns whether the first line of an edge list is a link: both ends are numbers, or one also ends another link.
 
-    Otherwise the first line may have titles. ``rows`` contains the cells of the other lines.
+    Otherwise the first line may be a header. ``rows`` contains the cells of the other lines.
     """
     others = {cell for row in rows for cell in row[:2]}
     return all(is_number(cell) for cell in first[:2]) or not others.isdisjoint(first[:2])
 
 
-def _has_titles(lines: TextRows, columns: FileOverlay) -> bool:
+def _has_header(lines: TextRows, columns: FileOverlay) -> bool:
     first, given = lines.first, [name for name in (columns.src, columns.dst, columns.latency) if name is not None]
     if are_numbers(given, first):
         return False
-    if given or any(title.lower() in _TITLES for title in first):
+    if given or any(title.lower() in _USUAL_NAMES for title in first):
         return True
     if is_link(first, lines.sample[1:]):
         return False
     shown = ", ".join(map(repr, first[:10]))
     raise ContentError(
-        f"the first line, {shown}, may be titles or a link; name the columns of the two ends with src and dst, "
-        "or write src: '1' and dst: '2' for a file without titles", "src",
+        f"the first line, {shown}, may be a header or a link; name the columns of the two ends with src and dst, "
+        "or write src: '1' and dst: '2' for a file without a header", "src",
     )  # fmt: skip
 
 
 def column_indexes(
-    titles: Sequence[str], wanted: Sequence[tuple[str, str | None, Sequence[str]]], *, has_titles: bool
+    column_names: Sequence[str], wanted: Sequence[tuple[str, str | None, Sequence[str]]], *, has_header: bool
 ) -> list[int]:
     """Returns the index of each wanted column.
 
     Args:
-        titles: The titles of the columns; 1, 2, 3 ... for a file without titles.
-        wanted: For each column, the scenario key that names it, the title that the scenario gives or None, and the
-            usual titles in lower case. If the title is ``None``, the first usual title in `titles` selects the column.
-            In a file without titles, the n-th wanted column is then the n-th column.
-        has_titles: Whether the file has titles.
+        column_names: The names of the columns; 1, 2, 3 ... for a file without a header.
+        wanted: For each column, the scenario key that names it, the name that the scenario gives or None, and the
+            usual names in lower case. If the name is ``None``, the first usual name in `column_names` selects the
+            column; in a file without a header, the n-th wanted column is the n-th column.
+        has_header: Whether the file has a header.
 
     Raises:
         ContentError: The file lacks a column.
@@ -274,37 +275,37 @@ def column_indexes(
     found = []
     for number, (field, title, known) in enumerate(wanted):
         named = [str(number + 1)] if title is None else [title]
-        if title is None and has_titles:
-            named = [other for name in known for other in titles if other.lower() == name]
-        if not named or named[0] not in titles:
-            shown = ", ".join(map(repr, titles[:20]))
+        if title is None and has_header:
+            named = [other for name in known for other in column_names if other.lower() == name]
+        if not named or named[0] not in column_names:
+            shown = ", ".join(map(repr, column_names[:20]))
             lacking, cure = f"that is known as {field};", f"name one of its columns: {shown}"
             if title is not None:
-                lacking, cure = f"{title!r};{nearest(title, titles)}", f"its columns are {shown}"
+                lacking, cure = f"{title!r};{nearest(title, column_names)}", f"its columns are {shown}"
             raise ContentError(f"the file has no column {lacking} {cure}", field)
-        found.append(titles.index(named[0]))
+        found.append(column_names.index(named[0]))
     return found
 
 
-def _picked(titles: Sequence[str], columns: FileOverlay, *, has_titles: bool) -> list[int]:
+def _picked(column_names: Sequence[str], columns: FileOverlay, *, has_header: bool) -> list[int]:
     """Returns the indexes of the columns of the two ends, and of the latency if `columns` names it."""
     latency = [] if columns.latency is None else [("latency", columns.latency, ())]
     wanted = [("src", columns.src, SRC), ("dst", columns.dst, DST), *latency]
-    return column_indexes(titles, wanted, has_titles=has_titles)
+    return column_indexes(column_names, wanted, has_header=has_header)
 
 
 def _graph(
-    rows: pa.Table, place: Callable[[int], str], titles: Sequence[str], picked: Sequence[int], columns: FileOverlay,
-    notes: list[str],
+    rows: pa.Table, place: Callable[[int], str], column_names: Sequence[str], picked: Sequence[int],
+    columns: FileOverlay, notes: list[str],
 ) -> WeightedGraph:  # fmt: skip
     if not rows.num_rows:
-        raise ContentError("the file has no link; an edge list has at least one row below the column titles")
+        raise ContentError("the file has no link; an edge list has at least one row below the header")
     ends = [pc.utf8_normalize(pc.utf8_trim_whitespace(rows.column(i).combine_chunks()), form="NFC") for i in (0, 1)]
     for i, column in enumerate(ends):
         empty = pc.indices_nonzero(pc.fill_null(pc.equal(column, ""), True))
         if len(empty):
             where = place(empty[0].as_py())
-            raise ContentError(f"{where}: the column {titles[picked[i]]!r} is empty; a link has two ends")
+            raise ContentError(f"{where}: the column {column_names[picked[i]]!r} is empty; a link has two ends")
     if all(pc.all(pc.match_substring_regex(column, r"^[0-9]+\.0$")).as_py() for column in ends):
         ends = [pc.utf8_slice_codeunits(column, 0, stop=-2) for column in ends]
         notes.append("the ends are numbers with .0, as pandas writes them, and are taken as whole numbers")
@@ -319,10 +320,10 @@ def _graph(
 
 
 def are_numbers(named: Collection[str], first: Collection[str]) -> bool:
-    """Returns whether the columns ``named`` are numbers of columns, which a file without titles has.
+    """Returns whether all names ``named`` are column numbers, as in a file without a header.
 
-    Numbers up to the number of columns are. Larger ones are, too, unless a cell of the first line ``first`` equals one.
-    If ``named`` is empty, the result is false.
+    A number is a column number if it is at most the number of columns, or if no cell of the first line ``first``
+    equals a name. If ``named`` is empty, the result is False.
     """
     within = {str(number + 1) for number in range(len(first))}
     are_decimal = all(name.isdecimal() for name in named)

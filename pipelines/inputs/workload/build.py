@@ -144,10 +144,10 @@ def _files(spec: WorkloadSpec) -> Iterator[tuple[KeyPath, SubscriptionFile | Pub
 
 
 def describe() -> list[tuple[str, str]]:
-    """Returns name and description of each source of workloads, as ``roundtable list workloads`` prints them."""
+    """Returns the name and the description of each source of workloads, for ``roundtable list workloads``."""
     return [
         ("list", "subscriptions, publications, joins, moves and other calls, listed in the scenario"),
-        ("file csv", "a table in text, any delimiter, with titles or without, also as .gz or .xz"),
+        ("file csv", "a table in text, any delimiter, with a header or without, also as .gz or .xz"),
         ("file tsv", "a table in text with tabs and no quoting, e.g. Last.fm user_artists.dat"),
         ("file jsonl", "JSON lines: an object in each line"),
         ("file parquet", "a table in Parquet"),

@@ -99,7 +99,7 @@ class FileRows:
         self._problems: list[Problem] = []
 
     @property
-    def titles(self) -> str:
+    def column_names(self) -> str:
         """The names of the columns, for error messages."""
         return ", ".join(self.table.column_names)
 
@@ -121,13 +121,13 @@ class FileRows:
         if name in self.table.column_names:
             return self.table[name]
         hint = nearest(name, self.table.column_names)
-        self.refuse(key, f"no column {name!r};{hint} columns: {self.titles}{self._without_titles()}")
+        self.refuse(key, f"no column {name!r};{hint} columns: {self.column_names}{self._without_header()}")
         return None
 
-    def _without_titles(self) -> str:
-        if not any(is_number(title) for title in self.table.column_names):
+    def _without_header(self) -> str:
+        if not any(is_number(name) for name in self.table.column_names):
             return ""
-        return "; without titles name columns by numbers, '1' for the first"
+        return "; without a header name columns by numbers, '1' for the first"
 
     def times(self, key: str, name: str, unit: str | None) -> Ints:
         """Returns the round of the time in each row of column `name`; -1 for an empty cell.
@@ -209,7 +209,7 @@ class FileRows:
     def _named_nodes(self, name: str | None, column: pa.Array | None) -> Ints:
         if name is None:
             message = "no node; name a column (node), the nodes to go round (nodes), or both"
-            self.refuse("node", f"{message}; columns: {self.titles}")
+            self.refuse("node", f"{message}; columns: {self.column_names}")
         if column is None:
             return np.empty(0, dtype=np.int64)
         ids = ids_by_name(self._overlay)

@@ -122,7 +122,7 @@ def _subscription_texts(
 ) -> pa.Array:
     if topic is None and where is None:
         message = "name the column of the topic (topic) or of the predicate (where)"
-        rows.refuse("topic", f"{message}; columns: {rows.titles}")
+        rows.refuse("topic", f"{message}; columns: {rows.column_names}")
         return pa.nulls(0, pa.string())
     columns = [rows.texts(key, name) for key, name in (("topic", topic), ("where", where)) if name is not None]
     if any(column is None for column in columns):

@@ -39,7 +39,7 @@ _FORMATS: dict[str, Format] = {
 }  # fmt: skip
 _INDEX = "\0index"
 _ARCHIVES = (".tar", ".tar.gz", ".tgz", ".tar.xz", ".txz")
-_PUBLISHED_TITLES = {  # the titles of well-known files that are also distributed without a title line
+_PUBLISHED_HEADERS = {  # the column names of well-known files that are also distributed without a header
     "user_artists.dat": ("userID", "artistID", "weight"),
     "user_friends.dat": ("userID", "friendID"),
 }
@@ -134,7 +134,7 @@ class Source:
         format: The file's format.
         reverse: Whether to reverse the rows, so that the last row comes first.
         limit: The number of rows to keep, counted from the first row after the reversal; None keeps all rows.
-        named: The columns that the scenario names. If all are numbers of columns, the file has no titles.
+        named: The columns that the scenario names. If all are numbers of columns, the file has no header.
     """
 
     path: Path
@@ -152,7 +152,7 @@ class Loaded:
     Attributes:
         table: The columns. Columns of text files are strings, null for empty cells. Columns of JSON lines and Parquet
             have the types of their values.
-        notes: At most one sentence, on detected properties such as the delimiter and the titles.
+        notes: At most one sentence, on detected properties such as the delimiter and the header.
     """
 
     table: pa.Table
@@ -269,32 +269,32 @@ def _read_text(source: Source, raw: bytes) -> Loaded:
     if not text.strip():
         return Loaded(pa.table({}))
     lines = split(text, delimiter=None if is_csv else "\t", is_quoted=is_csv, comments="#", only_before=True)
-    titles, skip = _titles(source, lines)
-    table = lines.table(titles, skip=skip)
+    column_names, skip = _column_names(source, lines)
+    table = lines.table(column_names, skip=skip)
     rows, commas = with_decimal_points(table)
     notes = []
-    if _INDEX in titles:
+    if _INDEX in column_names:
         rows = rows.drop_columns([_INDEX])
-        notes.append("a first column without a title, as pandas writes its index, which is left out")
+        notes.append("a first column without a name, as pandas writes its index, which is left out")
     if is_csv and lines.delimiter != ",":
         notes.append(f"{lines.delimiter_name} between its cells")
     if not skip:
-        notes.append(f"no titles, so its columns are {', '.join(titles)}")
+        notes.append(f"no header, so its columns are {', '.join(column_names)}")
     if commas:
         notes.append(f"decimal commas in {', '.join(commas)}")
     return Loaded(rows, (f"{source.path.name} has {'; '.join(notes)}",) if notes else ())
 
 
-def _titles(source: Source, lines: TextRows) -> tuple[list[str], int]:
-    # Returns the titles and the number of title lines, 0 or 1. A first line of numbers is a row, not a title line.
+def _column_names(source: Source, lines: TextRows) -> tuple[list[str], int]:
+    # Returns the column names and the number of header lines, 0 or 1. A first line of numbers is a row, not a header.
     path, first, named = source.path, lines.first, source.named
     if are_numbers(named, first) or all(is_number(cell) for cell in first):
         name = path.name.removesuffix(path.suffix) if path.suffix in _COMPRESSED else path.name
-        known = _PUBLISHED_TITLES.get(name, ())
+        known = _PUBLISHED_HEADERS.get(name, ())
         return list(known) if len(known) == len(first) else [str(i + 1) for i in range(len(first))], 0
     if len(first) > 1 and not first[0]:
         first[0] = _INDEX
     for i, title in enumerate(first):
         if not title:
-            raise DataFileError(f"column {i + 1} has no title in the first line; give it one")
+            raise DataFileError(f"column {i + 1} has no name in the header; give it one")
     return first, 1
