@@ -244,7 +244,8 @@ def _apply_routing_information(turn: Turn) -> None:
 def _merge_entries(turn: Turn, subs: list[Flight]) -> None:
     """Adds the entries of the PAR_SUB messages `subs` to SUBS_SET (rule R30).
 
-    If SUBS_SET has an entry of the subscription already, the entry with the more distant origin stays.
+    If SUBS_SET has an entry of the subscription already, the entry with the more distant origin stays. Entries with a
+    tombstone are dropped.
     """
     node = turn.node
     known = [*node.routing_entry.values()]
@@ -266,9 +267,10 @@ def _farthest(entry: SubscriptionEntry) -> tuple[float, int, float]:
 
 
 def _end_recovery(turn: Turn) -> None:
-    """Ends the recovery of this node, which is OPERATIONAL* from now on (Algorithm 5, lines 11 to 19).
+    """Ends the recovery of this node (Algorithm 5, lines 11 to 19).
 
-    Sends STATUS to all peers and issues REJOIN. Phase 4 computes the recipients of the publications in ProcessingList
+    Sends STATUS to all peers. A node that can reach another node becomes OPERATIONAL* and issues REJOIN; a node that
+    can reach no other node becomes OPERATIONAL. Phase 4 computes the recipients of the publications in ProcessingList
     again (rule R32).
     """
     node, status = turn.node, turn.node.own_status

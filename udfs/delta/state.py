@@ -182,7 +182,7 @@ class PeerState:
         int | None,
         "incarnation of X to which N is connected, or, if status is FAILED, that failed; null until X answers",
     ]
-    latency_rounds: Annotated[int | None, "latency of the connection"]
+    latency_rounds: Annotated[int | None, "latency of the connection, if no link leads to X"]
 
 
 @record(key="incarnation")

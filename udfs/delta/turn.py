@@ -117,7 +117,7 @@ class Leaving(NamedTuple):
         place: The index in the outbox before sorting.
         body: The message; for a multicast message, the copy or the entry of ProcessingList to send.
         for_incarnation: The incarnation of the receiver; None for the incarnation in table ``peer``.
-        latency: The latency in rounds; None for the latency of the connection.
+        latency: The latency in rounds if no link leads to the receiver; None for the latency of the connection.
         delay: Rounds that are added to the latency of the connection.
     """
 
@@ -239,12 +239,13 @@ def _send(turn: Turn, one: Leaving) -> None:
     ProcessingList. A CONF to a node without a connection is dropped (rule R15).
     """
     _, _, dst, _, _, kind, _, body, incarnation, latency, delay = one
-    peer, guide = turn.node.peer.get(dst), None
-    if peer is not None:
-        if latency is None and peer.latency_rounds is not None:
-            latency = peer.latency_rounds + delay
-        if incarnation is None:
-            incarnation = peer.incarnation
+    peer, guide, link = turn.node.peer.get(dst), None, turn.ctx.run.links.get((turn.id, dst))
+    if latency is not None:
+        latency = latency if link is None else link
+    elif peer is not None and peer.latency_rounds is not None:
+        latency = (peer.latency_rounds if link is None else link) + delay
+    if peer is not None and incarnation is None:
+        incarnation = peer.incarnation
     if kind in MULTICAST:
         if peer is not None and peer.status in ("WAITING", "FAILED"):
             return

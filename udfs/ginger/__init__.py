@@ -24,5 +24,5 @@ Terms of the thesis and of the rules in the README:
 - body: the guarantee, key items and round of a message; a node may know only the id of a message;
 - runs (`buffer.Runs`): a set of message ids, stored as intervals of consecutive numbers for each publisher;
 - Exception: the request to a publisher for a message whose body has left the buffers; the answer is Repeat;
-- blow: failures that follow each other within the time of a repair.
+- burst: failures that follow each other within the time of a repair.
 """

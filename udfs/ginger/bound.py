@@ -1,10 +1,11 @@
 """The bound of protocol ``ginger``: the failures that it tolerates (sections 4.2.2 and 4.2.3).
 
 The bound is computed from the faults, the initial tree and the views, not from the state of nodes. Failures less than
-`ScenarioRun.mend_rounds` apart form one *blow*, because the tree may be under repair between them. Until the first blow
-the tree is the initial tree. For this blow the module computes which brokers the surviving nodes see if all failed
-brokers are down at once. Before a later blow the tree depends on messages, which the module does not know. For these
-blows it relies on two facts: a node whose parent fails sees its grandparent, and a child of the root sees its siblings.
+`ScenarioRun.mend_rounds` apart form one *burst*, because the tree may be under repair between them. Until the first
+burst the tree is the initial tree. For this burst the module computes which brokers the surviving nodes see if all
+failed brokers are down at once. Before a later burst the tree depends on messages, which the module does not know. For
+these bursts it relies on two facts: a node whose parent fails sees its grandparent, and a child of the root sees its
+siblings.
 """
 
 from __future__ import annotations
@@ -69,21 +70,21 @@ def reasons(given: ScenarioRun) -> Iterator[tuple[int, str]]:
     tree = _tree(given)
     yield from _too_early(given, tree)
     gone: set[int] = set()
-    for number, blow in enumerate(_blows(given)):
-        first, failed = blow[0][0], {broker for _, broker in blow}
-        yield from ((first, reason) for reason in _of_blow(given, tree, blow, gone, is_first=number == 0))
+    for number, burst in enumerate(_bursts(given)):
+        first, failed = burst[0][0], {broker for _, broker in burst}
+        yield from ((first, reason) for reason in _of_burst(given, tree, burst, gone, is_first=number == 0))
         gone |= failed
     yield from _without_contact(given)
 
 
-def _blows(given: ScenarioRun) -> list[list[tuple[int, int]]]:
-    blows: list[list[tuple[int, int]]] = []
+def _bursts(given: ScenarioRun) -> list[list[tuple[int, int]]]:
+    bursts: list[list[tuple[int, int]]] = []
     for at, broker in sorted(given.crashes):
-        if blows and at - blows[-1][-1][0] < given.mend_rounds:
-            blows[-1].append((at, broker))
+        if bursts and at - bursts[-1][-1][0] < given.mend_rounds:
+            bursts[-1].append((at, broker))
         else:
-            blows.append([(at, broker)])
-    return blows
+            bursts.append([(at, broker)])
+    return bursts
 
 
 def _too_early(given: ScenarioRun, tree: Tree) -> Iterator[tuple[int, str]]:
@@ -94,17 +95,17 @@ def _too_early(given: ScenarioRun, tree: Tree) -> Iterator[tuple[int, str]]:
         yield min(early), "a node crashed before all subscriptions were confirmed"
 
 
-def _of_blow(
-    given: ScenarioRun, tree: Tree, blow: Sequence[tuple[int, int]], gone: set[int], *, is_first: bool
+def _of_burst(
+    given: ScenarioRun, tree: Tree, burst: Sequence[tuple[int, int]], gone: set[int], *, is_first: bool
 ) -> Iterator[str]:
-    failed = {broker for _, broker in blow}
-    if not tree.brokers - failed - _away(given, blow[-1][0]):
+    failed = {broker for _, broker in burst}
+    if not tree.brokers - failed - _away(given, burst[-1][0]):
         yield "all brokers are down"
     elif is_first:
         yield from _cut_off(given, tree, failed)
-    elif len(blow) > 1 or given.max_hops < _PARENT_OF_PARENT:
-        yield f"{len(blow)} brokers failed before the previous repair ended"
-    yield from _without_locks(given, tree, failed, gone, len(blow))
+    elif len(burst) > 1 or given.max_hops < _PARENT_OF_PARENT:
+        yield f"{len(burst)} brokers failed before the previous repair ended"
+    yield from _without_locks(given, tree, failed, gone, len(burst))
 
 
 def _away(given: ScenarioRun, at: int) -> set[int]:
@@ -155,7 +156,7 @@ def _seen(tree: Tree, node: int, max_hops: int) -> set[int]:
 def _without_locks(given: ScenarioRun, tree: Tree, failed: set[int], gone: set[int], n_failures: int) -> Iterator[str]:
     """Yields a reason for each topic whose sub-tree has lost all its brokers, and so all locks on key items.
 
-    The brokers `failed` fail in this blow, in `n_failures` failures. The brokers `gone` have failed in earlier blows.
+    The brokers `failed` fail in this burst, in `n_failures` failures. The brokers `gone` have failed in earlier bursts.
     """
     topics: dict[str, set[int]] = {}
     for client, topic, _ in given.subscriptions:
@@ -195,13 +196,13 @@ def beyond_runs(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             (``subscriber, topic, issued_round``), and ``joins`` (``node_id, contact, issued_round``).
 
     Returns:
-        One row per round and reason, columns `BEYOND`.
+        One row per round and reason (columns `BEYOND`).
     """
     return rows_of_runs(batches, BEYOND, lambda run: reasons(_given(run)))
 
 
 def start_parents(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Returns the parent of each broker in the initial tree, columns `START_PARENTS`. The root has no row.
+    """Returns the parent of each broker in the initial tree (columns `START_PARENTS`). The root has no row.
 
     The columns of `batches` are those of `beyond_runs`.
     """

@@ -1,8 +1,8 @@
 """metadataBuffer (section 4.3.2): the newest events of a topic, and the message ids of discarded events.
 
 An event is the passage of a message through a node (``passed``), or its processing in total order (``processed``). When
-two nodes connect, each sends the other one a `MissingSets`: the ids of the messages that the sender has received, and
-the messages that the receiver lacks.
+two nodes connect, each sends the other one a `MissingSets`: the ids of the messages that the sender has received and,
+except in ParentBuffer, the events that the receiver lacks.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ Runs = dict[int, list[list[int]]]
 class Event(NamedTuple):
     """An entry of a buffer: a message that passed a node, or that the node processed.
 
-    `what` is ``passed`` or ``processed``. `hops` counts the links that `message` has travelled over.
+    `what` is ``passed`` or ``processed``. `hops` counts the links that `message` has traversed.
     """
 
     what: str
@@ -82,7 +82,7 @@ class Event(NamedTuple):
 
 
 class Departed(NamedTuple):
-    """An event that has left a buffer. Only the id of its message and the number of travelled links remain."""
+    """An event that has left a buffer. Only the id of its message and the number of traversed links remain."""
 
     event: str
     source: int

@@ -124,7 +124,7 @@ class Client(Role):
         The client needs the previous view if its new edge broker fails before this broker has sent a view.
         """
         if sender == self.node.parent:
-            seen = {broker: self.node.rounds_to(broker) for broker in self._state.tree_view}
+            seen = {broker: self.node.rounds_from(broker) for broker in self._state.tree_view}
             self.node.repair.seen |= seen
         self._search.on_tree_view_update(m, sender)
 

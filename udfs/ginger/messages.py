@@ -83,7 +83,7 @@ class About:
 class Metadata(About):
     """A published message. If it is in total order, it is also a request to lock its key items (section 3.5)."""
 
-    hops: Annotated[int, "number of links that the message travelled over"]
+    hops: Annotated[int, "number of links that the message has traversed"]
     covered: Annotated[tuple[int, ...], "total order, on the way up: nodes that have locked the key items"] = ()
 
 
@@ -91,7 +91,7 @@ class Metadata(About):
 class TotalAck(About):
     """The report of a child that all members in the child's part of the sub-tree have locked the key items."""
 
-    hops: Annotated[int, "number of links that the message travelled over"]
+    hops: Annotated[int, "number of links that the message has traversed"]
     covered: Annotated[tuple[int, ...], "nodes that have locked the key items"]
 
 
@@ -99,7 +99,7 @@ class TotalAck(About):
 class TotalProcessed(About):
     """The report of the topic's root that all members have locked the key items. Receivers unlock them."""
 
-    hops: Annotated[int, "number of links that the message travelled over"]
+    hops: Annotated[int, "number of links that the message has traversed"]
 
 
 @message("Failed")

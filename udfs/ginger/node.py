@@ -63,7 +63,7 @@ class Node:
     Attributes:
         state: The tables of the node.
         repair: The only row of table ``repair``.
-        latency: The known latencies to other nodes, in rounds.
+        latency: The known latencies of messages from other nodes, in rounds.
         parent: The parent of a broker, or the edge broker of a client. None if the node is not connected.
         children: The brokers that are children of the node.
         clients: The clients that are attached to the node.
@@ -87,7 +87,7 @@ class Node:
                 (self.children if row.relationship == "child" else self.clients).add(other)
 
     def enter(self, ctx: Context, sender: int | None) -> None:
-        """Prepares the node for an event. If the event is a message, also records the latency to its sender.
+        """Prepares the node for an event. If the event is a message, also records the latency from its sender.
 
         Args:
             ctx: The context of the event.
@@ -136,9 +136,9 @@ class Node:
 
     @property
     def is_newcomer(self) -> bool:
-        """Whether the node joins or recovers and has no parent, or a first parent whose messages it still awaits.
+        """Whether the node is joining or recovering, and no parent of this incarnation has failed.
 
-        A newcomer knows no topics.
+        A newcomer searches for its first parent, or awaits messages from this parent. It knows no topics.
         """
         return self.repair.is_joining and self.repair.lost_parent is None
 
@@ -159,16 +159,17 @@ class Node:
         return self._position
 
     def send(self, dst: int, message: Any) -> None:  # noqa: ANN401 - any of the program's messages
-        """Sends `message` to node `dst`. If the latency to `dst` is unknown, the latency of the link applies."""
-        self.ctx.send(dst, message, after=self.latency.get(dst))
+        """Sends `message` to node `dst`. If no link joins the nodes, the message takes the path in the overlay."""
+        ctx = self.ctx
+        ctx.send(dst, message, after=None if dst in ctx.neighbours else ctx.route_latency(ctx.run.path(ctx.node, dst)))
 
     def flood(self, message: Any, sender: int | None) -> None:  # noqa: ANN401 - any of the program's messages
         """Sends `message` to the parent and all children except `sender`."""
         for neighbour in sorted(self.neighbours - {sender}):
             self.send(neighbour, message)
 
-    def rounds_to(self, other: int) -> int:
-        """Returns the latency to node `other` in rounds, or 1 if the latency is unknown."""
+    def rounds_from(self, other: int) -> int:
+        """Returns the latency of messages from node `other` in rounds, or 1 if the latency is unknown."""
         return self.latency.get(other, 1)
 
     def patience(self, partner: int) -> int:
@@ -176,7 +177,7 @@ class Node:
 
         A live partner answers within this time even if it is in an election.
         """
-        return 2 * self.rounds_to(partner) + 3 * self.setting("timer_rounds")
+        return 2 * self.rounds_from(partner) + 3 * self.setting("timer_rounds")
 
     # ---- neighbours
 
@@ -193,15 +194,15 @@ class Node:
     def _connect(self, one: Incarnation, kind: str) -> None:
         other, incarnation = one
         self.note_up(one)
-        rounds = self._near[other] = self.rounds_to(other)
+        rounds = self._near[other] = self.rounds_from(other)
         self.state.neighbour[other] = Neighbour(other, kind, rounds, incarnation)
         if kind != "client":
             self.ctx.watch(other, rounds)
 
     def watch_member(self, broker: int) -> None:
-        """Watches `broker`, a member of a topic that has not failed, unless the node already watches it (rule G35)."""
+        """Watches `broker`, a live member of a topic, unless the node already watches it (rule G35)."""
         if broker not in self.ctx.watched:
-            self.ctx.watch(broker, self.rounds_to(broker))
+            self.ctx.watch(broker, self.rounds_from(broker))
 
     def disconnect(self, other: int) -> None:
         """Removes neighbour `other` from the tables, and ends the watch on `other`."""
@@ -234,13 +235,13 @@ class Node:
             view: The brokers of the new view with their paths to the node, as (id, number of links upwards, number of
                 links downwards). See `path_from`.
         """
-        rows = [TreeView(other, relationship(up, down), up, down, self.rounds_to(other)) for other, up, down in view]
+        rows = [TreeView(other, relationship(up, down), up, down, self.rounds_from(other)) for other, up, down in view]
         self.state.tree_view = {row.peer: row for row in rows}
         self._far = {row.peer: row.latency_rounds for row in rows}
 
     def see_sibling(self, broker: int) -> None:
         """Adds `broker` to the view of the node as a sibling."""
-        rounds = self._far[broker] = self.rounds_to(broker)
+        rounds = self._far[broker] = self.rounds_from(broker)
         self.state.tree_view[broker] = TreeView(broker, relationship(*_SIBLING), *_SIBLING, rounds)
 
     # ---- failures and recoveries

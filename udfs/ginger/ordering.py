@@ -114,7 +114,7 @@ class Ordering:
             topic: The topic of the message.
             sender: The neighbour that sent the message.
             message: The message, from another broker or from the entry queue.
-            hops: The number of links that the message travelled over.
+            hops: The number of links that the message has traversed.
             covered: The nodes that have locked the key items of the message, as far as `sender` knows.
         """
         if not message.is_total:
@@ -224,7 +224,7 @@ class Ordering:
             topic: The topic of the message.
             sender: The neighbour that sent TotalProcessed; None if this broker decided to process the message.
             message: The total-order message to process.
-            hops: The number of links that the message travelled over.
+            hops: The number of links that the message has traversed.
         """
         topic.unlock(message.id)
         self._buffers.add(topic.name, Event("processed", message, hops))

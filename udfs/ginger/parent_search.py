@@ -128,7 +128,7 @@ class ParentSearch:
         """
         if src != self._node.parent:
             return
-        rounds, most, view = self._node.rounds_to(src), self._node.setting("max_hops"), []
+        rounds, most, view = self._node.rounds_from(src), self._node.setting("max_hops"), []
         for other, up, down, latency, incarnation in m.seen:
             self._node.note_up(Incarnation(other, incarnation))
             if other != self._node.id and belongs(up, down + 1, most):
@@ -190,7 +190,7 @@ class Election:
         node.repair.asked = None
         for sibling in self.siblings():
             self._vote(sibling)
-            node.ctx.set_timer(ELECTION_TIMER, sibling, 2 * node.rounds_to(sibling) + node.setting("timer_rounds"))
+            node.ctx.set_timer(ELECTION_TIMER, sibling, 2 * node.rounds_from(sibling) + node.setting("timer_rounds"))
         self._decide()
 
     def _cancel_timers(self) -> None:

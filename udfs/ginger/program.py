@@ -70,7 +70,7 @@ class Ginger(State):
             repair.role = "broker" if node in brokers else "client"
             repair.is_mended, repair.is_present, repair.is_root = is_mended, node in present, node == root
         _lay_tree(world, Tree(root, links, present - brokers), is_mended=is_mended)
-        for (node, other), rounds in world.links.items():
+        for (other, node), rounds in world.links.items():
             if {node, other} <= brokers and joining.get(node, other) == other:
                 world.program(node).contact[other] = Contact(other, rounds, node in joining)
         _lay_topics(world)
@@ -160,7 +160,7 @@ def initial_rows(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             without calls.
 
     Yields:
-        One row per node, columns `initial_schema`.
+        One row per node (columns `initial_schema`).
     """
     schema = initial_schema()
     for batch in batches:

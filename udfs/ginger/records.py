@@ -42,7 +42,7 @@ class Neighbour:
     relationship: Annotated[
         str, "role of the neighbour: parent, child, client, or edge (the edge broker, if the node is a client)"
     ]
-    latency_rounds: Annotated[int, "latency of the link, in rounds"]
+    latency_rounds: Annotated[int, "latency of the path from the neighbour to the node, in rounds"]
     incarnation: Annotated[int, "number of recoveries of the neighbour before it connected to the node"] = 0
 
 
@@ -54,7 +54,7 @@ class TreeView:
     relationship: Annotated[str, "ancestor or sibling"]
     n_up: Annotated[int, "number of links from child to parent on the path from the broker to the node"]
     n_down: Annotated[int, "number of links from parent to child on this path, after the n_up links"]
-    latency_rounds: Annotated[int, "latency of the path, in rounds"]
+    latency_rounds: Annotated[int, "latency of the path from the broker to the node, in rounds"]
 
 
 @record(key="contact")
@@ -62,7 +62,7 @@ class Contact:
     """A broker to which a joining or recovering broker sends its first ParentRequests."""
 
     contact: Annotated[int, "the join point of a joining broker, or a neighbour in the overlay"]
-    latency_rounds: Annotated[int, "latency between the two brokers, in rounds"]
+    latency_rounds: Annotated[int, "latency of the link from the contact to the broker, in rounds"]
     is_joining: Annotated[bool, "whether the row belongs to a broker that joins during the run"]
 
 
@@ -112,13 +112,13 @@ class Member:
 
 @record(key="topic, source, source_seq")
 class Pending(Publication):
-    """A total-order message whose key items a broker has locked, and that it has not processed (linearT)."""
+    """A total-order message that waits at a broker: its key items are locked, and it is not processed (linearT)."""
 
     arrival: Annotated[int, "number that ascends in the order in which messages arrived at the broker"]
     came_from: Annotated[
         str, "sender of the message; below: a client or child, so the parent lacks the message; above: the parent"
     ]
-    hops: Annotated[int, "number of links that the message travelled over"]
+    hops: Annotated[int, "number of links that the message has traversed"]
     covered: Annotated[set[int], "nodes that have locked the key items, as far as the broker knows"]
     acked: Annotated[set[int], "children that acknowledged the message (childrenAcks)"] = field(default_factory=set)
     sent: Annotated[
@@ -132,7 +132,7 @@ class EntryQueue(Publication):
 
     arrival: Annotated[int, "number that ascends in the order in which messages arrived at the broker"]
     client: Annotated[int, "client that sent the message to the broker"]
-    hops: Annotated[int, "number of links that the message travelled over"]
+    hops: Annotated[int, "number of links that the message has traversed"]
 
 
 @record(key="position")
@@ -145,7 +145,7 @@ class BufferedEvent(Publication):
         "passed: the node forwarded the message or locked its key items; processed: the node unlocked them and "
         "delivered the message; published: the node, a client, published the message",
     ]
-    hops: Annotated[int | None, "number of links that the message travelled over; null: event is published"]
+    hops: Annotated[int | None, "number of links that the message has traversed; null: event is published"]
 
 
 @record(key="topic")
@@ -154,7 +154,7 @@ class Discarded:
 
     topic: Annotated[str, "the topic"]
     position: Annotated[int, "position of the last event that has left the buffer because of its size; -1: no event"]
-    left: Annotated[list[Departed], "events that have left the buffer, in order; the node stores only their ids"]
+    left: Annotated[list[Departed], "events that have left the buffer, in order, without the bodies of their messages"]
     collected: Annotated[
         Runs,
         "garbage-collected messages: for each source, intervals of numbers (first, last)",

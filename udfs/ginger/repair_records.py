@@ -50,7 +50,7 @@ class Repair:
     incarnations: Annotated[
         dict[int, int], "latest known incarnation of each broker of which the node knows a recovery"
     ] = field(default_factory=dict)
-    lost_parent: Annotated[int | None, "the last parent of the node that failed; null: no parent has failed"] = None
+    lost_parent: Annotated[int | None, "the parent of the node that failed last; null: no parent has failed"] = None
     upward: Annotated[list[str], "topics whose sub-tree contained the last parent that failed"] = field(
         default_factory=list
     )
@@ -136,7 +136,7 @@ class Hold:
     guarantee: Annotated[str | None, "order of delivery of the message: eventual, causal or total"] = None
     keys: Annotated[tuple[str, ...] | None, "key items of the message"] = None
     issued_round: Annotated[int | None, "round in which the client issued the message"] = None
-    hops: Annotated[int | None, "number of links that the message travelled over"] = None
+    hops: Annotated[int | None, "number of links that the message has traversed"] = None
     covered: Annotated[tuple[int, ...] | None, "nodes that have locked the key items, as far as the node knows"] = None
     failed: Annotated[
         int | None, "kind Failed: the failed broker, and columns topic to covered are null; else null"
@@ -211,7 +211,7 @@ class Entrant:
 
     node: Annotated[int, "the node"]
     request: Annotated[ParentRequest, "ParentRequest of the node"]
-    latency_rounds: Annotated[int, "latency between the node and the broker, in rounds"]
+    latency_rounds: Annotated[int, "latency of messages from the node to the broker, in rounds"]
 
 
 @record()

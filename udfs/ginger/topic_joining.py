@@ -28,7 +28,7 @@ class TopicJoining:
         self, node: Node, topics: Topics, ordering: Ordering, hold: HoldQueue, lost: LostMessageSearch,
         missing: MissingMessages, admit: Callable[[], None],
     ) -> None:  # fmt: skip
-        """Creates the searches of a broker from its parts.
+        """Stores the parts of the broker that the searches use.
 
         Each search calls `admit` when it ends, because the broker may then accept waiting children.
         """

@@ -19,7 +19,7 @@ class Around(NamedTuple):
     relationship: str  # of a neighbour: parent, child, client or edge; in the view: ancestor or sibling
     n_up: int  # links upwards at the beginning of the path from the peer to the node
     n_down: int  # links downwards in the rest of that path
-    latency_rounds: int  # latency of the path
+    latency_rounds: int  # latency of the path from the peer to the node
 
 
 class Tree:
@@ -157,7 +157,7 @@ def broken_trees(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         batches: One row per run: ``run_id``, and ``nodes``, structs ``node_id, parent``; a root has a null parent.
 
     Returns:
-        One row per broker found, columns `BROKEN`.
+        One row per broker found (columns `BROKEN`).
     """
     return rows_of_runs(
         batches, BROKEN, lambda run: _wrong_nodes({node["node_id"]: node["parent"] for node in run["nodes"]})

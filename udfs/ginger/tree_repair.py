@@ -56,7 +56,7 @@ class TreeRepair:
             self._respond(sender, request, ms.DECLINED)
         elif outside:
             others = [entrant for entrant in self._state.entrant if entrant.node != sender]
-            self._state.entrant = [*others, Entrant(sender, request, node.rounds_to(sender))]
+            self._state.entrant = [*others, Entrant(sender, request, node.rounds_from(sender))]
             self._respond(sender, request, ms.JOINING)
             self._joining.join(outside)
         else:
@@ -122,7 +122,7 @@ class TreeRepair:
         expected = {*self._state.election.expected} - node.repair.dead
         seen |= dict.fromkeys(node.children | expected, (1, 0))
         path = [
-            Seen(other, up, down, node.rounds_to(other), node.latest(other).incarnation)
+            Seen(other, up, down, node.rounds_from(other), node.latest(other).incarnation)
             for other, (up, down) in sorted(seen.items())
         ]
         for child in sorted(node.children | node.clients):

@@ -127,7 +127,7 @@ def turns(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             messages.
 
     Yields:
-        One row per turn, columns `TURN`.
+        One row per turn (columns `TURN`).
     """
     for batch in batches:
         found = list[dict[str, Any]]()

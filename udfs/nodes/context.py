@@ -188,7 +188,7 @@ class Context:
             source: The id of the publisher.
             source_seq: The number of the publication among the calls of `source`.
             issued_round: The round in which `source` issued the publication.
-            hops: The number of links that the delivered copy has travelled.
+            hops: The number of links that the delivered copy has traversed.
         """
         self.deliveries.append(Delivery(source, source_seq, self.round - issued_round, hops))
 

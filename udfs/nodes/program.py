@@ -307,7 +307,7 @@ class RoutedCopy:
 
     source: Annotated[int, "the node whose application issued the message"]
     source_seq: Annotated[int, "number of the call among the calls of the source"]
-    hops: Annotated[int, "number of links that this copy has travelled from the source to the receiver"]
+    hops: Annotated[int, "number of links that this copy has traversed from the source to the receiver"]
 
     def onward(self) -> Self:
         """Returns the copy to send to the next node: this copy with one more hop."""

@@ -126,6 +126,36 @@ class RunView:
             found[src][dst] = latency
         return dict(found)
 
+    def path(self, src: int, dst: int) -> list[int]:
+        """Returns the nodes on the path from `src` to `dst` in an overlay that is a tree, including both ends.
+
+        Raises:
+            LookupError: No path joins the two nodes.
+        """
+        up, down = [src], [dst]
+        while up[-1] != down[-1]:
+            (depth, parent), side = max(
+                (self._depth_and_parent.get(nodes[-1], (0, nodes[-1])), nodes) for nodes in (up, down)
+            )
+            if not depth:
+                raise LookupError(f"no path joins nodes {src} and {dst}")
+            side.append(parent)
+        return up + down[-2::-1]
+
+    @cached_property
+    def _depth_and_parent(self) -> Mapping[int, tuple[int, int]]:
+        found: dict[int, tuple[int, int]] = {}
+        for root in self._neighbours:
+            if root not in found:
+                found[root] = 0, root
+                order = [root]
+                for node in order:
+                    for other in self._neighbours[node]:
+                        if other not in found:
+                            found[other] = found[node][0] + 1, node
+                            order.append(other)
+        return found
+
     @cached_property
     def patterns(self) -> Mapping[int, int]:
         """The event pattern of each subscription, see `patterns_of`."""

@@ -149,7 +149,7 @@ def next_pending(
         acknowledged: The rows of table pending at brokers and topics with due messages, after `steps.acknowledged`.
         locks: New locks, the results of `steps.broker_locks` and `entered_locks`.
         arrival: The result of `steps.arrivals`.
-        turn: All turns (decisions about messages) of the round, columns `steps.TURN`.
+        turn: All turns (decisions about messages) of the round (columns `steps.TURN`).
     """
     touched = acknowledged.select(ID).hint("shuffle_hash")
     rows = table.join(touched, ID, "left_anti").unionByName(acknowledged.select(table.columns))

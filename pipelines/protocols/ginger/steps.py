@@ -9,7 +9,7 @@ send. A parameter name stands for one frame in all steps:
 - ``subscribe``, ``subscribed``, ``ack``: the Subscribe, Subscribed and TotalAck messages at brokers in ``message``
 - ``branch``, ``summary``, ``way``, ``lock``: the frames of `branches`, `branch_summaries`, `ways` and `broker_locks`
 - ``pending``: the frame of `acknowledged`; ``decision``: the frame of `decided`
-- ``turn``: the decisions of brokers about messages, columns `TURN`
+- ``turn``: the decisions of brokers about messages (columns `TURN`)
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def handled(inbox: DataFrame, neighbour: DataFrame) -> DataFrame:
 def branches(subscriber: DataFrame, neighbour: DataFrame, topics: DataFrame) -> DataFrame:
     """Returns the neighbours of brokers in the sub-trees of topics: columns `TOPIC`, ``neighbour, relationship``.
 
-    `topics` has the pairs of broker and topic, columns `TOPIC`.
+    `topics` has the pairs of broker and topic (columns `TOPIC`).
     """
     inside = subscriber.select(*TOPIC, "neighbour").join(topics.distinct().hint("shuffle_hash"), TOPIC)
     return neighbour.select(*NODE, "neighbour", "relationship").join(
@@ -99,7 +99,7 @@ def due_rows(message: DataFrame, lock: DataFrame, pending: DataFrame) -> DataFra
 
 
 def decided(due: DataFrame, queue: DataFrame, pending: DataFrame, summary: DataFrame) -> DataFrame:
-    """Returns the decisions at each broker and topic of `due` (`due_rows`), columns `udfs.ginger.turns.TURN`.
+    """Returns the decisions at each broker and topic of `due` (`due_rows`) (columns `udfs.ginger.turns.TURN`).
 
     A decision depends on earlier decisions through chains of shared key items, so an Arrow function decides message by
     message.
@@ -135,7 +135,7 @@ def known_messages(message: DataFrame, queue: DataFrame, pending: DataFrame, loc
 
 
 def broker_turns(message: DataFrame, lock: DataFrame) -> DataFrame:
-    """Returns the turns of messages from brokers, columns `TURN`.
+    """Returns the turns of messages from brokers (columns `TURN`).
 
     An eventual or causal message has a turn ``passed``. A total-order message has a turn ``locked`` (rule G1). A
     TotalProcessed message causes a turn ``processed`` of the total-order message that it names.
@@ -152,7 +152,7 @@ def broker_turns(message: DataFrame, lock: DataFrame) -> DataFrame:
 
 
 def decided_turns(decision: DataFrame, known: DataFrame, summary: DataFrame) -> DataFrame:
-    """Returns the turns of `decision`, columns `TURN`. `known` is the result of `known_messages`."""
+    """Returns the turns of `decision` (columns `TURN`). `known` is the result of `known_messages`."""
     found = known.join(decision.hint("shuffle_hash"), ID)
     found = found.join(summary.select(*TOPIC, "clients").hint("shuffle_hash"), TOPIC)
     return found.selectExpr(

@@ -150,15 +150,15 @@ def test_a_repair_takes_as_long_as_four_partners_in_vain_over_the_slowest_links(
         ([(208 + MEND, 0), (208, 1), (208 + MEND, 2)], [LATER]),
     ],
 )  # fmt: skip
-def test_failures_less_than_a_repair_apart_are_one_blow(crashes: list[tuple[int, int]], expected: list[str]) -> None:
-    """The distance counts from the previous failure: the first blow of the first case takes almost two repairs.
+def test_failures_less_than_a_repair_apart_are_one_burst(crashes: list[tuple[int, int]], expected: list[str]) -> None:
+    """The distance counts from the previous failure: the first burst of the first case takes almost two repairs.
 
-    A first blow may have R and A, but not R, A and B. A later blow may have a single failure.
+    A first burst may have R and A, but not R, A and B. A later burst may have a single failure.
     """
     assert told(given(crashes, WIDE, {6: 3})) == expected
 
 
-def test_what_is_too_much_is_told_with_the_first_round_of_its_blow() -> None:
+def test_what_is_too_much_is_told_with_the_first_round_of_its_burst() -> None:
     assert [*reasons(given([(208, 0), (208 + MEND, 1), (213 + MEND, 2)], WIDE, {6: 3}))] == [(208 + MEND, LATER)]
     assert [*reasons(given([(6, 7), (5, 8)], WIDE, {6: 3}))] == [
         (5, "a node crashed before all subscriptions were confirmed")
@@ -166,7 +166,7 @@ def test_what_is_too_much_is_told_with_the_first_round_of_its_blow() -> None:
 
 
 def test_who_does_not_see_the_parent_of_its_parent_bears_no_second_failure() -> None:
-    """7 and 8 have no children, so the first blow of the two is within the bound for any view."""
+    """7 and 8 have no children, so the first burst of the two is within the bound for any view."""
     leaves = given([(208, 7), (208 + MEND, 8)], WIDE, {6: 3})
     assert told(replace(leaves, max_hops=2)) == []
     assert told(replace(leaves, max_hops=1)) == [LATER.replace("2", "1")]
@@ -256,8 +256,8 @@ def test_the_locks_of_a_sub_tree_are_with_its_brokers_and_with_one_that_took_its
     assert told(given([(208, broker) for broker in failed], WIDE, edge)) == expected
 
 
-def test_sub_trees_that_lost_brokers_in_an_earlier_blow_have_moved() -> None:
-    """The sub-tree of CA is 7 alone. After the first blow it is at another broker, so one failure more is tolerated."""
+def test_sub_trees_that_lost_brokers_in_an_earlier_burst_have_moved() -> None:
+    """The sub-tree of CA is 7 alone. After the first burst another broker has it, so one more failure is tolerated."""
     first = (208, 7)
     later = [(208 + MEND, 8), (208 + MEND, 3)]
     assert told(given([first, *later], WIDE, {4: 7})) == [LATER, LOCKS]

@@ -17,6 +17,7 @@ from udfs.ginger.tree import relationship
 from udfs.nodes.calls import Call
 from udfs.nodes.context import Context, Internal, Watch
 from udfs.nodes.program import NodeDown, Plan
+from udfs.nodes.run import RunView
 from udfs.nodes.world import Flight, RunningNode, step
 
 ROUND = 7
@@ -172,7 +173,6 @@ def play(node: int, *given: Any, round_: int = ROUND) -> Outcome:
             _lay(program, settings, piece)
     program.delivered = []
     _finish(program, internal, pieces)
-    ctx = Context(node, round_, settings, internal)
     received = [piece for piece in pieces if isinstance(piece, Got)]
     senders = [node if isinstance(one.message, NodeDown) else one.sender for one in received]
     inbox = [
@@ -181,10 +181,35 @@ def play(node: int, *given: Any, round_: int = ROUND) -> Outcome:
         )
         for place, (sender, one) in enumerate(zip(senders, received, strict=True))
     ]
+    ctx = Context(node, round_, settings, internal, _Neighbourhood(links=_latencies(node, program, received)))
     internal.timers |= {(piece.name, piece.key): round_ for piece in pieces if isinstance(piece, Ran)}
     calls = [piece for piece in pieces if isinstance(piece, Call)]
     step(PLAN, 0, RunningNode(program, internal), ctx, inbox, calls, is_recovered=NOW in pieces)
     return Outcome(program, ctx, internal, settings)
+
+
+class _Latencies(dict[tuple[int, int], int]):
+    def __missing__(self, link: tuple[int, int]) -> int:
+        return 1
+
+
+class _Neighbourhood(RunView):
+    """A run in which a node has no links, and a path of one step to any other node."""
+
+    def neighbours(self, node: int) -> dict[int, int]:
+        return {}
+
+    def path(self, src: int, dst: int) -> list[int]:
+        return [src, dst]
+
+
+def _latencies(node: int, program: Ginger, received: Iterable[Got]) -> _Latencies:
+    """Returns the latencies of a node to others: those that its tables tell, and those of received messages."""
+    known = {one.sender: one.rounds for one in received} | program.repair.seen
+    known |= {entrant.node: entrant.latency_rounds for entrant in program.entrant}
+    for table in (program.contact, program.tree_view, program.neighbour):
+        known |= {other: row.latency_rounds for other, row in table.items()}
+    return _Latencies({(node, other): rounds for other, rounds in known.items()})
 
 
 def _lay(program: Ginger, settings: dict[str, int], piece: Any) -> None:

@@ -258,8 +258,8 @@ def addressed(outbox: DataFrame, peer: DataFrame, link: DataFrame) -> DataFrame:
     """Adds the incarnation and latency of connections to the outbox.
 
     Drops multicast messages to peers that have not answered or have failed. Also drops each CONF without a connection
-    (rule R15). ``latency_rounds`` and ``for_incarnation`` of a row take precedence over relation ``peer``.
-    ``delay_rounds`` is added to the latency.
+    (rule R15). ``latency_rounds`` and ``for_incarnation`` of a row take precedence over relation ``peer``, and the
+    latency of a link over both. ``delay_rounds`` is added to the latency.
 
     Returns:
         The outbox with ``peer_status``; a null ``latency_rounds`` stands for the latency of the link.
@@ -277,7 +277,10 @@ def addressed(outbox: DataFrame, peer: DataFrame, link: DataFrame) -> DataFrame:
         .where(f"not ({_MULTICAST} and coalesce(peer_status, 'OPERATIONAL') in ('WAITING', 'FAILED'))")
         .selectExpr(
             *kept, "coalesce(for_incarnation, known) as for_incarnation",
-            "coalesce(latency_rounds, known_rounds + coalesce(delay_rounds, 0)) as latency_rounds", "peer_status",
+            "case when latency_rounds is not null then coalesce(link_rounds, latency_rounds)"
+            " when known_rounds is not null then coalesce(link_rounds, known_rounds) + coalesce(delay_rounds, 0)"
+            " end as latency_rounds",
+            "peer_status",
         )
     )  # fmt: skip
 

@@ -184,7 +184,7 @@ def requested_links(accepted: DataFrame) -> DataFrame:
 def send_topology(
     accepted: DataFrame, topology: DataFrame, path: DataFrame, status: DataFrame, setting: DataFrame
 ) -> DataFrame:
-    """Returns PAR_TOP messages with the links whose ends are within δ hops of the join point (Algorithm 2)."""
+    """Returns PAR_TOP messages with the links whose two ends are within δ hops of the join point (Algorithm 2)."""
     near = path.join(setting.select("run_id", "delta"), "run_id").where("distance <= delta").select(*NODE, "target")
     link = (
         topology.join(near.withColumnRenamed("target", "a"), [*NODE, "a"], "left_semi")

@@ -38,12 +38,12 @@ group by run_id
 
 
 def balance(evidence: Evidence) -> DataFrame:
-    """Returns the balances of all replicas (section 5.2), columns `BALANCES`."""
+    """Returns the balances of all replicas (section 5.2) (columns `BALANCES`)."""
     return arrow_rows(evidence.sql(_REPLICAS), replay, BALANCES)
 
 
 def broken_tree(evidence: Evidence) -> DataFrame:
-    """Returns the live brokers that have no path to the root at the end of quiescent runs, columns `BROKEN`.
+    """Returns the live brokers that have no path to the root at the end of quiescent runs (columns `BROKEN`).
 
     If a run has several roots, all roots except the one with the lowest id are also in the result.
     """
@@ -51,7 +51,7 @@ def broken_tree(evidence: Evidence) -> DataFrame:
 
 
 def start_parent(evidence: Evidence) -> DataFrame:
-    """Returns the parents of brokers in the initial trees of runs with crashes, columns `START_PARENTS`."""
+    """Returns the parents of brokers in the initial trees of runs with crashes (columns `START_PARENTS`)."""
     return arrow_rows(evidence.sql(BOUND_INPUT), start_parents, START_PARENTS)
 
 

@@ -1,6 +1,6 @@
 -- audit, is_unconditional: a node gossips about a publication in at most `history_gossip` heartbeats
--- Nodes that crash are left out: a recovered node may receive a publication again. Publications that a node has
--- forgotten are left out, too.
+-- Nodes that crash are left out: a recovered node may receive a publication again. Publications that a node
+-- has forgotten are also left out.
 with told as (
   select distinct run_id, src, dst, sent_round, explode(from_json(get_json_object(body, '$.ids'),
     'array<struct<source:bigint,source_seq:bigint>>')) as id from sent_message where kind = 'IHAVE'
