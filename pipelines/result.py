@@ -197,7 +197,8 @@ class Result:
             call: The number of the publication among all calls of ``source``: column ``source_seq``.
 
         Raises:
-            QueryError: The store has no such run, node or publication.
+            QueryError: The store has no such run, node or publication, or not exactly one of ``seq`` and ``call`` is
+                set.
         """
         with self.reader.at_one_commit():
             return story(self.reader, run_id, nfc(subscriber), nfc(source), seq, call)

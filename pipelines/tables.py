@@ -79,7 +79,7 @@ NODE = table(
 )  # fmt: skip
 LINK = table(
     "link",
-    "a link of the overlay in one direction, also if the link exists only in a part of the run (see fault_event)",
+    "a link of the overlay in one direction, even if the link exists for only part of the run (see fault_event)",
     "src,dst",
     ("src", BIGINT, "sending node"),
     ("dst", BIGINT, "receiving node"),

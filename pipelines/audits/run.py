@@ -308,10 +308,12 @@ def _rows_or_error(audit: Audit, evidence: Evidence) -> pa.Table | Exception:
 
 
 def _typed(found: pa.Table) -> pa.Table:
-    """Returns columns `FOUND` of violating rows, with the types of table ``violation``.
+    """Selects the columns `FOUND` of the violating rows ``found``, and casts them to the types of table ``violation``.
+
+    A column without values may have type null.
 
     Raises:
-        QueryError: A column has another type than whole numbers or, for ``detail``, strings.
+        QueryError: Column ``detail`` is not a string column, or another column is not an integer column.
     """
     types = pa.types
     for field in _FOUND:

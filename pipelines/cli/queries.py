@@ -144,7 +144,8 @@ def why(
     from pipelines.why.story import json_line, print_story, story_name
 
     if (subscriber is None) != (source is None) or (subscriber is None and (seq, call, svg) != (None, None, None)):
-        raise typer.BadParameter("--subscriber, --source and --seq go together; without them all is listed")
+        message = "give --subscriber and --source together, with --seq or --call; without them all losses are listed"
+        raise typer.BadParameter(message)
     with opened_store(folder, engine) as result:
         if subscriber is None or source is None:
             print_overview(result, run_id, as_json=as_json)

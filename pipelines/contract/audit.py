@@ -143,7 +143,7 @@ class Audit:
         name: The name of the guarantee.
         summary: One line for ``roundtable list audits``.
         find: A SQL statement over the history and the relations, or a function of the evidence. It returns the
-            violations, with the columns `FOUND`. ``round``, ``source`` and ``source_seq`` may be null.
+            violations (columns `FOUND`). ``round``, ``source`` and ``source_seq`` may be null.
         is_unconditional: Whether the guarantee holds under all faults. No violation is then excused.
         is_of_deliveries: Whether violations are deliveries, and ``round`` is the round of the delivery. Faults after
             this round do not excuse a delivery.
@@ -158,7 +158,7 @@ class Audit:
     is_dated: bool = False
 
     def rows(self, evidence: Evidence) -> DataFrame:
-        """Returns the violations in a store, columns `FOUND`.
+        """Returns the violations in a store (columns `FOUND`).
 
         Raises:
             QueryError: The result of ``find`` lacks a column.
@@ -203,6 +203,6 @@ def arrow_bound(
 
     Args:
         text: The query, SQL over the history.
-        function: Maps the batches of the query's result to batches with the columns `udfs.batches.BEYOND`.
+        function: Maps the batches of the query's result to batches (columns `udfs.batches.BEYOND`).
     """
     return lambda reader: arrow_rows(reader.sql(text), function, BEYOND)

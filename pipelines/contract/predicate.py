@@ -203,8 +203,8 @@ def read_number(text: str) -> int | float:
     """Parses a decimal number. Returns an int for a whole number of 64 bits, else a float.
 
     Raises:
-        OverflowError: The number exceeds the range of doubles, or it is a whole number of more than 64 bits that no
-            double represents exactly.
+        OverflowError: The number exceeds the range of doubles, or `text` is an integer literal of more than 64 bits
+            that no double represents exactly.
     """
     exact = Decimal(text)
     if -MAX_WHOLE - 1 <= exact <= MAX_WHOLE:
@@ -321,7 +321,7 @@ def predicate_rows(subscription: pa.Table) -> pa.Table:
     """Parses the canonical predicates in column ``predicate`` of `subscription`; equal predicates are parsed once.
 
     Returns:
-        One row per comparison, columns `PREDICATE`, in the order of subscription and position in the conjunction.
+        One row per comparison (columns `PREDICATE`), in the order of subscription and position in the conjunction.
         ``subscription`` is the index of the row in the argument. Either ``number`` or ``text`` is null. For a whole
         number of 64 bits, ``whole`` is the exact number, which ``number`` may round.
     """

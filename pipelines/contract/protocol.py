@@ -84,7 +84,7 @@ class Protocol:
             ``run_id``, the first ``round`` in which they do, and a ``reason``. Violations in these runs are excused.
             The bound must therefore depend on the input of the runs only, and not on what nodes report. By default it
             returns no run.
-        assumes: The assumptions about the network. A run whose link faults break an assumption exceeds the bound, too.
+        assumes: The assumptions about the network. A run whose link faults break an assumption also exceeds the bound.
         steps: The module whose ``STEPS`` is the dataflow form (`contract.round.DataflowForm`). The dataflow form writes
             the same rows as the program. `steps` is ``None`` if the protocol has the form ``program`` only.
         steps_bear_faults: Whether the dataflow form supports crashes and joins.

@@ -28,7 +28,10 @@ _JVM_OPTIONS: Final = "spark.driver.extraJavaOptions"
 
 
 def running_session() -> SparkSession | None:
-    """Returns the classic session of the notebook or ``spark-submit`` job that runs this program, if it has one."""
+    """Returns the classic session of the notebook or ``spark-submit`` job that runs this program; None outside both.
+
+    Creates the session of a ``spark-submit`` job that has none yet.
+    """
     if SparkContext._active_spark_context is not None:
         was_classic = CONNECT_MODE not in os.environ
         set_functions(is_classic=True)  # in Connect mode PySpark would return a session of Sail

@@ -50,7 +50,14 @@ class HuntFinding:
 
 @dataclass(frozen=True)
 class Standing:
-    """The progress of a hunt. ``n_findings`` maps each broken guarantee to its number of findings."""
+    """The progress of a hunt.
+
+    Attributes:
+        n_played: The number of executed schedules.
+        n_features: The number of features (`coverage.features`) that the runs have reached.
+        n_findings: The number of findings by broken guarantee.
+        seconds: The elapsed time.
+    """
 
     n_played: int
     n_features: int

@@ -145,7 +145,7 @@ _GUARANTEES = ["eventual", "causal", "total"]
 
 
 def pictures(found: Mapping[str, pd.DataFrame]) -> dict[str, Any]:
-    """Returns a chart with a panel for each protocol: latencies by number of crashes and guarantee.
+    """Returns one chart by its name: latencies by number of crashes and guarantee, with a panel per protocol.
 
     ``found`` is the result of `concatenated`.
     """

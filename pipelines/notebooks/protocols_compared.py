@@ -175,7 +175,7 @@ _COLOR = alt.Color("protocol:N", legend=None, scale=alt.Scale(domain=PROTOCOLS, 
 
 
 def _panels(found: pd.DataFrame, x: alt.X, title: str) -> Any:  # noqa: ANN401 - Altair has a type for every mark
-    """Draws a panel for each label in column ``faults``: ``x`` of each protocol, with its 95 % confidence interval."""
+    """Returns a chart with a panel per value of column ``faults``: ``x`` by protocol, with 95 % confidence bars."""
     base = alt.Chart(found).encode(y=_PROTOCOL, color=_COLOR)
     points = base.mark_point(filled=True, size=60).encode(x=x)
     bars = base.mark_errorbar(extent="ci").encode(x=x)

@@ -94,7 +94,7 @@ def _story(facts: RunFacts, question: Question, reader: StoreReader) -> Story:
 
 
 def _preventing_crash(facts: RunFacts, question: Question, reader: StoreReader) -> Cause:
-    """Returns the crash because of which the publisher did not issue the publication of ``question``.
+    """Returns the crash that prevented the publication of ``question``.
 
     The crash lies between the issued calls with the next lower and the next higher call number.
 

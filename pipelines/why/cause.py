@@ -260,7 +260,11 @@ def _slow_copy(trail: Trail) -> Cause | None:
 
 
 def _lost_call(case: Case, node: int, round_: int) -> Cause | None:
-    """Returns the crash of the publisher if it accepted the call, but crashed before it sent a message for it."""
+    """Returns the crash of a publisher that accepted the call and crashed before it sent a message for the call.
+
+    Returns None if the publisher sent a message, if the call is confirmed, if no crash followed, or if the protocol
+    confirms no calls.
+    """
     facts, (source, _) = case.facts, case.publication
     is_confirmed = facts.publications[case.publication].confirmed_round is not None
     if not facts.confirms or is_confirmed or facts.messages.get(case.publication):
@@ -276,10 +280,10 @@ def _lost_call(case: Case, node: int, round_: int) -> Cause | None:
 
 
 def _lost_copy(case: Case, node: int, round_: int) -> Cause | None:
-    """Returns as a cause the last loss of a copy to a node after ``node`` on the path.
+    """Returns the last loss of a copy to a node after ``node`` on the path.
 
-    If none of these copies was lost, returns the first of them that its receiver dropped as a duplicate. Returns None
-    if none was lost or dropped.
+    If none of these copies was lost, returns the drop of the first one that its receiver took for a duplicate. Returns
+    None if none was lost or dropped.
     """
     beyond = case.trail.copies_beyond(node)
     lost = [copy for copy in beyond if copy.fate in LOST]
@@ -290,7 +294,7 @@ def _lost_copy(case: Case, node: int, round_: int) -> Cause | None:
 
 
 def _taken_for_duplicate(case: Case, copies: Sequence[MessageFact]) -> Cause | None:
-    """Returns as a cause the first of ``copies`` that its receiver dropped as a duplicate, else None."""
+    """Returns the drop of the first of ``copies`` that its receiver took for a duplicate, else None."""
     for copy in copies:
         if copy.fate == "duplicate":
             text = f"{case.name(copy.dst)} took the first copy that came to it, in round {copy.due}, for a duplicate"
@@ -431,7 +435,7 @@ def _own_crash(case: Case, node: int, round_: int) -> Cause | None:
 
 
 def _any_loss(case: Case, node: int, round_: int) -> Cause | None:
-    """Returns as a cause the last message between nodes of the path, sent up to ``round_``, that a link lost."""
+    """Returns the loss of the last message between nodes of the path that was sent up to ``round_`` and lost."""
     facts, path = case.facts, set(case.trail.path)
     ids = {subscription.subscription_id for subscription in case.subscriptions}
     served = [*facts.others, *(m for messages in facts.messages.values() for m in messages if _names(m.body, ids))]
@@ -455,7 +459,7 @@ def _names(value: object, ids: Collection[int]) -> bool:
 
 
 def _any_crash(case: Case, node: int, round_: int) -> Cause | None:
-    """Returns as a cause the last crash of a node of the path up to ``round_``, or else the first crash after it."""
+    """Returns the last crash of a node of the path up to ``round_``, or else the first crash after it."""
     downs = [down for other in case.trail.path for down in case.facts.downs.get(other, [])]
     if not downs:
         return None
@@ -467,7 +471,7 @@ def _any_crash(case: Case, node: int, round_: int) -> Cause | None:
 
 
 def _any_replacement(case: Case, node: int, round_: int) -> Cause | None:
-    """Returns as a cause the last replacement of a link up to ``round_``, after which routing tables may be wrong."""
+    """Returns the last replacement of a link up to ``round_``, after which routing tables may be wrong."""
     changes = [(at, kind, ends) for ends, of_link in case.facts.changes.items() for at, kind in of_link if at <= round_]
     if not changes:
         return None

@@ -345,13 +345,13 @@ def make_trail(
     """Selects the copies that a call sent along a path, from all messages of the call.
 
     A message is a copy if it has the kind of the first message. If no copy reached the last node up to round ``came``,
-    each message that this node accepted in round ``came`` is a copy, too. If the path has one node, and the call did
+    each message that this node accepted in round ``came`` is also a copy. If the path has one node, and the call did
     not take effect there at once, the copies that this node sends and receives are selected.
 
     Args:
         facts: The history of the run.
         served: The messages of the call.
-        path: The nodes on the fastest path. Copies between the nodes of a detour are selected, too.
+        path: The nodes on the fastest path. Copies between the nodes of a detour are also selected.
         start: The round of the call.
         came: The round in which the call took effect at the last node of the path; None if it did not.
     """

@@ -357,7 +357,7 @@ def test_why_lists_what_went_wrong_and_tells_the_first(tmp_path: Path) -> None:
     again = cli(*shlex.split(line["command"])[1:]).stdout
     assert again == cli("why", store, "--subscriber", "S1", "--source", "P", "--seq", "2").stdout
     assert again in told
-    assert "go together" in cli("why", store, "--subscriber", "S1").stderr
+    assert "--subscriber and --source together" in cli("why", store, "--subscriber", "S1").stderr
 
 
 def test_what_a_subscriber_missed_while_it_was_down_is_explained_too(tmp_path: Path) -> None:

@@ -136,7 +136,7 @@ def test_measures_are_those_of_the_whole_run(large: tuple[Result, Path], started
     with opened(started, file) as found:
         found.show("measures/run=0")
         keep(found, f"{file.parent.name}-measures")
-        for name, column, title in (("latency", "latency_rounds", "latency"), ("hops", "hops", "links travelled over")):
+        for name, column, title in (("latency", "latency_rounds", "latency"), ("hops", "hops", "links traversed")):
             rows = result.sql(f"select {column} as value, count(1) as n from delivery group by {column}").collect()
             drawn = marks(found, name)
             key = next(field for field in drawn[0] if field.startswith(title))

@@ -184,7 +184,7 @@ class CachedEvent:
     position: Annotated[int, "number of the event, from 1, in the order in which the dispatcher cached events"]
     is_own: Annotated[bool, "whether the dispatcher published the event, or one of its clients subscribed to it"]
     cached_round: Annotated[int, "round in which the dispatcher cached the event"]
-    hops: Annotated[int, "number of links that the event travelled over"]
+    hops: Annotated[int, "number of links that the event has traversed"]
     issued_round: Annotated[int, "round of the publication"]
     matches: Annotated[tuple[int, ...], "ids of the patterns that the content satisfies, ascending"]
     tags: Annotated[

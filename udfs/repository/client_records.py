@@ -59,7 +59,7 @@ class Queued(OfTopic):
 
 @record(key="topic, n")
 class Unstable(OfTopic):
-    """A message in a publisher's buffer, which some member of the bundle may lack."""
+    """A message in a publisher's buffer that some member of the bundle may lack."""
 
     n: Annotated[int, "catenation number of the message"]
     publication: Annotated[Publication, "the message"]
@@ -140,7 +140,7 @@ class Expected(OfTopic):
 
 @record(key="topic, seq")
 class Unsynced(OfTopic):
-    """A sequence number whose message the subscriber has delivered, and that is higher than the subscriber's sync."""
+    """A sequence number above the subscriber's sync whose message the subscriber has delivered."""
 
     seq: Annotated[int, "sequence number at the steering repository"]
 

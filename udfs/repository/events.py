@@ -78,7 +78,7 @@ class Upto:
 
 @dataclass(frozen=True, slots=True)
 class Publication:
-    """A message with the content that its publisher has issued."""
+    """A publication: its id, its round of issue, and the subscriptions whose predicates its content satisfies."""
 
     source: Annotated[int, "id of the publisher"]
     source_seq: Annotated[

@@ -183,9 +183,10 @@ def on_farewell(at: At, m: GossipAck) -> None:
 
 
 def call_register(at: At, call: RegisterCall | DeregisterCall) -> None:
-    """Handles call ``register`` or ``deregister``: sends the action to the bundle until a repository confirms it.
+    """Handles call ``register`` or ``deregister``: sends Register or Deregister to the first member of the bundle.
 
-    A later call about the same client and role replaces the action.
+    `repeat_registrations` sends the message to other members until R2C-Confirm arrives. A later call for the same
+    client and role replaces the message.
     """
     index = at.topic, call.peer, call.role
     before = at.node.registering.get(index)
@@ -195,9 +196,9 @@ def call_register(at: At, call: RegisterCall | DeregisterCall) -> None:
 
 
 def repeat_registrations(at: At) -> None:
-    """Timer T_p: sends each unconfirmed action to the next member of the bundle.
+    """Timer T_p: sends each unconfirmed Register and Deregister to the next member of the bundle.
 
-    After the last member, the action goes to all repositories as a discovery (rule P33), and then to the first member.
+    After the last member, the message goes to all repositories as a discovery (rule P33), and then to the first member.
     """
     for row in at.of(at.node.registering):
         row.tries += 1

@@ -70,7 +70,7 @@ class Slot(OfTopic):
 
 @record(key="topic, publisher, incarnation, n")
 class Orphan(OfMessage):
-    """A stored message of a closed incarnation that lacks an earlier message (rule P2)."""
+    """A stored message of a closed incarnation, after the first missing message of the incarnation (rule P2)."""
 
     publication: Annotated[Publication, "the message"]
 
@@ -237,7 +237,7 @@ class PeerPrefix(OfTopic):
 
 @record(key="topic, repository, seq")
 class ForeignAck(OfTopic):
-    """A sequence number of another repository that clients have acknowledged to that repository.
+    """A sequence number of another repository whose message clients have acknowledged to the other repository.
 
     This repository does not know which message has that number (rule P15).
     """

@@ -113,7 +113,7 @@ BROKEN = {
 
 
 def convergence(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Yields one row per disturbance, columns `CONVERGENCE`, with the rounds in which the topic became legitimate.
+    """Yields one row per disturbance (columns `CONVERGENCE`): the rounds in which the topic became legitimate.
 
     Args:
         batches: One row per run, with the columns that `RunReplay` reads.
@@ -129,7 +129,7 @@ def convergence(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def progress(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Yields the values of `Measured` for each topic and each round in which its state changed, columns `PROGRESS`.
+    """Yields `Measured` for each topic and each round in which its state changed (columns `PROGRESS`).
 
     Args:
         batches: One row per run, with the columns that `RunReplay` reads.
@@ -140,7 +140,7 @@ def progress(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def violations(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Yields one row per violation of a guarantee, columns `BROKEN`.
+    """Yields one row per violation of a guarantee (columns `BROKEN`).
 
     Args:
         batches: One row per run, with the columns that `RunReplay` and `find_stalls` read.

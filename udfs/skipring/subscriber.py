@@ -27,8 +27,8 @@ class Member:
         """Stores the state that the actions change.
 
         Args:
-            own: The subscriber's state of the ring.
-            label: The subscriber's label.
+            own: The ring state of the subscriber for the topic.
+            label: The label that the actions use. For SetData, this is the new label.
             supervisor: Id of the topic's supervisor.
             ctx: The context of the node in this round.
         """
@@ -142,7 +142,10 @@ class Member:
         )
 
     def _is_nearer(self, one: Neighbour, m: SetData) -> bool:
-        """Returns whether neighbour `one` lies between this node and a neighbour that configuration `m` names."""
+        """Returns whether neighbour `one` lies between this node and a neighbour that configuration `m` names.
+
+        Returns True if `m` names fewer than two neighbours.
+        """
         if m.predecessor is None or m.successor is None:
             return True
         if one.node in (m.predecessor.node, m.successor.node):

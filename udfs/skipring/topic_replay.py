@@ -125,7 +125,7 @@ class Measured:
         round: A round in which explicit state changed.
         n_subscribers: Subscribers that are up.
         n_recorded: Subscribers that the database contains.
-        n_wrong_labels: Subscribers that have no label, or another label than in the database.
+        n_wrong_labels: Subscribers that have no label, or a label that differs from the database.
         max_degree: The largest number of neighbours of a subscriber.
         n_edges: Undirected edges between subscribers.
         diameter: Length of the longest shortest path between two subscribers. None if the graph is not connected, or if
@@ -196,7 +196,7 @@ class TopicReplay:
         self._change(round_, node, "its label, edges or slots")
 
     def record(self, round_: int, node: int, row: Row) -> None:
-        """Applies `row`, a row of table ``database_change``, to the database of `node`."""
+        """Applies `row`, a row of table ``state_database_change``, to the database of `node`."""
         entries = self.databases.setdefault(node, {})
         if row["is_tuple"]:
             entries[row["label"]] = row["subscriber"]
