@@ -41,7 +41,7 @@ def neighbours(links: Iterable[Link]) -> dict[int, set[int]]:
 
 
 def are_joined(nodes: Collection[int], around: Mapping[int, Collection[int]], crashed: Collection[int]) -> bool:
-    """Returns whether `nodes` are connected by paths whose inner nodes do not crash.
+    """Returns whether each two of `nodes` are connected by a path whose inner nodes do not crash.
 
     Args:
         nodes: Ids of the nodes to connect. Some of them may crash.
@@ -49,7 +49,7 @@ def are_joined(nodes: Collection[int], around: Mapping[int, Collection[int]], cr
         crashed: Ids of the nodes that crash.
     """
     steady = [node for node in sorted(nodes) if node not in crashed]
-    return not steady or set(nodes) <= hops(steady[0], around, crashed).keys()
+    return all(set(nodes) <= hops(start, around, crashed).keys() for start in steady[:1] or nodes)
 
 
 def flooding_beyond(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -57,9 +57,8 @@ def flooding_beyond(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatc
 
     Args:
         batches: One row per run: ``run_id``, ``nodes`` (ids), ``links`` and ``pairs`` (structs ``src, dst``),
-            ``crashes`` (structs ``round, node_id, is_final``), setting ``max_hops``, and ``duplicate_round`` (first
-            round in which a link fault duplicates messages, or null). A pair is a publisher and a subscriber. A final
-            crash has no recovery.
+            ``crashes`` (structs ``round, node_id``), setting ``max_hops``, and ``duplicate_round`` (first round in
+            which a link fault duplicates messages, or null). A pair is a publisher and a subscriber.
     """
     return rows_of_runs(batches, BEYOND, _flooding)
 
@@ -70,8 +69,9 @@ def gossipsub_beyond(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBat
     Section *Bound* of the protocol's README defines these runs.
 
     Args:
-        batches: One row per run: ``run_id``, ``nodes``, ``links`` and ``crashes`` as for `flooding_beyond`,
-            ``slow_round`` (round of the first pause or delay), ``left_round`` (round of the first unsubscription),
+        batches: One row per run: ``run_id``, ``nodes`` and ``links`` as for `flooding_beyond`, ``crashes`` (structs
+            ``round, node_id, is_final``; a final crash has no recovery), ``slow_round`` (round of the first pause or
+            delay), ``left_round`` (round of the first unsubscription),
             ``latency_rounds`` (largest latency of a link), and the settings of the protocol.
     """
     return rows_of_runs(batches, BEYOND, _gossipsub)
@@ -120,8 +120,7 @@ def _flooding(run: Mapping[str, Any]) -> Iterator[tuple[int, str]]:
     around = _around(run)
     crashes = run["crashes"] or []
     crashed = {one["node_id"] for one in crashes}
-    lasting = set(run["nodes"]) - {one["node_id"] for one in crashes if one["is_final"]}
-    if not are_joined(lasting, around, crashed):
+    if not are_joined(run["nodes"], around, crashed):
         yield _first(crashes), "nodes crash, and no path around them connects the others"
     most = run["max_hops"]
     if most is None:
@@ -144,7 +143,7 @@ def _gossipsub(run: Mapping[str, Any]) -> Iterator[tuple[int, str]]:
         yield _first(crashes), "a node recovers, and has lost the ids of its publications"
     elif crashes and not is_whole:
         yield _first(crashes), "a node crashes, and the remaining mesh depends on draws"
-    elif not are_joined(set(run["nodes"]) - crashed, around, crashed):
+    elif not are_joined(run["nodes"], around, crashed):
         yield _first(crashes), "nodes crash, and no path around them connects the others"
     if run["left_round"] is not None and (not run["relay"] or degree > run["d_lazy"]):
         yield run["left_round"], "a node leaves a topic, so it relays nothing, or its backoff delays a graft"

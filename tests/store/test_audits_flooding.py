@@ -21,6 +21,12 @@ WORK = {
 }
 GOSSIP = {"name": "gossipsub", "heartbeat_rounds": 10, "d": 2, "d_lo": 1, "d_hi": 2, "d_out": 0}
 CRASH = {"kind": "crash", "node": "C", "round": 33}
+THREE = {
+    "overlay": {"links": [["A", "B"], ["B", "C"]]},
+    "workload": {"subscriptions": [{"at": "C", "topic": "news"}], "publications": WORK["publications"][:1]},
+}
+GONE_LATER = [{"kind": "crash", "node": "A", "round": 60}]
+DOWN = {"kind": "crash", "node": "B", "round": 25}
 LATE = {"kind": "duplicate", "rate": 1.0, "round": 25}
 
 
@@ -186,6 +192,11 @@ def test_what_is_beyond_the_bound_of_flooding(sail: Session, tmp_path: Path) -> 
         "too far": (line({**name, "max_hops": 2}), False),
         "too far, and a late crash": (line({**name, "max_hops": 2}, faults=[{**CRASH, "round": 90}]), False),
         "late duplicates without a memory": (line({**name, "max_hops": 9}, faults=[LATE]), False),
+        "a publisher that crashes later": (given(name, **THREE, faults=GONE_LATER), True),
+        "and a crash before": (given(name, **THREE, faults=[{**DOWN, "until": 40}, *GONE_LATER]), False),
+        "all nodes crash": (
+            given(name, **THREE, faults=[{**DOWN, "until": 40}, *GONE_LATER, {**DOWN, "node": "C", "round": 70}]), False,
+        ),
     }  # fmt: skip
     store = run_all(run_configs([of for of, _ in cases.values()]), sail, tmp_path)
     report = audited(store, "flooding")
@@ -209,6 +220,8 @@ def test_what_is_beyond_the_bound_of_gossipsub(sail: Session, tmp_path: Path) ->
         "loss": (given(whole, faults=[{"kind": "loss", "rate": 0.5}]), False),
         "duplicates": (given(whole, faults=[{"kind": "duplicate", "rate": 1.0}]), True),
         "a pause": (given(whole, faults=[{"kind": "pause", "node": "C", "round": 30, "until": 45}]), True),
+        "a publisher that crashes later": (given(whole, **THREE, faults=GONE_LATER), True),
+        "and a crash before": (given(whole, **THREE, faults=[DOWN, *GONE_LATER]), False),
     }  # fmt: skip
     store = run_all(run_configs([of for of, _ in cases.values()]), sail, tmp_path)
     report = audited(store, "gossipsub")

@@ -9,8 +9,7 @@ with nodes as (
   join subscription s on s.run_id = p.run_id
   group by p.run_id
 ), crashes as (
-  select run_id,
-    array_sort(collect_list(struct(crash_round as round, node_id, recovery_round is null as is_final))) as crashes
+  select run_id, array_sort(collect_list(struct(crash_round as round, node_id))) as crashes
   from node_recovery
   group by run_id
 ), twice as (
