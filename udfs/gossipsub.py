@@ -162,8 +162,8 @@ class GossipSub(SubscribingNode):
         relays = {at for at, node in world.nodes.items() if world.settings["relay"] and node.role == "broker"}
         for at in world.nodes:
             program, ctx = world.program(at), world.context(at)
-            for peer, latency in ctx.neighbours.items():
-                ctx.watch(peer, latency)
+            for peer in ctx.neighbours:
+                _watch(peer, ctx)
             for name in topics:
                 topic = program.topic_of(name)
                 topic.peers = relays & ctx.neighbours.keys()
@@ -208,8 +208,8 @@ class GossipSub(SubscribingNode):
 
     def on_recover(self, ctx: Context) -> None:
         """Connects to all neighbours again, and joins the topics of the node's subscriptions (rule S5)."""
-        for peer, latency in ctx.neighbours.items():
-            ctx.watch(peer, latency)
+        for peer in ctx.neighbours:
+            _watch(peer, ctx)
         for name in self._wanted_topics():
             self.topic_of(name).is_joined = True
         _send(Hello(self._wanted_topics()), ctx.neighbours, ctx)
@@ -217,7 +217,7 @@ class GossipSub(SubscribingNode):
     def on_hello(self, m: Hello, src: int, ctx: Context) -> None:
         """HELLO: treats the recovered sender as a new neighbour, and announces this node's topics to it (rule S5)."""
         self.on_down(src, ctx)
-        ctx.watch(src, ctx.neighbours[src])
+        _watch(src, ctx)
         for name in m.topics:
             self.topic_of(name).peers.add(src)
         for name in self._wanted_topics():
@@ -402,6 +402,11 @@ def _drawn(purpose: str, topic: GossipTopic, among: Iterable[int], count: int, c
 
 def _onward(m: TopicCopy, kind: type[TopicCopy] = TopicCopy) -> TopicCopy:
     return kind(m.source, m.source_seq, m.hops + 1, m.topic, m.issued_round, m.matches)
+
+
+def _watch(peer: int, ctx: Context) -> None:
+    """Watches neighbour `peer`. The report of its crash follows its last messages, also over a slow direction (S5)."""
+    ctx.watch(peer, max(ctx.neighbours[peer], ctx.run.links[peer, ctx.node]))
 
 
 def _send(m: object, to: Iterable[int], ctx: Context) -> None:

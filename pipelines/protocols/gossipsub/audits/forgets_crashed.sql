@@ -5,15 +5,16 @@
 with unsteady as (
   select distinct run_id, node_id from fault_event where node_id is not null
 ), watched as (
-  select c.run_id, c.node_id as peer, l.src as node_id, c.crash_round, l.latency_rounds,
-    max(coalesce(h.due_round, c.crash_round)) as watch_round
+  select c.run_id, c.node_id as peer, l.src as node_id, c.crash_round,
+    greatest(l.latency_rounds, b.latency_rounds) as latency_rounds, max(coalesce(h.due_round, c.crash_round)) as watch_round
   from node_recovery c
   join link l on l.run_id = c.run_id and l.dst = c.node_id
+  join link b on b.run_id = c.run_id and b.src = c.node_id and b.dst = l.src
   left join unsteady u on u.run_id = l.run_id and u.node_id = l.src
   left join sent_message h on h.run_id = c.run_id and h.src = c.node_id and h.dst = l.src and h.kind = 'HELLO'
     and h.fate = 'delivered' and h.sent_round < c.crash_round and h.due_round >= c.crash_round
   where u.run_id is null
-  group by c.run_id, c.node_id, l.src, c.crash_round, l.latency_rounds
+  group by c.run_id, c.node_id, l.src, c.crash_round, l.latency_rounds, b.latency_rounds
 ), reported as (
   select w.run_id, w.peer, w.node_id, w.crash_round,
     w.watch_round + w.latency_rounds + cast(get_json_object(r.parameters, "$['protocol.detection_rounds']") as bigint)

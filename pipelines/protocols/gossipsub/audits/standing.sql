@@ -7,8 +7,8 @@ with unsteady as (
   from sent_message
   where kind in ('ANNOUNCE', 'HELLO') and fate <> 'delivered'
 )
-select m.run_id, m.topic, l.src as node_id, m.node_id as neighbour, m.first_round + l.latency_rounds as since_round
+select m.run_id, m.topic, l.dst as node_id, m.node_id as neighbour, m.first_round + l.latency_rounds as since_round
 from member m
-join link l on l.run_id = m.run_id and l.dst = m.node_id
+join link l on l.run_id = m.run_id and l.src = m.node_id
 left join unsteady u on u.run_id = l.run_id and u.node_id in (l.src, l.dst)
 where m.n_ended = 0 and u.run_id is null
