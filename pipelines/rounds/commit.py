@@ -145,9 +145,10 @@ class CallLog:
         accepted = accepted.append_column("confirmed_round", pa.nulls(len(accepted), pa.int64())).select(_LOGGED.names)
         before = self.rows.join(accepted.select(_CALL), _CALL, join_type="left anti")
         log = pa.concat_tables([before.cast(_LOGGED), accepted.cast(_LOGGED)])
-        confirmed = event.filter(pc.equal(event["event"], "confirmed")).select([*_CALL, "round"])
-        log = log.join(confirmed, _CALL, join_type="left outer")
-        confirmed_round = pc.coalesce(log["confirmed_round"], log["round"])
+        # A duplicated message confirms a call twice. The first confirmation counts.
+        confirmed = event.filter(pc.equal(event["event"], "confirmed")).group_by(_CALL, use_threads=False)
+        log = log.join(confirmed.aggregate([("round", "min")]), _CALL, join_type="left outer")
+        confirmed_round = pc.coalesce(log["confirmed_round"], log["round_min"])
         log = log.set_column(log.schema.get_field_index("confirmed_round"), "confirmed_round", confirmed_round)
         is_kept = pc.is_in(log["kind"], _CLOSED)
         return log.filter(pc.or_(is_kept, pc.is_null(confirmed_round))).select(_LOGGED.names).cast(_LOGGED)

@@ -69,3 +69,22 @@ def test_other_runs_of_the_job_change_nothing(sail: Session, tmp_path: Path) -> 
         assert {name: [row for row in of if row[0] == run.run_id] for name, of in together.items()} == alone
     assert {row[0] for row in together["state_metadata_buffer"]} == {1, 2}
     assert {(row[0], row[-1]) for row in together["node_status"]} == {(2, "JOINING"), (2, "OPERATIONAL")}
+
+
+def test_a_call_that_is_confirmed_twice_has_one_row(sail: Session, tmp_path: Path) -> None:
+    """The second copy of `Subscribed` confirms the subscription again, in the block of the first copy or later."""
+    overlay = {
+        "links": [["B0", "B1"], ["B1", "B2"]], "clients": [{"name": "C1", "at": "B0"}, {"name": "C2", "at": "B2"}],
+    }  # fmt: skip
+    twice = {
+        **ROOT_FAILS,
+        "overlay": overlay,
+        "workload": {"subscriptions": [{"at": name, "topic": "t"} for name in ("C1", "C2")]},
+        "faults": [{"kind": "duplicate", "rate": 1.0, "kinds": ["Subscribed"], "after": [5, 5]}],
+    }
+    usual, *others = (
+        history(run_all(run_configs([twice]), sail, tmp_path, commit_every=every))["subscription"]
+        for every in (200, 1, 4)
+    )
+    assert others == [usual, usual]
+    assert len(usual) == 2
