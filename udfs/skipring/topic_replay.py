@@ -183,7 +183,8 @@ class TopicReplay:
     def crash(self, round_: int, node: int) -> None:
         """Removes the state of crashed node `node`. If the node had any state, the crash is a disturbance."""
         own = self.kept.pop(node, None)
-        self.databases.pop(node, None)
+        if self.databases.pop(node, None):
+            self._is_changed = True
         if own is not None and (own.wants or own.label is not None or own.neighbours or own.slots):
             self._disturb(round_, CRASH, node)
 

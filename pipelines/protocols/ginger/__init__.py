@@ -78,7 +78,7 @@ def problems(settings: Any, overlay: Overlay, workload: Workload, faults: Faults
         tree = _tree(overlay)
         topics = _topics(tree, workload.subscription)
         yield from _topic_problems(overlay, workload, tree, topics)
-        yield from _join_problems(overlay, workload, topics)
+        yield from _join_problems(overlay, workload, topics, faults)
     for node in faults.crash["node_id"].to_pylist():
         if node >= overlay.n_brokers:
             yield Problem(("faults",), f"{overlay.names[node]!r} is a client; with protocol ginger only brokers crash")
@@ -91,8 +91,11 @@ def problems(settings: Any, overlay: Overlay, workload: Workload, faults: Faults
         yield Problem(("protocol", "timer_rounds"), message)
 
 
-def _join_problems(overlay: Overlay, workload: Workload, topics: Mapping[str, _Topic]) -> Iterator[Problem]:
-    """Yields a problem for each join of a client, and for each join in a round with unconfirmed subscriptions."""
+def _join_problems(
+    overlay: Overlay, workload: Workload, topics: Mapping[str, _Topic], faults: Faults
+) -> Iterator[Problem]:  # fmt: skip
+    """Yields a problem for each join of a client, of a broker that crashes before, and before the confirmations."""
+    crashed = {row["node_id"]: row["round"] for row in reversed(faults.crash.to_pylist())}
     first = max((topic.confirmed_round for topic in topics.values()), default=0)
     for index, row in enumerate(workload.join.to_pylist()):
         key, node = ("workload", "joins", index), row["node_id"]
@@ -100,6 +103,9 @@ def _join_problems(overlay: Overlay, workload: Workload, topics: Mapping[str, _T
             yield Problem((*key, "node"), f"{overlay.names[node]!r} is a client; allowed: a broker without clients")
         if row["round"] < first:
             message = f"round {row['round']} is before all subscriptions are confirmed; allowed: {first} or later"
+            yield Problem((*key, "round"), message)
+        if (crash := crashed.get(node)) is not None and crash <= row["round"]:
+            message = f"{overlay.names[node]!r} crashes in round {crash}; allowed: a round before it, or a later crash"
             yield Problem((*key, "round"), message)
 
 

@@ -14,9 +14,10 @@ from support.ginger.random_scenario import ended_early, random_scenario
 
 import pipelines as rt
 from pipelines.engines.session import Session
-from pipelines.errors import FormError, ScenarioError
+from pipelines.errors import FormError, InputError, ScenarioError
+from pipelines.experiment.build import build_inputs
 from pipelines.experiment.prepared import prepare
-from pipelines.testing import run_configs
+from pipelines.testing import run_configs, scenario
 
 SCENARIOS = Path(__file__).parents[3] / "conf" / "scenarios"
 
@@ -117,3 +118,16 @@ def test_what_no_form_plays_is_refused_by_name(
 ) -> None:
     parts = SMALL | {"workload": SMALL["workload"] | workload}
     assert message in refused(parts, sail, tmp_path, ScenarioError)
+
+
+def test_a_broker_that_crashes_before_its_join_is_refused() -> None:
+    """It would recover as a broker of the tree, and its join would never end."""
+    joining = scenario(
+        protocol={"name": "ginger", "timer_rounds": 60}, overlay={"links": [["B0", "B1"], ["B1", "B2"], ["B1", "B3"]]},
+        workload={"joins": [{"node": "B3", "to": "B1", "round": 900}]},
+        faults=[{"kind": "crash", "node": "B3", "round": 300, "until": 340}],
+    )  # fmt: skip
+    with pytest.raises(InputError, match="'B3' crashes in round 300; allowed: a round before it, or a later crash"):
+        build_inputs(run_configs([joining]), None)
+    later = [{"kind": "crash", "node": "B3", "round": 950, "until": 990}]
+    build_inputs(run_configs([joining | {"faults": later}]), None)

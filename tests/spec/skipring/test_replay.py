@@ -88,6 +88,16 @@ def test_a_change_after_all_was_clean_is_found() -> None:
     assert "labels" in {one.guarantee for one in topic.broken}
 
 
+def test_a_database_is_gone_with_the_node_that_should_not_have_one() -> None:
+    """Node 6 is no subscriber, starts with a database, and crashes in round 3."""
+    played = network(5, n_others=1)
+    played.play(HORIZON)
+    run = history(played, n6=3)
+    stray = {**run["databases"][0], "node_id": 6}
+    seen = again(run | {"databases": [stray, *run["databases"]]}).disturbances[-1].seen
+    assert (seen.clean_round, seen.problem) == (3, None)
+
+
 def test_labels_and_records_are_counted() -> None:
     played = network(6, start="empty")
     played.play(HORIZON)
