@@ -22,9 +22,12 @@ import json
 import types
 import typing
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import count
+from math import isfinite
+from numbers import Real
 from operator import attrgetter
 from typing import Any
 
@@ -44,8 +47,8 @@ class FieldType:
         encode: The function that converts a value for JSON and Arrow. It is ``None`` if no conversion is needed.
         decode: The function that converts a stored value to Python. It is ``None`` if no conversion is needed.
         writer: The expression that writes a value as JSON.
-        is_hashable: Whether values can be keys of a cache of JSON documents. Tuples of doubles cannot, because (1,) and
-            (1.0,) are equal keys with different JSON.
+        is_hashable: Whether values can be keys of a cache of JSON documents. Doubles cannot, because 0.0 and -0.0 are
+            equal keys with different JSON.
     """
 
     arrow: pa.DataType
@@ -76,7 +79,7 @@ def field_type(annotation: Any, where: str) -> FieldType:  # noqa: ANN401 - anno
         TypeError: The annotation is not supported.
     """
     if annotation in _PLAIN:
-        return FieldType(_PLAIN[annotation], None, None, _WRITERS[annotation], is_hashable=True)
+        return FieldType(_PLAIN[annotation], None, None, _WRITERS[annotation], annotation is not float)
     origin, given = typing.get_origin(annotation), typing.get_args(annotation)
     if origin in (types.UnionType, typing.Union) and len(given) == 2 and type(None) in given:
         inner = field_type(next(one for one in given if one is not type(None)), where)
@@ -148,12 +151,8 @@ def _sequence(origin: type, item: FieldType, order: Callable[[Any], Iterable[Any
     is_same = order is None and item.encode is None
     of_items = None if origin is list else origin
     convert = None if is_same else encode, of_items if item.decode is None else decode
-    is_hashable = origin in (tuple, frozenset) and _is_exact(item)
+    is_hashable = origin in (tuple, frozenset) and item.is_hashable
     return FieldType(pa.list_(item.arrow), *convert, item.writer.array(is_sorted=order is not None), is_hashable)
-
-
-def _is_exact(kind: FieldType) -> bool:
-    return kind.is_hashable and kind.arrow != pa.float64()
 
 
 def _mapping(key: FieldType, value: FieldType) -> FieldType:
@@ -174,18 +173,18 @@ def _mapping(key: FieldType, value: FieldType) -> FieldType:
 
 def _struct(record: type) -> FieldType:
     kinds = types_of(record)
-    fields = [(name, kind.encode, kind.decode) for name, kind in kinds.items()]
+    fields = [(name, shown_name(name), kind.encode, kind.decode) for name, kind in kinds.items()]
 
     def encode(value: Any) -> dict[str, Any]:  # noqa: ANN401
-        given = ((name, convert, getattr(value, name)) for name, convert, _ in fields)
-        return {name: one if convert is None else convert(one) for name, convert, one in given if one is not None}
+        given = ((shown, convert, getattr(value, name)) for name, shown, convert, _ in fields)
+        return {shown: one if convert is None else convert(one) for shown, convert, one in given if one is not None}
 
     def decode(value: Any) -> Any:  # noqa: ANN401
-        given = ((convert, value.get(name)) for name, _, convert in fields)
+        given = ((convert, value.get(shown)) for _, shown, _, convert in fields)
         return record(*(one if convert is None else convert(one) for convert, one in given))
 
-    arrow = pa.struct([pa.field(name, kind.arrow) for name, kind in kinds.items()])
-    is_hashable = _is_named_tuple(record) and all(map(_is_exact, kinds.values()))
+    arrow = pa.struct([pa.field(shown_name(name), kind.arrow) for name, kind in kinds.items()])
+    is_hashable = _is_named_tuple(record) and all(kind.is_hashable for kind in kinds.values())
     return FieldType(arrow, encode, decode, called(written(kinds)), is_hashable)
 
 
@@ -282,4 +281,11 @@ def _truth(value: bool) -> str:
     return "true" if value else "false"
 
 
-_WRITERS = {int: called(int.__repr__), float: called(to_text), str: called(_text), bool: called(_truth)}
+def _number_text(value: float) -> str:
+    with suppress(OverflowError):  # of integers
+        if isinstance(value, Real) and not isinstance(value, bool) and isfinite(number := float(value)):
+            return float.__repr__(number)
+    raise TypeError(f"{value!r} is no finite number")
+
+
+_WRITERS = {int: called(int.__repr__), float: called(_number_text), str: called(_text), bool: called(_truth)}
