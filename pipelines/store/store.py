@@ -190,20 +190,25 @@ class Store:
         self._versions[name] = known + 1
 
     def rewind(self, versions: Mapping[str, int]) -> None:
-        """Restores tables to earlier versions: overwrites each table that has a later version.
+        """Restores each table that has a later version to its version in ``versions``, without reading its rows.
+
+        The restored rows become the newest version; all versions stay readable.
 
         Raises:
+            VacuumedError: Files of an old version were removed.
             StoreError: A table does not exist.
         """
         concurrently(partial(self._check_exists, name) for name in versions)
 
         def restore(name: str) -> None:
-            if self.version(name) > versions[name]:
-                self.overwrite(name, self.read(name, versions[name]))
+            if (newest := self.version(name)) > versions[name]:
+                self._check_files(name, self._opened_at(name, versions[name]), newest)
+                table = self._opened_at(name, None)
+                self._write(name, lambda: table.restore(versions[name]))
 
         concurrently(partial(restore, name) for name in versions)
 
-    def _write(self, name: str, write: Callable[[], None]) -> None:
+    def _write(self, name: str, write: Callable[[], object]) -> None:
         before = self._known(name)
         try:
             write()

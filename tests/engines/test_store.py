@@ -65,9 +65,13 @@ def test_versions_can_be_read(sail: Session, tmp_path: Path, is_slow: bool) -> N
     assert rows(store, "mixed") == [(3, "", ())]
     assert rows(store, "mixed", "name") == [("",)]
     assert by_library(store, "mixed") == [True, True, True]
+    files = sorted(store.path("mixed").glob("*.parquet"))
     store.rewind({"mixed": 2})
     assert store.version("mixed") == 4
+    assert sorted(store.path("mixed").glob("*.parquet")) == files
     assert sorted(row[:2] for row in rows(store, "mixed")) == [(1, "a"), (2, None), (3, "")]
+    store.load("mixed", pa.table(FIRST))
+    assert [store.read("mixed", version).count() for version in range(2, 6)] == [3, 1, 3, 5]
 
 
 def test_large_tables_are_the_engines(sail: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
