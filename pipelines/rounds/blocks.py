@@ -46,8 +46,8 @@ from pipelines.rounds.faults import RunFaults
 from pipelines.rounds.loop import Rounds
 from pipelines.scenario.expand import RunConfig
 from pipelines.tables import MESSAGE
-from udfs.nodes.arrow import CALL, INTERNAL, rows_of
-from udfs.nodes.block import COUNTED, FLIGHT, GIVEN, OVERLAY, block_of, block_schema, first_block_of, node_type
+from udfs.nodes.arrow import CALL, COUNTED, FLIGHT, INTERNAL, rows_of
+from udfs.nodes.block import GIVEN, OVERLAY, block_of, block_schema, first_block_of, node_type
 from udfs.nodes.link_faults import COPY_ID, NthFault
 from udfs.nodes.matching import ATTRIBUTE
 from udfs.nodes.processes import Play, check, until
@@ -71,7 +71,7 @@ class RunState:
 
         Args:
             runs: ``run_id`` and lists ``nodes`` (`udfs.nodes.block.node_type`), ``in_flight``
-                (`udfs.nodes.block.FLIGHT`) and ``counted`` (`udfs.nodes.block.COUNTED`). After a block, `runs` also has
+                (`udfs.nodes.arrow.FLIGHT`) and ``counted`` (`udfs.nodes.arrow.COUNTED`). After a block, `runs` also has
                 a list for each state table that the node program declares.
             protocol: The program form of the protocol.
             after: The last executed round; messages that are due up to this round are dropped.

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from udfs.nodes.arrow import ProgramColumns, record_columns, rows_text
+from udfs.nodes.block import block_schema
 from udfs.nodes.calls import PublishCall
 from udfs.nodes.context import Context, Internal
 from udfs.nodes.local import LocalNetwork
@@ -154,14 +155,17 @@ def test_a_kind_without_a_handler_is_an_error() -> None:
         Plan.of(Neither)
 
 
-def test_a_declaration_that_is_called_as_a_column_of_the_harness_is_an_error() -> None:
-    class Taken(NodeProgram):
-        """Has a name that is taken."""
-
-        timer = one(Seen)
-
-    with pytest.raises(TypeError, match=r"Taken\.timer needs another name"):
+@pytest.mark.parametrize("name", ["run_id", "node_id", "timer", "counted", "last_played", "in_flight", "events"])
+def test_a_declaration_that_is_called_as_a_column_of_the_harness_is_an_error(name: str) -> None:
+    Taken = type("Taken", (NodeProgram,), {name: one(Seen)})  # noqa: N806 - a class
+    with pytest.raises(TypeError, match=rf"Taken\.{name} needs another name"):
         ProgramColumns(Taken)
+
+
+def test_a_declaration_may_have_any_other_name() -> None:
+    Free = type("Free", (NodeProgram,), {name: one(Seen) for name in ("round", "links", "sent")})  # noqa: N806 - a class
+    names = block_schema(ProgramColumns(Free)).names
+    assert len({*names}) == len(names)
 
 
 def test_a_field_that_is_called_as_a_column_of_all_tables_is_an_error() -> None:

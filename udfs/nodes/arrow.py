@@ -47,15 +47,26 @@ CALL: Mapping[str, pa.DataType] = {
     "kind": _TEXT, "source_seq": _LONG, "round": _LONG, "subscription_id": _LONG, "join_point": _LONG, "topic": _TEXT,
     "guarantee": _TEXT, "keys": pa.list_(_TEXT), "peer": _LONG, "role": _TEXT,
 }  # fmt: skip
-DELIVERED: Mapping[str, pa.DataType] = {"source": _LONG, "source_seq": _LONG, "latency_rounds": _LONG, "hops": _LONG}
-"""The columns of a delivery."""
-RESERVED = frozenset({
-    "run_id", "node_id", "round", "settings", "is_recovered", "calls", "sent", "nodes", "links", "handled",
-    "in_flight", "events", "timer", "watch", "delivery", "statuses", "confirmed", *INTERNAL, *KEPT,
-})  # fmt: skip
-"""The column and table names that a program may not declare."""
 CARRIED: Mapping[str, pa.DataType] = {"source": _LONG, "source_seq": _LONG, "body": _TEXT, "hidden": _TEXT}
 """The content columns of a message: the call that caused it, and its body and hidden fields as JSON."""
+FLIGHT: Mapping[str, pa.DataType] = {
+    "message_id": _LONG, "kind": _TEXT, "src": _LONG, "dst": _LONG, "sent_round": _LONG, "due_round": _LONG,
+    "fate": _TEXT, **CARRIED,
+}  # fmt: skip
+"""The columns of a message in flight."""
+COUNTED = pa.list_(_LONG)
+"""The type of column ``counted``: for each `NthFault` of the run, the number of messages that have matched it."""
+PLAYED: Mapping[str, pa.DataType] = {"run_id": _LONG, "last_played": _LONG, "counted": COUNTED}
+"""The columns of a run after a block that are no lists of rows. ``last_played`` is the last round with an event."""
+_AT = {"node_id": _LONG, "round": _LONG}
+EVENTS: Mapping[str, Mapping[str, pa.DataType]] = {
+    "in_flight": FLIGHT,
+    "handled": FLIGHT,
+    "delivery": _AT | {"source": _LONG, "source_seq": _LONG, "latency_rounds": _LONG, "hops": _LONG},
+    "statuses": _AT | {"status": _TEXT},
+    "events": {"source": _LONG, "source_seq": _LONG, "round": _LONG, "event": _TEXT},
+}
+"""The struct fields of the lists of messages and history rows that a run has after a block."""
 
 
 @record(key="name,key")
@@ -76,6 +87,10 @@ class Watched:
     round: Annotated[int, "the round in which the watch started"]
 
 
+OWN: Mapping[str, Declared] = {"timer": Declared("keyed", Timer, False), "watch": Declared("keyed", Watched, False)}
+"""The tables of the runtime: the timers and watches of a node."""
+RESERVED = frozenset({*PLAYED, "node_id", "nodes", *EVENTS, *OWN})
+"""The names that a program may not declare: they are columns of a run after a block, or of a node."""
 TableRows = Sequence[Sequence[Any]]
 """The rows of each table of one node, one item for each table."""
 
@@ -111,8 +126,7 @@ class ProgramColumns:
                 field = f"{one.record.__name__}.{min(taken)}"
                 raise TypeError(f"{field} needs another name; taken in table {name}: {', '.join(own)}")
         self.messages = Messages(self.plan)
-        own = {"timer": Declared("keyed", Timer, False), "watch": Declared("keyed", Watched, False)}
-        self.volatile: Mapping[str, Declared] = {**own, **self.plan.volatile}
+        self.volatile: Mapping[str, Declared] = {**OWN, **self.plan.volatile}
         self.durable: Mapping[str, Declared] = self.plan.durable
 
     @property

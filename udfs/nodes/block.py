@@ -14,8 +14,11 @@ import pyarrow as pa
 
 from udfs.nodes.arrow import (
     CARRIED,
-    DELIVERED,
+    COUNTED,
+    EVENTS,
+    FLIGHT,
     INTERNAL,
+    PLAYED,
     ProgramColumns,
     TableRows,
     as_call,
@@ -39,15 +42,7 @@ from udfs.nodes.program import Declared, NodeProgram
 from udfs.nodes.run import LinkReplacement, NodeInterval, NodeIntervals
 from udfs.nodes.world import Flight, NodeInfo, RunningNode, World
 
-_LONG, _TEXT = pa.int64(), pa.string()
-FLIGHT: Mapping[str, pa.DataType] = {
-    "message_id": _LONG, "kind": _TEXT, "src": _LONG, "dst": _LONG, "sent_round": _LONG, "due_round": _LONG,
-    "fate": _TEXT, **CARRIED,
-}  # fmt: skip
-"""The columns of a message in flight."""
-COUNTED = pa.list_(_LONG)
-"""The type of column ``counted``: for each `NthFault` of the run, the number of messages that have matched it."""
-_AT = {"node_id": _LONG, "round": _LONG}
+_LONG = pa.int64()
 _BATCH_ROWS = 20_000
 GIVEN: Mapping[str, tuple[str, ...]] = {
     "links": ("src", "dst", "latency_rounds"),
@@ -78,11 +73,7 @@ def block_types(rows: ProgramColumns) -> dict[str, Mapping[str, pa.DataType]]:
     """Returns the struct fields of each list column of a result row."""
     return {
         "nodes": node_type(rows),
-        "in_flight": FLIGHT,
-        "handled": FLIGHT,
-        "delivery": {**_AT, **DELIVERED},
-        "statuses": _AT | {"status": _TEXT},
-        "events": {"source": _LONG, "source_seq": _LONG, "round": _LONG, "event": _TEXT},
+        **EVENTS,
         **{name: shown_type(one) for name, one in {**rows.plan.appended, **rows.volatile, **rows.durable}.items()},
     }
 
@@ -93,12 +84,9 @@ def shown_type(one: Declared) -> dict[str, pa.DataType]:
 
 
 def block_schema(rows: ProgramColumns) -> pa.Schema:
-    """Returns the schema of the result rows of a block.
-
-    ``last_played`` is the last round with an event. ``counted`` has type `COUNTED`. The other columns are lists.
-    """
+    """Returns the schema of the result rows of a block: columns `PLAYED`, and a list for each of `block_types`."""
     lists = {name: structs(**types) for name, types in block_types(rows).items()}
-    return pa.schema([("run_id", _LONG), ("last_played", _LONG), ("counted", COUNTED), *lists.items()])
+    return pa.schema([*PLAYED.items(), *lists.items()])
 
 
 class BlockRun(NamedTuple):
