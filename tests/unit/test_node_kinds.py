@@ -15,7 +15,7 @@ from udfs.nodes.calls import PublishCall
 from udfs.nodes.context import Context, Internal
 from udfs.nodes.local import LocalNetwork
 from udfs.nodes.program import NodeProgram, Plan, keyed, one, snake
-from udfs.nodes.records import message, record, spec_of
+from udfs.nodes.records import Keyed, message, record, spec_of
 from udfs.nodes.world import ProgramError
 
 
@@ -262,3 +262,12 @@ def test_named_tuples_are_kept_as_structs() -> None:
         {"key": 1, "value": {"node": 8, "names": ()}}, {"key": 2, "value": {"node": 7, "names": ("a", "b")}},
     ]  # fmt: skip
     assert decode(kept) == places
+
+
+def test_rows_that_are_merged_are_in_the_order_of_their_keys() -> None:
+    rows: Keyed[int, str] = Keyed({5: "e"})
+    rows |= {2: "b", 9: "i", 4: "d"}
+    assert [*reversed(rows)] == [9, 5, 4, 2]
+    assert rows.items() == [(2, "b"), (4, "d"), (5, "e"), (9, "i")]
+    rows |= {1: "a"}
+    assert [*rows] == [1, 2, 4, 5, 9]

@@ -197,6 +197,16 @@ class Keyed(dict[K, V]):
         self._sort()
         return iter(list(super().__iter__()))
 
+    def __reversed__(self) -> Iterator[K]:
+        """Iterates over a snapshot of the keys, descending."""
+        self._sort()
+        return iter(list(super().__reversed__()))
+
+    def __ior__(self, rows: dict[K, V]) -> Self:  # type: ignore[override,misc]
+        """Sets the row of each key in `rows`."""
+        self.update(rows)
+        return self
+
     def __setitem__(self, key: K, value: V) -> None:
         """Sets the row of `key` to `value`."""
         if self._is_sorted and self and key not in self and next(_reversed(self)) > key:  # type: ignore[operator]
