@@ -169,7 +169,8 @@ class Protocol:
             ProtocolError: The program or the classification is invalid.
         """
         try:
-            object.__setattr__(self, "kinds", tuple(Plan.of(self.program).kinds))
+            plan = Plan.of(self.program)
+            object.__setattr__(self, "kinds", tuple(plan.kinds))
         except TypeError as error:
             raise ProtocolError(self.name, [str(error)]) from error
         if self.settings is Strict:
@@ -178,6 +179,11 @@ class Protocol:
         if named is None or get_args(named.annotation) != (self.name,):
             field = f"name: Literal[{self.name!r}]"
             raise ProtocolError(self.name, [f"its {self.settings.__name__} has no field {field}; add it"])
+        delay = self.program.detection
+        if plan.is_watching and delay not in self.settings.model_fields:
+            field = f"{delay}: Natural = Field(5, description=...)"
+            reason = f"its program has a handler on_down, and its {self.settings.__name__} has no field {delay}"
+            raise ProtocolError(self.name, [f"{reason}; add e.g. {field}, the rounds from a crash to its report"])
         classed = [*self.application, *self.acknowledgement, *self.recovery]
         unknown = sorted({*classed} - {*self.kinds})
         if unknown or len({*classed}) < len(classed):

@@ -18,6 +18,8 @@ from pipelines.contract.settings import Strict
 from pipelines.errors import ProtocolError, ScenarioError
 from pipelines.protocols import BROKEN, PROTOCOLS, protocol_form
 from pipelines.scenario.load import read_scenario
+from udfs.forwarding import Forwarding
+from udfs.nodes.context import Context
 
 FORWARDING = PROTOCOLS["forwarding"]
 WITHOUT_PYSPARK = """
@@ -104,6 +106,14 @@ class Named(Strict):
 def test_settings_have_the_name_of_their_protocol(settings: type[Strict]) -> None:
     with pytest.raises(ProtocolError, match=rf"its {settings.__name__} has no field name: Literal\['forwarding'\]"):
         replace(FORWARDING, settings=settings)
+
+
+def test_settings_have_the_delay_of_the_failure_detector() -> None:
+    class Watching(Forwarding):
+        def on_down(self, peer: int, ctx: Context) -> None: ...
+
+    with pytest.raises(ProtocolError, match=r"a handler on_down, and its .* has no field detection_rounds; add e\.g\."):
+        replace(FORWARDING, program=Watching)
 
 
 def test_a_protocol_that_its_package_fails_to_provide_is_told(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -228,6 +228,45 @@ def test_a_delay_may_be_a_number_of_numpy() -> None:
     ctx = Context(0, 1, {}, Internal())
     ctx.send(1, Persistent(1), after=np.int64(2))
     assert [(one.latency_rounds, type(one.latency_rounds)) for one in ctx.sent] == [(2, int)]
+    ctx.set_timer("again", rounds=np.int64(2))
+    assert [(at, type(at)) for at in ctx._internal.timers.values()] == [(3, int)]
+
+
+@pytest.mark.parametrize("rounds", [1.5, 0, -1, "2", None])
+def test_a_timer_expires_after_whole_rounds(rounds: Any) -> None:
+    with pytest.raises(ValueError, match=r"timer 'again' is set with rounds=.*; allowed: 1 or more whole rounds"):
+        Context(0, 1, {}, Internal()).set_timer("again", rounds=rounds)
+
+
+class Watching(NodeProgram):
+    """Watches node 1."""
+
+    seen = keyed(Seen)
+
+    def call_publish(self, call: PublishCall, ctx: Context) -> None:
+        """Starts the watch."""
+        ctx.watch(1)
+
+    def on_down(self, peer: int, ctx: Context) -> None:
+        """Records the report."""
+        ctx.status(f"{peer} is down")
+
+
+@pytest.mark.parametrize("call_round", [2, 7])
+def test_a_report_without_a_delay_arrives_in_the_next_round(call_round: int) -> None:
+    network = LocalNetwork(Watching, links={(0, 1): 1}, settings={"detection_rounds": 0})
+    network.call(0, "publish", call_round)
+    network.crash(1, 5)
+    network.play(20)
+    assert network.rows.statuses == [(0, max(5, call_round) + 1, "1 is down")]
+
+
+def test_a_failure_detector_needs_its_delay() -> None:
+    network = LocalNetwork(Watching, links={(0, 1): 1})
+    network.call(0, "publish", 2)
+    network.crash(1, 5)
+    with pytest.raises(ProgramError, match="node 0, round 5: the failure detector needs setting 'detection_rounds'"):
+        network.play(20)
 
 
 class Place(NamedTuple):

@@ -62,6 +62,12 @@ class Internal:
         return min(self.timers.values(), default=None)
 
 
+def _whole(rounds: object, what: str) -> int:
+    if not isinstance(rounds, Integral) or rounds < 1:
+        raise ValueError(f"{what}={rounds!r}; allowed: 1 or more whole rounds")
+    return int(rounds)
+
+
 class Context:
     """The interface between the handlers of one node and the run, in one round.
 
@@ -129,10 +135,7 @@ class Context:
             ValueError: ``after`` is not a whole number, or less than 1.
         """
         if after is not None and (type(after) is not int or after < 1):
-            if not isinstance(after, Integral) or after < 1:
-                allowed = "allowed: 1 or more whole rounds"
-                raise ValueError(f"{message!r} to node {dst} is sent with after={after!r}; {allowed}")
-            after = int(after)
+            after = _whole(after, f"{message!r} to node {dst} is sent with after")
         self.sent.append(_tuple(SentMessage, (dst, message, after)))
 
     def send_all(self, message: Any, besides: int | None = None) -> None:  # noqa: ANN401
@@ -150,10 +153,10 @@ class Context:
             rounds: Rounds until the timer expires, at least 1.
 
         Raises:
-            ValueError: ``rounds`` is less than 1.
+            ValueError: ``rounds`` is not a whole number, or less than 1.
         """
-        if rounds < 1:
-            raise ValueError(f"timer {name!r} is set to {rounds} rounds; allowed: 1 or more")
+        if type(rounds) is not int or rounds < 1:
+            rounds = _whole(rounds, f"timer {name!r} is set with rounds")
         self._internal.timers[name, key] = self.round + rounds
 
     def is_set(self, name: str, key: int = 0) -> bool:
@@ -167,7 +170,8 @@ class Context:
     def watch(self, peer: int, latency_rounds: int = 0) -> None:
         """Starts a watch on `peer`: handler `on_down` gets a report if `peer` is down or when it crashes.
 
-        The report arrives after the detection delay plus `latency_rounds`, the latency of the connection.
+        The report arrives after the detection delay plus `latency_rounds`, the latency of the connection, in the next
+        round at the earliest.
         """
         self._internal.watched[peer] = Watch(latency_rounds, self.round)
         self.connected.append(peer)

@@ -276,8 +276,10 @@ class Network:
     def _report(self, ctx: Context, peer: int) -> None:
         if not self._plan.is_watching:
             raise ProgramError(f"{self._where(ctx)}: the node watches node {peer} and has no handler on_down; add one")
-        delay = int(self._given.settings[self._plan.program.detection])
-        ctx.send(ctx.node, NodeDown(peer), after=delay + ctx.watched[peer].latency_rounds)
+        name = self._plan.program.detection
+        if (delay := self._given.settings.get(name)) is None:
+            raise ProgramError(f"{self._where(ctx)}: the failure detector needs setting {name!r}; add it")
+        ctx.send(ctx.node, NodeDown(peer), after=max(1, int(delay) + ctx.watched[peer].latency_rounds))
 
     def _recover(self, round_: int) -> set[int]:
         recovered = {at for at in self._given.crashes.ending.get(round_, ()) if at in self.down}
