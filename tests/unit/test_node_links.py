@@ -9,7 +9,7 @@ from udfs.nodes.local import LocalNetwork
 from udfs.nodes.program import NodeProgram
 from udfs.nodes.records import message
 from udfs.nodes.run import LinkReplacement, Links, first_after
-from udfs.nodes.world import RoundDue, World
+from udfs.nodes.world import ProgramError, RoundDue, World
 
 LINE = {(0, 1): 1, (1, 2): 3}
 
@@ -74,6 +74,23 @@ def test_messages_take_the_latency_of_the_link_that_begins() -> None:
     network.call(0, "steer", 5, peer=2)
     rows = network.play(20)
     assert [(one.src, one.dst, one.sent_round, one.due_round) for one in rows.handled] == [(0, 2, 5, 9)]
+
+
+def test_messages_take_the_latency_of_their_round() -> None:
+    network = LocalNetwork(_noticing([]), links=LINE)
+    network.replace((1, 2), (1, 2), 9, latency_rounds=7)
+    network.call(1, "steer", 5, peer=2)
+    network.call(1, "steer", 9, peer=2)
+    rows = network.play(30)
+    assert [(one.sent_round, one.due_round) for one in rows.handled] == [(5, 8), (9, 16)]
+
+
+def test_no_message_takes_a_link_that_has_ended() -> None:
+    network = LocalNetwork(_noticing([]), links=LINE)
+    network.replace((1, 2), (0, 2), 5)
+    network.call(1, "steer", 8, peer=2)
+    with pytest.raises(ProgramError, match="sends PING to node 2, to which it has no link"):
+        network.play(20)
 
 
 def test_a_link_may_take_the_place_of_one_with_its_ends() -> None:

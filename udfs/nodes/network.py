@@ -365,7 +365,7 @@ class Network:
         factor = 2 if self._given.may_duplicate else 1
         counts: dict[int, int] = defaultdict(int)
         flights: list[Flight] = []
-        kinds, latencies = self._plan.kind_by_class, self._links.ever
+        kinds, latencies = self._plan.kind_by_class, self._links.now
         for ctx in sorted(contexts, key=_NODE):
             src, round_, group = ctx.node, ctx.round, ctx.node // _GROUP
             number = (round_ << 40) + (group << 30) + factor * counts[group]

@@ -227,7 +227,6 @@ class Links:
 
     Attributes:
         now: The latency of each link of the current round.
-        ever: The latency of each link of any round, as in table ``link``.
         rounds: The rounds in which links are replaced, ascending.
     """
 
@@ -240,11 +239,9 @@ class Links:
             round_: The round whose links are current; -1 for the links before the first round.
         """
         self._by_round: dict[int, list[LinkReplacement]] = defaultdict(list)
-        self.now, self.ever = dict(links), dict(links)
+        self.now = dict(links)
         for one in replacements:
             self._by_round[one.round].append(one)
-            for link in ((one.a, one.b), (one.b, one.a)):
-                self.ever[link] = max(self.ever.get(link, 0), one.latency_rounds)
         self.rounds = sorted(self._by_round)
         for past in self.rounds[: bisect_right(self.rounds, round_)]:
             self.change(past)
