@@ -356,3 +356,23 @@ def test_why_a_publication_waits_in_a_trie(clean: Store, root: Path, ids: dict[s
     story = Result(store.root, store.session).why(0, "N6", "N4", call=2)
     assert (story.ended, story.cause and story.cause.kind) == ("lost", "waiting")
     assert "4 of 5 subscribers have it, 0 have no label yet; the next CheckTrie brings it further" in story.verdict
+
+
+def test_time_limits_wait_for_the_end_of_link_faults(sail: Session, tmp_path: Path) -> None:
+    """N2 is cut off from the start of the run, or while N1 publishes; the last run heals, and ends 600 rounds later."""
+    cut = {"kind": "partition", "groups": [["N2"]]}
+    published = [{"at": "N1", "round": 40, "topic": NEWS}]
+    runs = [
+        ring("empty", subscribers(2), faults=[cut], rounds=1000),
+        ring("legitimate", subscribers(3), publications=published, faults=[{**cut, "round": 30, "until": 599}]),
+        ring("empty", subscribers(2), faults=[{**cut, "until": 400}], rounds=1000),
+    ]
+    store = run_all(run_configs(runs), sail, tmp_path)
+    report = audited(store, "skipring")
+    assert broken(report) == {}
+    assert {run for run, *_ in report.undecided} == {0, 1}
+    ends = StoreReader(sail, store.root).sql("select run_id, fault_round from fault_end order by run_id").collect()
+    (_, first), (_, second), (_, third) = ends
+    assert first > 900
+    assert second >= 599
+    assert 400 <= third < 410  # a message that was on its way

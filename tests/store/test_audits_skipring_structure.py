@@ -193,7 +193,7 @@ def test_a_ring_that_stands_still(clean: Store, root: Path, ids: dict[str, int],
     [(run, node, _, _, detail)] = found(store, "convergence", "skipring")
     assert (run, node) == (0, supervisor[0])
     assert detail.startswith(f"topic {NEWS} is not legitimate 6")
-    assert "rounds after its last disturbance: node" in detail
+    assert "rounds after its last disturbance or fault: node" in detail
     assert detail.endswith("its potential has been at least 1 since round 0")
     assert audited(store, "skipring").verdict == "invalid"
 

@@ -162,7 +162,8 @@ def history(played: LocalNetwork, **crashes: int) -> dict[str, Any]:
     crashed = [{"round": round_, "node_id": node} for node, round_ in down.items()]
     supervisors = [{"node_id": node, "name": f"supervisor{-node}"} for node in played.node(-1).supervisor]
     return {
-        "run_id": 0, "supervisors": supervisors, "interval_rounds": 2 * INTERVAL, "last_round": played.round, **tables,
+        "run_id": 0, "supervisors": supervisors, "interval_rounds": 2 * INTERVAL, "last_round": played.round,
+        "fault_round": 0, **tables,
         "messages": pa.array(messages, MESSAGE), "reports": reports, "crashes": crashed,
     }  # fmt: skip
 

@@ -34,10 +34,10 @@ class RunReplay:
         """Schedules the changes of the history by round.
 
         Args:
-            run: ``run_id, last_round``, and ascending lists of structs: ``crashes`` (round, node_id),
-                ``configurations`` and ``databases`` (columns of tables configuration_change and database_change, the
-                round first), ``reports`` (round, peer) of crashes by the failure detector, and ``supervisors``
-                (node_id, name).
+            run: ``run_id, last_round``, ``fault_round`` (view ``fault_end``), and ascending lists of structs:
+                ``crashes`` (round, node_id), ``configurations`` and ``databases`` (columns of tables
+                configuration_change and database_change, the round first), ``reports`` (round, peer) of crashes by the
+                failure detector, and ``supervisors`` (node_id, name).
             messages: The messages of kinds `legitimate.KINDS` that were delivered or are in flight, ascending by id,
                 with the fields of `topic_replay.MESSAGE`.
             is_measured: Whether to compute in each round how far a topic is from the skip ring (`Measured`).
@@ -174,8 +174,10 @@ def find_stalls(run: Row, messages: pa.StructArray | None, topics: Mapping[str, 
         messages: The messages of the run, as for `RunReplay`.
         topics: The replayed topics of the run. The function appends violations to `TopicReplay.broken`.
     """
-    overdue = [one for one in topics.values() if one.is_overdue(run["last_round"], run["interval_rounds"])]
+    overdue = [
+        one for one in topics.values() if one.is_overdue(run["last_round"], run["fault_round"], run["interval_rounds"])
+    ]
     weighed = RunReplay(run, messages, is_weighed=True).play() if overdue else {}
     for topic in overdue:
-        found = weighed[topic.topic].stall(run["last_round"])
+        found = weighed[topic.topic].stall(run["last_round"], run["fault_round"])
         topic.broken += [] if found is None else [found]

@@ -247,29 +247,33 @@ class TopicReplay:
         self.broken += [Broken("labels", None, *found) for found in self._wrong_labels(members)]
         self.broken += [Broken("degrees", None, *found) for found in broken(self._edges(members))]
 
-    def is_overdue(self, last_round: int, interval_rounds: int) -> bool:
+    def is_overdue(self, last_round: int, fault_round: int, interval_rounds: int) -> bool:
         """Returns whether the time limit for convergence (`PATIENCE`) has passed and the topic is not legitimate.
 
         Args:
             last_round: The last round of the run.
+            fault_round: The last round with an effect of a link fault or a pause. The limit does not start earlier.
             interval_rounds: A Timeout interval plus the largest delay of a message.
         """
         last, (slope, least) = self.disturbances[-1], PATIENCE
         is_open = last.seen.clean_round is None and last.seen.problem is not None
-        return is_open and last_round - last.round >= (slope * last.n_subscribers + least) * interval_rounds
+        since = max(last.round, fault_round)
+        return is_open and last_round - since >= (slope * last.n_subscribers + least) * interval_rounds
 
-    def stall(self, last_round: int) -> Broken | None:
+    def stall(self, last_round: int, fault_round: int) -> Broken | None:
         """Returns a violation if the overdue topic makes no progress, else None.
 
         The topic makes progress if its lowest potential (`Snapshot.potential`) is lower in the second half of the time
-        since the last disturbance than in the first half.
+        since the last disturbance or fault than in the first half.
 
         Args:
             last_round: The last round of the run.
+            fault_round: The last round with an effect of a link fault or a pause.
         """
         last = self.disturbances[-1]
-        middle = (last.round + last_round) // 2
-        since = [one for one in self._weights if one[0] >= last.round] or self._weights[-1:]
+        start = max(last.round, fault_round)
+        middle = (start + last_round) // 2
+        since = [one for one in self._weights if one[0] >= start] or self._weights[-1:]
         early = [one for one in since if one[0] < middle] or since[:1]
         late = [early[-1], *(one for one in since if one[0] >= middle)]
         least, round_ = min((potential, round_) for round_, potential, _ in early)
@@ -280,7 +284,7 @@ class TopicReplay:
         how = f"its potential has been at least {least} since round {round_}"
         if again is not None:
             how = f"its state of round {again[0]} is that of round {first_rounds[again[2]]} again"
-        detail = f"topic {self.topic} is not legitimate {last_round - last.round} rounds after its last disturbance"
+        detail = f"topic {self.topic} is not legitimate {last_round - start} rounds after its last disturbance or fault"
         return Broken("convergence", None, self._supervisor or 0, f"{detail}: {last.seen.problem}; {how}")
 
     def _state(self) -> int:

@@ -15,8 +15,9 @@ with member as (
   join member m on m.run_id = h.run_id and m.node_id = h.node_id and m.topic = h.topic
   group by h.run_id, h.topic, h.source, h.source_seq
 )
-select t.run_id, m.node_id, t.topic, t.source, t.source_seq, greatest(t.issued_round, c.clean_round) as since_round,
-  s.last_round - greatest(t.issued_round, c.clean_round)
+select t.run_id, m.node_id, t.topic, t.source, t.source_seq,
+  greatest(t.issued_round, c.clean_round, s.fault_round) as since_round,
+  s.last_round - greatest(t.issued_round, c.clean_round, s.fault_round)
     >= (2 * m.n_subscribers + 16) * (s.interval_rounds + s.max_delay) as is_late
 from there t
 join member m on m.run_id = t.run_id and m.topic = t.topic

@@ -1,0 +1,32 @@
+-- Until which round do link faults and pauses disturb each run?
+-- One row per run (protocol skipring).
+-- :fault_round last round in which a link fault or a pause has an effect, 0 if the run has none: the end of a pause,
+--   of a break and of a partition (the last round of the run if it has not ended), and the last message that a link
+--   lost or delayed by more than setting max_delay
+with ended as (
+  select run_id, max(case when fate in ('delivered', 'duplicate') then due_round else sent_round end) as last_round
+  from sent_message
+  group by run_id
+), struck as (
+  select m.run_id, max(m.due_round) as round
+  from sent_message m
+  join run r on r.run_id = m.run_id and r.protocol = 'skipring'
+  where m.src <> m.dst and (m.fate = 'lost_link' or m.due_round - m.sent_round
+    > cast(get_json_object(r.parameters, "$['protocol.max_delay']") as bigint))
+  group by m.run_id
+), cut as (
+  select run_id, max(round) as round, sum(case when endswith(kind, '_end') then -1 else 1 end) as n_open
+  from fault_event
+  where kind in ('break', 'break_end', 'partition', 'partition_end', 'pause', 'pause_end')
+  group by run_id
+)
+select r.run_id,
+  least(
+    coalesce(e.last_round, 0),
+    greatest(coalesce(s.round, 0), coalesce(case when c.n_open > 0 then e.last_round else c.round end, 0))
+  ) as fault_round
+from run r
+left join ended e on e.run_id = r.run_id
+left join struck s on s.run_id = r.run_id
+left join cut c on c.run_id = r.run_id
+where r.protocol = 'skipring'
