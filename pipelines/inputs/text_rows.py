@@ -189,6 +189,15 @@ def with_decimal_points(table: TextTable) -> tuple[pa.Table, list[str]]:
     return rows, changed
 
 
+def is_number(cell: str) -> bool:
+    """Returns whether Arrow, which parses all columns of numbers, reads `cell` as a number."""
+    try:
+        pa.scalar(cell).cast(pa.float64())
+    except pa.ArrowInvalid:
+        return False
+    return True
+
+
 def _delimiter(lines: Sequence[str]) -> str:
     marks = (*_DELIMITERS, BLANKS)
     widths = {mark: [len(row) for row in _cells(lines, mark, is_quoted=mark != BLANKS)] for mark in marks}

@@ -15,8 +15,13 @@ from pipelines.contract.run_inputs import Floats, Ints
 from pipelines.contract.settings import MAX_ROUND
 from pipelines.scenario.times import EPOCH_SECONDS, Clock
 
-_PER_SECOND = {"s": 1.0, "ms": 1e3, "us": 1e6, "ns": 1e9}
-_NAMES = {"s": "seconds", "ms": "milliseconds", "us": "microseconds", "ns": "nanoseconds"}
+_PER_SECOND = {"s": 1.0, "ms": 1e3, "us": 1e6, "ns": 1e9, "min": 1 / 60, "h": 1 / 3600}
+_NAMES = {
+    "s": "seconds", "ms": "milliseconds", "us": "microseconds", "ns": "nanoseconds", "min": "minutes", "h": "hours",
+}  # fmt: skip
+_MAX_SECONDS = 2**63 // 10**9
+"""Timestamps in ns have 64 bits and end in the year 2262; later timestamps are no times."""
+_SINCE_1970 = ("s", "ms", "us", "ns")
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,8 +85,12 @@ def moments_of(column: pa.ChunkedArray, unit: str | None) -> Moments:
     times since 1970 is detected.
     """
     if pa.types.is_temporal(column.type):
-        stamps = pc.cast(column, pa.timestamp("ns", tz="UTC"), safe=False)
-        return _stamps(pd.Series(stamps.combine_chunks().to_pandas()), "timestamps")
+        column = column.combine_chunks()
+        seconds = pc.cast(pc.cast(column, pa.timestamp("s", tz="UTC"), safe=False), pa.int64())
+        is_beyond = pc.fill_null(pc.greater_equal(pc.abs(seconds), _MAX_SECONDS), False)
+        known = pc.if_else(is_beyond, pa.scalar(None, column.type), column)
+        stamps = pd.Series(pc.cast(known, pa.timestamp("ns", tz="UTC"), safe=False).to_pandas())
+        return replace(_stamps(stamps, "timestamps"), is_wrong=is_beyond.to_numpy(zero_copy_only=False))
     texts = pc.utf8_trim_whitespace(pc.cast(column.combine_chunks(), pa.string()))
     texts = pc.if_else(pc.equal(texts, ""), pa.scalar(None, pa.string()), texts)
     numbers = pd.to_numeric(pd.Series(texts.to_pandas()), errors="coerce").to_numpy(dtype=np.float64)
@@ -91,7 +100,7 @@ def moments_of(column: pa.ChunkedArray, unit: str | None) -> Moments:
         return replace(_stamps(found, "timestamps in ISO 8601"), is_wrong=found.isna().to_numpy() & ~is_empty)
     numbers = np.where(np.isfinite(numbers), numbers, np.nan)
     least = float(np.nanmin(numbers))
-    fitting = [name for name, per in _PER_SECOND.items() if EPOCH_SECONDS <= least / per < 100 * EPOCH_SECONDS]
+    fitting = [name for name in _SINCE_1970 if EPOCH_SECONDS <= least / _PER_SECOND[name] < 100 * EPOCH_SECONDS]
     chosen = unit or (fitting[0] if fitting else "ms")
     ms = numbers * (1e3 / _PER_SECOND[chosen])
     is_wrong = np.isnan(numbers) & ~is_empty

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from support.real_data import shared_case
 
@@ -53,6 +56,8 @@ def test_a_table_names_nodes_and_rounds(tmp_path: Path) -> None:
     assert outages(given(tmp_path / "down.parquet")) == wanted
     (tmp_path / "semi.txt").write_text("# outages\nHost;Start;End\nb2;10;12\n")
     assert outages(given(tmp_path / "semi.txt")) == [("b2", 10, 12)]
+    (tmp_path / "index.csv").write_text(",node,down,up\n0,b2,10,12\n")  # as pandas writes a table with its index
+    assert outages(given(tmp_path / "index.csv")) == [("b2", 10, 12)]
 
 
 @pytest.mark.parametrize(
@@ -62,6 +67,8 @@ def test_a_table_names_nodes_and_rounds(tmp_path: Path) -> None:
         ("b2,100,120\nb3,200,200.4\n", {"unit": "ms"}, {}),
         ("b2,200,240\nb3,400,400.8\n", {"unit": "ms"}, {"speed": 2}),
         ("b2,1,1.2\nb3,2,2.01\n", {"unit": "min"}, {"round_ms": 6000}),
+        ("b2,2024-03-01T10:00:01Z,2024-03-01T10:00:01.2Z\nb3,2024-03-01T10:00:02Z,2024-03-01T10:00:02.01Z\n",
+         {"unit": "h"}, {"round_ms": 100, "origin": "2024-03-01T10:00:00Z"}),
         ("b2,2024-03-01T10:00:00.1Z,2024-03-01T10:00:00.12Z\nb3,2024-03-01T10:00:00.2Z,2024-03-01T10:00:00.2004Z\n",
          {}, {"origin": "2024-03-01T10:00:00Z"}),
         ("b2,1709287200.1,1709287200.12\nb3,1709287200.2,1709287200.2004\n", {}, {"origin": "2024-03-01T10:00:00Z"}),
@@ -105,6 +112,13 @@ def test_without_an_origin_the_first_outage_begins_round_0(tmp_path: Path) -> No
         ("node,down,up\nb2,1,2\n", {"format": "named", "shuffled": True}, "shuffled belongs to fta and lanl"),
         ("node,down,up\nb2,1,2\n", {"format": "fta", "unit": "s"}, "unit belongs to named and simgrid"),
         ("PERIODICITY 1\n0 1\n2 0\n", {}, "repeats after 1 s, before its last time"),
+        ("PERIODICITY inf\n0 1\n2 0\n", {}, "repeats after inf s, before its last time or never"),
+        ("PERIODICITY 5\nnan 1\n", {}, "line 2: 'nan 1' is no line of a state profile"),
+        ("node,down,up\n", {}, "has no rows"),
+        ("node,down,down,up\nb2,5,6,9\n", {}, "has 2 columns called 'down'; rename all but one"),
+        ("node,down,up\nb2,2024-01-01,5\n", {}, "has timestamps in one of its columns down and up only"),
+        ("node,down,up\nb2,5,\nb2,7,9\n", {}, "line 3: 'b2' is down for good from line 2 on"),
+        ("node,down,up\nb2,2024-01-01,9999-12-31\n", {}, "up is '9999-12-31', which is no time"),
         ("PERIODICITY 5\n0 up\n", {}, "line 2: '0 up' is no line of a state profile"),
     ],
 )
@@ -112,6 +126,30 @@ def test_outages_that_cannot_be_used_are_refused(tmp_path: Path, text: str, trac
     path = tmp_path / "down.csv"
     path.write_text(text)
     assert words in refused(given(path, **trace))
+
+
+@pytest.mark.parametrize(
+    ("down", "up", "words"),
+    [
+        (pa.array([[1]]), pa.array([[2]]), "int64> for node, down or up; give names as strings"),
+        (pa.array([1], pa.time64("us")), pa.array([2], pa.time64("us")), "has a column of type time64[us]"),
+        (pa.array([0], pa.timestamp("us")), pa.array([datetime(2600, 1, 1)]), "up is '2600-01-01 00:00:00.000000'"),
+    ],
+)
+def test_columns_of_parquet_without_times_are_refused(tmp_path: Path, down: pa.Array, up: pa.Array, words: str) -> None:
+    path = tmp_path / "down.parquet"
+    pq.write_table(pa.table({"node": ["b2"], "down": down, "up": up}), path)
+    assert words in refused(given(path))
+
+
+@pytest.mark.parametrize(
+    ("loop", "period"), [("LOOPAFTER 0.8", 1.0), ("PERIODICITY 0.8  # s", 0.8), ("PERIODICITY 0.2", 0.2)]
+)
+def test_a_profile_repeats_as_simgrid_defines(tmp_path: Path, loop: str, period: float) -> None:
+    path = tmp_path / "host.trace"
+    path.write_text(f"% off at 0.1 s\n0.1 0\n0.15 1\n0.2 1\n0.2 1\n{loop}\n")
+    starts = [round(100 * (0.1 + n * period)) for n in range(10)]
+    assert [start for _, start, _ in outages(given(path, nodes=["b1"]))] == [one for one in starts if one <= 100]
 
 
 def test_a_profile_of_simgrid_repeats_for_each_node(tmp_path: Path) -> None:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import math
+import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -16,16 +20,24 @@ from pipelines.errors import DataFileError, nearest
 from pipelines.inputs.faults.timeline import FOR_GOOD, MAX_OUTAGES, Outage, OutageLimitError
 from pipelines.inputs.faults.traces import readable
 from pipelines.inputs.overlay.nodes import ids_by_name
-from pipelines.inputs.text_rows import cached_until_changed, open_data, split
+from pipelines.inputs.text_rows import cached_until_changed, is_number, open_data, split
 from pipelines.inputs.timestamps import Moments, moments_of
 from pipelines.scenario.faults import CrashTrace
 from pipelines.scenario.times import Clock
 
-_NODE = ("node", "host", "name", "node_name", "broker")
-_DOWN = ("down", "start", "begin", "from", "crash", "failed", "down_at")
-_UP = ("up", "end", "until", "stop", "to", "recovery", "recovered", "up_at")
+R = TypeVar("R")
+_COLUMNS = {
+    "node": ("node", "host", "name", "node_name", "broker"),
+    "down": ("down", "start", "begin", "from", "crash", "failed", "down_at"),
+    "up": ("up", "end", "until", "stop", "to", "recovery", "recovered", "up_at"),
+}
 _MS = {"ms": 1.0, "s": 1e3, "min": 6e4, "h": 3.6e6}
-_PROFILE = ("PERIODICITY", "LOOPAFTER")
+_LOOP = re.compile(r"^[ \t]*(PERIODICITY|LOOPAFTER)[ \t]+([^\s#%]+)[ \t\r]*(?:[#%].*)?$", re.MULTILINE)
+"""The line that repeats a profile of SimGrid.
+
+PERIODICITY is the time between the starts of two iterations, LOOPAFTER the time from the last state change of an
+iteration to the start of the next iteration.
+"""
 _SHOWN = 5
 _HEAD = 65_536
 
@@ -75,11 +87,12 @@ def named_format(path: Path, given: str | None) -> str | None:
     if path.suffix in (".parquet", ".pq"):
         return "named"
     with readable(path), open_data(path) as stream:
-        first = split(stream.read(_HEAD).decode("utf-8-sig", "replace")).first
-    if first and first[0].split()[0] in _PROFILE:
+        head = stream.read(_HEAD).decode("utf-8-sig", "replace")
+    if _LOOP.search(head):
         return "simgrid"
-    column_names = [name.lower() for name in first]
-    return "named" if all(any(name in column_names for name in names) for names in (_NODE, _DOWN)) else None
+    column_names = [name.lower() for name in split(head).first]
+    wanted = (_COLUMNS["node"], _COLUMNS["down"])
+    return "named" if all(any(name in column_names for name in names) for names in wanted) else None
 
 
 def outages_of_file(
@@ -139,29 +152,60 @@ def _table(path: Path, unit: str | None) -> NamedOutages:
         lines = split(_text(path))
         table = lines.table(lines.first, skip=1)
         rows, places = table.rows, tuple(table.place(row) for row in range(table.rows.num_rows))
-    column_names = [name.lower() for name in rows.column_names]
-    columns = []
-    for wanted, known in (("node", _NODE), ("down", _DOWN), ("up", _UP)):
-        place = next((column_names.index(name) for name in known if name in column_names), None)
-        if place is None:
-            shown = ", ".join(map(repr, rows.column_names[:20]))
-            raise DataFileError(f"{path} has no column {wanted!r}, which format named needs; its columns: {shown}")
-        columns.append(rows.column(place))
-    names = pc.utf8_normalize(pc.utf8_trim_whitespace(pc.cast(columns[0], pa.string())), form="NFC").to_pylist()
-    given = unit if unit in ("ms", "s") else None
-    down, up = (moments_of(column, given) for column in columns[1:])
-    scale = _MS.get(unit or "", 1.0) if unit in ("min", "h") else 1.0
-    down, up = (Moments(of.ms * scale, of.is_wrong, of.origin_ms, of.form) for of in (down, up))
-    is_rounds = unit in (None, "round") and down.origin_ms is None
-    for title, times in (("down", down), ("up", up)):
-        is_wrong = times.is_wrong | ((times.ms % 1 != 0) & ~np.isnan(times.ms) if is_rounds else False)
-        is_wrong |= np.isnan(times.ms) if title == "down" else False
+    if not rows.num_rows:
+        raise DataFileError(f"{path} has no rows; give a table with one outage or more")
+    node, down, up = (_column(path, rows, wanted, known) for wanted, known in _COLUMNS.items())
+    names = tuple(name or "" for name in pc.utf8_normalize(_converted(path, node, _trimmed), form="NFC").to_pylist())
+    given = None if unit == "round" else unit
+    times = [_converted(path, column, lambda cells: moments_of(cells, given)) for column in (down, up)]
+    kinds = {of.origin_ms is None for of in times if not np.isnan(of.ms).all()}
+    if len(kinds) > 1:
+        raise DataFileError(f"{path} has timestamps in one of its columns down and up only; give both as timestamps")
+    is_rounds = unit in (None, "round") and times[0].origin_ms is None
+    for title, of, column in zip(("down", "up"), times, (down, up), strict=True):
+        is_wrong = of.is_wrong | ((of.ms % 1 != 0) & ~np.isnan(of.ms) if is_rounds else False)
+        is_wrong |= np.isnan(of.ms) if title == "down" else False
         if is_wrong.any():
             row = int(np.flatnonzero(is_wrong)[0])
             what = "round; rounds are whole numbers, and unit: ms or s counts otherwise" if is_rounds else "time"
-            cell = columns[1 if title == "down" else 2][row].as_py()
+            cell = pc.cast(column, pa.string())[row].as_py()
             raise DataFileError(f"{path}, {places[row]}: {title} is {cell!r}, which is no {what}")
-    return NamedOutages(places, tuple(name or "" for name in names), down, up, is_rounds)
+    _refuse_down_again(path, places, names, *times)
+    return NamedOutages(places, names, times[0], times[1], is_rounds)
+
+
+def _column(path: Path, rows: pa.Table, wanted: str, known: tuple[str, ...]) -> pa.ChunkedArray:
+    column_names = [name.lower() for name in rows.column_names]
+    name = next((name for name in known if name in column_names), None)
+    if name is None:
+        shown = ", ".join(map(repr, rows.column_names[:20]))
+        raise DataFileError(f"{path} has no column {wanted!r}, which format named needs; its columns: {shown}")
+    if column_names.count(name) > 1:
+        raise DataFileError(f"{path} has {column_names.count(name)} columns called {name!r}; rename all but one")
+    return rows.column(column_names.index(name))
+
+
+def _converted(path: Path, column: pa.ChunkedArray, convert: Callable[[pa.ChunkedArray], R]) -> R:
+    try:
+        return convert(column)
+    except pa.ArrowException as error:
+        message = f"{path} has a column of type {column.type} for node, down or up"
+        raise DataFileError(f"{message}; give names as strings, and times as numbers or timestamps") from error
+
+
+def _trimmed(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    return pc.utf8_trim_whitespace(pc.cast(column, pa.string()))
+
+
+def _refuse_down_again(path: Path, places: tuple[str, ...], names: tuple[str, ...], down: Moments, up: Moments) -> None:
+    # The first row without a recovery is the last outage of its node.
+    last: dict[str, int] = {}
+    for row in np.lexsort((~np.isnan(up.ms), down.ms)).tolist():
+        if names[row] in last:
+            message = f"{names[row]!r} is down for good from {places[last[names[row]]]} on; remove one of the two rows"
+            raise DataFileError(f"{path}, {places[row]}: {message}")
+        if np.isnan(up.ms[row]):
+            last[names[row]] = row
 
 
 def _on_clock(table: NamedOutages, clock: Clock) -> Clock:
@@ -192,33 +236,38 @@ def _of_table(path: Path, table: NamedOutages, overlay: Overlay, nodes: set[int]
 
 @cached_until_changed(maxsize=32)
 def _profile(path: Path) -> Profile:
-    period, seconds, is_up = None, list[float](), list[bool]()
-    for number, line in enumerate(_text(path).splitlines(), start=1):
-        fields = line.split("#")[0].split()
-        try:
-            if not fields:
-                continue
-            if fields[0] in _PROFILE:
-                period = float(fields[1])
-            else:
-                seconds.append(float(fields[0]))
-                is_up.append(float(fields[1]) > 0)
-        except (ValueError, IndexError) as error:
+    text = _text(path)
+    seconds, is_up = list[float](), list[bool]()
+    for number, line in enumerate(_LOOP.sub("", text).splitlines(), start=1):
+        fields = re.split("[#%]", line)[0].split()
+        if not fields:
+            continue
+        if len(fields) != 2 or not all(is_number(field) and math.isfinite(float(field)) for field in fields):
             message = f"{path}, line {number}: {line.strip()[:60]!r} is no line of a state profile"
-            raise DataFileError(f"{message}; allowed: time and state 0 or 1, or PERIODICITY and seconds") from error
-    if not seconds or any(later <= one for one, later in pairwise(seconds)):
+            raise DataFileError(f"{message}; allowed: time and state 0 or 1, or PERIODICITY and seconds")
+        seconds.append(float(fields[0]))
+        is_up.append(float(fields[1]) > 0)
+    if not seconds or any(later < one for one, later in pairwise(seconds)):
         raise DataFileError(f"{path} has no times, or they do not ascend; a state profile has one or more, ascending")
-    is_loop_short = period is not None and 0 < period < seconds[-1] - seconds[0]
-    if is_loop_short:
-        raise DataFileError(f"{path} repeats after {period:g} s, before its last time; give a longer period")
-    return Profile(tuple(seconds), tuple(is_up), period if period is not None and period > 0 else None)
+    loop = _LOOP.search(text)
+    if loop is None:
+        return Profile(tuple(seconds), tuple(is_up), None)
+    word, given = loop.groups()
+    delay = float(given) if is_number(given) else math.nan
+    if delay <= 0:
+        return Profile(tuple(seconds), tuple(is_up), None)
+    period = delay + (seconds[-1] if word == "LOOPAFTER" else 0.0)
+    if not seconds[-1] <= period < math.inf:
+        message = f"{path} repeats after {given} s, before its last time or never"
+        raise DataFileError(f"{message}; give a period that is finite, and the last time or longer")
+    return Profile(tuple(seconds), tuple(is_up), period)
 
 
 def _of_profile(profile: Profile, unit: str, clock: Clock, last: int) -> list[tuple[int, int]]:
     spans: list[tuple[int, int]] = []
     down: int | None = None
-    offset = 0.0
-    while True:
+    for iteration in range(MAX_OUTAGES + 1):
+        offset = iteration * (profile.period or 0.0)
         for time, is_up in zip(profile.seconds, profile.is_up, strict=True):
             exact = offset + time if unit == "round" else clock.exact((offset + time) * _MS[unit])
             round_ = int(np.floor(exact + 0.5))
@@ -231,4 +280,4 @@ def _of_profile(profile: Profile, unit: str, clock: Clock, last: int) -> list[tu
                 return spans if down is None else [*spans, (down, FOR_GOOD)]
         if profile.period is None:
             return spans if down is None else [*spans, (down, FOR_GOOD)]
-        offset += profile.period
+    raise OutageLimitError(f"its profile repeats more than {MAX_OUTAGES} times in the run")

@@ -23,9 +23,9 @@ from pipelines.contract.run_inputs import Floats, Ints
 from pipelines.errors import DataFileError, first_line, listed, nearest, plural
 from pipelines.inputs import draws_numpy
 from pipelines.inputs.overlay.files import read_bytes
-from pipelines.inputs.overlay.text_formats import DST, SRC, column_indexes, decode, is_number
+from pipelines.inputs.overlay.text_formats import DST, SRC, column_indexes, decode
 from pipelines.inputs.overlay.weighted import MS_OF, ContentError, WeightedGraph
-from pipelines.inputs.text_rows import TextTable, cached_until_changed, split, with_decimal_points
+from pipelines.inputs.text_rows import TextTable, cached_until_changed, is_number, split, with_decimal_points
 from pipelines.scenario.overlay import Latency
 
 _ROUND_TRIPS = ("rtt", "rtt_ms", "rtt_us", "ping", "avg", "min", "max")

@@ -15,7 +15,7 @@ from pipelines.contract.run_inputs import Floats
 from pipelines.contract.settings import nfc
 from pipelines.errors import DataFileError, first_line, nearest
 from pipelines.inputs.overlay.weighted import ContentError, WeightedGraph, in_ms, merge_parallel, unique_names
-from pipelines.inputs.text_rows import TextRows, split, with_decimal_points
+from pipelines.inputs.text_rows import TextRows, is_number, split, with_decimal_points
 from pipelines.scenario.overlay import FileOverlay
 
 Lines = Iterator[tuple[int, str]]
@@ -104,10 +104,10 @@ def delay(text: object, place: str) -> float:
     Raises:
         ContentError: The cell is not a finite number of 0 or more. The message starts with `place`.
     """
-    try:
-        value = float(str(text))
-    except ValueError as error:
-        raise ContentError(f"{place}: the delay is {text!r}; a delay is a number, 0 or more") from error
+    cell = str(text).strip()
+    if not is_number(cell):
+        raise ContentError(f"{place}: the delay is {text!r}; a delay is a number, 0 or more")
+    value = float(cell)
     if not math.isfinite(value) or value < 0:
         raise ContentError(f"{place}: the delay is {text}; a delay is finite, 0 or more")
     return value
@@ -328,12 +328,3 @@ def are_numbers(named: Collection[str], first: Collection[str]) -> bool:
     within = {str(number + 1) for number in range(len(first))}
     are_decimal = all(name.isdecimal() for name in named)
     return bool(named) and ({*named} <= within or (are_decimal and {*named}.isdisjoint(first)))
-
-
-def is_number(cell: str) -> bool:
-    """Returns whether `cell` holds a number."""
-    try:
-        float(cell)
-    except ValueError:
-        return False
-    return True

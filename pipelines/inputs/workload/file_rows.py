@@ -12,7 +12,7 @@ from pipelines.contract.run_inputs import Ints, Overlay
 from pipelines.contract.settings import Nodes
 from pipelines.errors import KeyPath, Problem, WorkloadError, listed, nearest
 from pipelines.inputs.overlay.nodes import choose_nodes, ids_by_name, unknown_node
-from pipelines.inputs.overlay.text_formats import is_number
+from pipelines.inputs.text_rows import is_number
 from pipelines.inputs.timestamps import moments_of
 from pipelines.inputs.workload.contents import parsed_numbers
 from pipelines.scenario.times import Clock

@@ -22,8 +22,8 @@ import pyarrow.json as pa_json
 import pyarrow.parquet as pq
 
 from pipelines.errors import DataFileError
-from pipelines.inputs.overlay.text_formats import are_numbers, is_number
-from pipelines.inputs.text_rows import TextRows, open_data, split, with_decimal_points
+from pipelines.inputs.overlay.text_formats import are_numbers
+from pipelines.inputs.text_rows import TextRows, is_number, open_data, split, with_decimal_points
 from pipelines.inputs.workload.contents import parsed_numbers
 
 _PAIR = re.compile(r"\[([^,\[\]']+),(?:'([^']*)'|([^\[\]']*))\]")
