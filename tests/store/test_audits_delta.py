@@ -257,6 +257,12 @@ def test_nothing_pending_finds_unconfirmed_messages(clean: Store, root: Path, id
     assert found(store, "nothing_pending") == [(1, "N1", "P1", 2, detail)]
 
 
+def test_nothing_pending_finds_joins_that_do_not_end(clean: Store, root: Path, ids: dict[str, int]) -> None:
+    open_join = replaced(f"run_id = 1 and node_id = {ids['X1']}", status="'ATTACHED'")
+    store = planted(clean, root, state_join=open_join)
+    assert found(store, "nothing_pending") == [(1, "X1", None, None, "joins at S4 and is still ATTACHED")]
+
+
 def test_runs_that_are_not_quiet_are_not_judged(clean: Store, root: Path, ids: dict[str, int]) -> None:
     def one_in_flight(frame: DataFrame) -> DataFrame:
         last = frame.where("run_id = 1").agg({"message_id": "max"}).collect()[0][0]

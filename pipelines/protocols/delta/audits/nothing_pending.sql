@@ -4,7 +4,8 @@
 -- * no node is recovering, and no synchronisation is open (Alg. 5, line 8), except at nodes whose join point never
 --   recovers or has not joined the overlay;
 -- * no request is unanswered (Alg. 4);
--- * no call and no join request waits at a member that is OPERATIONAL.
+-- * no call and no join request waits at a member that is OPERATIONAL;
+-- * no join is open whose node is up and whose join point is an OPERATIONAL member.
 with unconfirmed as (
   select run_id, round, node_id, source, source_seq, kind,
     count_if(not coalesce(is_confirmed, false)) as n_recipients
@@ -40,6 +41,14 @@ with unconfirmed as (
   from node_recovery r
   left join unreachable u on u.run_id = r.run_id and u.node_id = r.node_id
   where r.recovery_round is not null and r.end_round is null and u.run_id is null
+  union all
+  select o.run_id, cast(null as bigint) as round, o.node_id, cast(null as bigint) as source,
+    cast(null as bigint) as source_seq, concat('joins at ', n.name, ' and is still ', o.status) as detail
+  from state_join o
+  join judged j on j.run_id = o.run_id and j.node_id = o.join_point
+  join node n on n.run_id = o.run_id and n.node_id = o.join_point
+  left join node_recovery a on a.run_id = o.run_id and a.node_id = o.node_id and a.end_round is null
+  where o.status <> 'VALID_JOINED' and a.run_id is null
 )
 select p.run_id, p.round, p.node_id, p.source, p.source_seq, p.detail
 from pending p
