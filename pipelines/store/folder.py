@@ -55,7 +55,8 @@ class Lease:
         with self._renewing:
             if self._tag is not None:
                 self._number += 1
-                self._tag = self._file.update(_text(self._writer, self._token, self._number), self._tag)
+                text = _text(self._writer, self._token, self._number)
+                self._tag = self._file.update(text, self._tag) or _own_tag(self._file, self._token)
             if self._tag is None:
                 store = str(self._file).rpartition("/")[0]
                 raise StoreError(
@@ -90,7 +91,7 @@ def leased(file: Exclusive, writer: str, say: Callable[[str], None]) -> Iterator
         StoreError: Another program holds the lease.
     """
     token = uuid4().hex
-    lease = Lease(file, writer, _taken(file, _text(writer, token, 0), say), token)
+    lease = Lease(file, writer, _taken(file, _text(writer, token, 0), token, say), token)
     ended = Event()
     keeper = Thread(target=lease.keep, args=(ended,), daemon=True, name="lease")
     keeper.start()
@@ -124,7 +125,19 @@ def _text(writer: str, token: str, number: int) -> str:
     return f"{writer}\n{token} {number}\n"
 
 
-def _taken(file: Exclusive, text: str, say: Callable[[str], None]) -> Tag:
+def _own_tag(file: Exclusive, token: str) -> Tag | None:
+    """Returns the tag of a lock file if it contains ``token``, else None.
+
+    The function is called after a failed write. If the answer to a write is lost, the client repeats the write, and the
+    repetition fails. No other program uses the same token, so a file with the token shows that a write succeeded.
+    """
+    found = file.head()
+    with suppress(FileNotFoundError):
+        return found[0] if found is not None and token in file.read_text() else None
+    return None
+
+
+def _taken(file: Exclusive, text: str, token: str, say: Callable[[str], None]) -> Tag:
     begun, seen = time.monotonic(), None
     while (tag := file.create(text)) is None:
         found = file.head()
@@ -132,11 +145,13 @@ def _taken(file: Exclusive, text: str, say: Callable[[str], None]) -> Tag:
             continue
         if seen is None:
             seen = found[0]
+            if (tag := _own_tag(file, token)) is not None:
+                break
             say(f"{writer_in(file)} may be writing the store: waiting for up to {LEASE_SECONDS:g} s to find out")
         elif found[0] != seen:
             break
         elif time.monotonic() - begun > LEASE_SECONDS:
-            tag = file.update(text, seen)
+            tag = file.update(text, seen) or _own_tag(file, token)
             break
         time.sleep(min(1.0, LEASE_SECONDS / _RENEWALS))
     if tag is None:
@@ -292,12 +307,12 @@ def new_store(
     Raises:
         StoreError: The folder cannot be created, is not empty, or another program writes into it.
     """
-    root = given if given is not None else _free_default(scenario)
-    check_name(root)
+    wanted = given if given is not None else Path("runs", scenario)
+    check_name(wanted)
     try:
-        missing = make(root, is_new=given is None)
+        root, missing = _made_default(scenario) if given is None else (given, make(given))
     except OSError as error:
-        raise StoreError(f"the store {str(root)!r} cannot be made: {error.strerror}; name another folder") from error
+        raise StoreError(f"the store {str(wanted)!r} cannot be made: {error.strerror}; name another folder") from error
     with locked(root, say) as still_locked:
         check_empty(root)
         earlier = _link_latest(root) if isinstance(root, Path) and given is None else None
@@ -395,8 +410,12 @@ def _remove(root: Root, made: Sequence[Path]) -> None:
             folder.rmdir()
 
 
-def _free_default(scenario: str) -> Path:
-    folder = Path("runs", scenario)
+def _made_default(scenario: str) -> tuple[Root, list[Path]]:
+    """Creates an unused default folder; returns it, and the folders that the function created."""
     name = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
-    names = (name, *(f"{name}-{rank}" for rank in range(2, 1000)))
-    return next(folder / free for free in names if not (folder / free).exists())
+    rank = 1
+    while True:
+        root = Path("runs", scenario, name if rank == 1 else f"{name}-{rank}")
+        with suppress(FileExistsError):  # of another run that started in this second
+            return root, make(root, is_new=True)
+        rank += 1

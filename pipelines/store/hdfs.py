@@ -173,7 +173,7 @@ class HdfsLock:
                 self._client.rename(_path(part), _path(str(self)))
             except (FileExistsError, FileNotFoundError):
                 self._client.delete(_path(part), recursive=True)
-                return self._tag_of_own_file(name)
+                return None
         return {_TAG: name}
 
     def update(self, text: str, tag: Tag) -> Tag | None:
@@ -186,7 +186,7 @@ class HdfsLock:
             try:
                 self._client.rename(_path(f"{self}/{tag[_TAG]}"), _path(f"{self}/{name}"))
             except FileNotFoundError:
-                return self._tag_of_own_file(name)
+                return None
         return {_TAG: name}
 
     def head(self) -> tuple[Tag, datetime] | None:
@@ -207,15 +207,6 @@ class HdfsLock:
         self._folder.remove_all()
         with suppress(RuntimeError):  # the folder is not empty
             self._client.delete(_path(str(self).rpartition("/")[0]))
-
-    def _tag_of_own_file(self, name: str) -> Tag | None:
-        """Returns the tag of file ``name`` in the lock's folder; None if the folder lacks this file.
-
-        The method is called after a failed rename to ``name``. If the answer to a rename is lost, the client repeats
-        the rename, and the repetition fails. No other program uses the same name, so the file's existence proves that
-        the first rename succeeded.
-        """
-        return {_TAG: name} if (self._folder / name).exists() else None
 
     def _name(self) -> str:
         names = [place.name for place in self._folder.iterdir()]

@@ -18,7 +18,7 @@ import pipelines as rt
 from pipelines.engines.session import Session
 from pipelines.errors import StoreError
 from pipelines.store import hdfs as module
-from pipelines.store.folder import check_store
+from pipelines.store.folder import check_store, leased
 from pipelines.store.hdfs import Hdfs, HdfsLock
 
 pytestmark = pytest.mark.spark
@@ -126,10 +126,12 @@ class Repeating:
 def test_an_answer_that_is_lost_costs_no_lock(folder: Hdfs) -> None:
     client: Any = Repeating(folder._client)
     lock = HdfsLock(folder / ".lock", client)
-    tag = lock.create("one\n1\n")
-    assert tag is not None
-    assert lock.update("one\n2\n", tag) is not None
-    assert lock.create("two\n1\n") is None
+    said: list[str] = []
+    with leased(lock, "one", said.append) as lease:
+        lease.renew()
+        assert lock.create("two\n1\n") is None
+        lease.renew()
+    assert said == []
 
 
 def test_a_lock_that_somebody_emptied_is_told(lock: HdfsLock, folder: Hdfs) -> None:
