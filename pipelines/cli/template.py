@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import shlex
@@ -12,7 +11,6 @@ from typing import Any
 from xml.etree import ElementTree as ET
 
 import pyarrow as pa
-import yaml
 
 from pipelines.cli.ends import complain
 from pipelines.cli.printing import print_lines, unbroken
@@ -24,6 +22,7 @@ from pipelines.inputs.timestamps import iso, moments_of
 from pipelines.inputs.workload.reading import load, source_of
 from pipelines.scenario.load import read_scenario
 from pipelines.scenario.pages import SCHEMA_FILE
+from pipelines.scenario.yaml_text import flow_text
 from pipelines.store.roots import write_whole
 
 SCHEMA_LINE = "# yaml-language-server: $schema="
@@ -68,7 +67,7 @@ def template(
     """
     return _TEXT.format(
         schema=f"{SCHEMA_LINE}{schema}",
-        name=_scalar(name),
+        name=flow_text(name),
         overlay=_TREE if overlay is None else _overlay(overlay, beside),
         subscriptions=_subscriptions(subscriptions, publications, beside, names, spread=spread),
         publications=_publications(publications, subscriptions, beside, names, spread=spread),
@@ -134,7 +133,7 @@ def _overlay(path: Path, beside: Path) -> str:
             settings |= {"latency": found, "latency_unit": unit}
             break
     told = "" if "latency" in settings else "   # latency: COLUMN or edge attribute; latency_unit: us, ms, s or km\n"
-    return f"{told}  file: {_flow(settings)}   # tree and root select a spanning tree of a graph with cycles"
+    return f"{told}  file: {flow_text(settings)}   # tree and root select a spanning tree of a graph with cycles"
 
 
 def _relative(path: Path, beside: Path) -> str:
@@ -159,7 +158,7 @@ def _subscriptions(
     if topic is None:
         return f'    # The publications have no column with a topic: write where: "..." into a list.\n{_SUBSCRIPTIONS}'
     settings = {"path": _relative(publications, beside), "node": topic, "topic": topic, "nodes": "all"}
-    return f"    # A subscription to the topic of each publication.\n    file: {_flow(settings)}"
+    return f"    # A subscription to the topic of each publication.\n    file: {flow_text(settings)}"
 
 
 def _publications(
@@ -177,7 +176,7 @@ def _publications(
         return _PUBLICATIONS
     path_ = _relative(subscriptions, beside)
     settings = {"path": path_, "node": topic, "topic": topic, "content": [], "round": _FIRST_ROUND, "nodes": 3}
-    return f"    # A publication on the topic of each subscription.\n    file: {_flow(settings)}"
+    return f"    # A publication on the topic of each subscription.\n    file: {flow_text(settings)}"
 
 
 def _origin(tables: Mapping[str, Path | None], names: Collection[str]) -> str:
@@ -207,7 +206,7 @@ def _is_padres(path: Path) -> bool:
 def _table(path: Path, what: str, beside: Path, names: Collection[str], *, spread: bool) -> str:
     settings: dict[str, Any] = {"path": _relative(path, beside)}
     if what == "publications" and _is_padres(path):
-        return f"    file: {_flow(settings | {'nodes': 3})}   # nodes: the publishers"
+        return f"    file: {flow_text(settings | {'nodes': 3})}   # nodes: the publishers"
     columns, found = _columns(path), _roles(path, what, names)
     if found["topic"] is None and found.get("where") is None and what == "subscriptions":
         raise DataFileError(
@@ -220,9 +219,9 @@ def _table(path: Path, what: str, beside: Path, names: Collection[str], *, sprea
         comment = f"    # No column has the time (round, at_ms): one publication a round from {_FIRST_ROUND} on.\n"
         settings["round"] = _FIRST_ROUND
     if not spread:
-        return f"{comment}    file: {_flow(settings)}"
+        return f"{comment}    file: {flow_text(settings)}"
     told = "the values of the column node are no nodes of the overlay, so they are spread over all of them"
-    return f"{comment}    # {told}\n    file: {_flow(settings | {'nodes': 'all'})}"
+    return f"{comment}    # {told}\n    file: {flow_text(settings | {'nodes': 'all'})}"
 
 
 def has_nodes(path: Path, what: str, names: Collection[str]) -> bool:
@@ -297,17 +296,6 @@ def _edge_attributes(path: Path) -> list[str]:
 def _first(columns: Sequence[str], names: Sequence[str]) -> str | None:
     lower = {column.lower(): column for column in columns}
     return next((lower[name.lower()] for name in names if name.lower() in lower), None)
-
-
-def _flow(settings: Mapping[str, Any]) -> str:
-    return "{" + ", ".join(f"{key}: {_scalar(value)}" for key, value in settings.items()) + "}"
-
-
-def _scalar(value: object) -> str:
-    """Returns ``value`` as YAML. Strings that YAML would read as another value are quoted."""
-    if isinstance(value, str) and re.fullmatch(r"[A-Za-z0-9_./-]+", value) and yaml.safe_load(value) == value:
-        return value
-    return json.dumps(value, ensure_ascii=False)
 
 
 def write_scenario(file: Path, overlay: Path | None, subscriptions: Path | None, publications: Path | None) -> None:

@@ -8,14 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from pipelines.contract.forms import NTH, AskedForm, asked_form
 from pipelines.experiment.jobs import forms_of
 from pipelines.scenario.expand import RunConfig, expand
 from pipelines.scenario.link_faults import MessageFault
 from pipelines.scenario.load import LoadedScenario, find_scenario, load_scenario, read_scenario
 from pipelines.scenario.model import Scenario
+from pipelines.scenario.yaml_text import scenario_text
 
 INLINE_NAME = "<scenario>"
 """The file name in error messages about a scenario that Python code passes as a string or a dict."""
@@ -99,7 +98,7 @@ def prepare_given(scenario: str | Path | Mapping[str, Any], overrides: str | Seq
     """
     overrides = (overrides,) if isinstance(overrides, str) else tuple(overrides)
     if isinstance(scenario, Mapping):
-        scenario = yaml.safe_dump(dict(scenario), sort_keys=False, allow_unicode=True) + "\n"
+        scenario = scenario_text(dict(scenario)) + "\n"
     if isinstance(scenario, str) and "\n" in scenario:
         return expand_runs(read_scenario(Path(INLINE_NAME), scenario, overrides))
     return prepare(Path(scenario), overrides)

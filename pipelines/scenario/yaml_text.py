@@ -8,12 +8,16 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import PurePath
 from typing import Any, TypeAlias, cast
 
+import numpy as np
 import yaml
+from yaml.representer import RepresenterError
 
+from pipelines.errors import ScenarioError
 from pipelines.scenario.tree import Complaint, Scalar, SourcePlace, ValueNode, scenario_error
 
 MAX_DEPTH = 50
@@ -28,9 +32,8 @@ _BOOLEANS = {"yes": True, "true": True, "on": True, "no": False, "false": False,
 _UNPRINTABLE = re.compile("[^\x09\x0a\x0d\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufefe\uff00-\ufffd\U00010000-\U0010ffff]")
 
 PlaceOf: TypeAlias = Callable[[int, int], SourcePlace]
-_BARE = re.compile(r"[A-Za-z_][A-Za-z0-9_-]*")
+_BARE = re.compile(r"[A-Za-z_][A-Za-z0-9_./-]*")
 _RESERVED = frozenset(("y", "n", "yes", "no", "on", "off", "true", "false", "null"))
-_ENDLESS = 2**31
 _KINDS = {
     "bool": "a truth value",
     "int": "a number",
@@ -249,39 +252,56 @@ def _tag_message(tag: str) -> str:
 def scenario_text(parts: Mapping[str, Any], heading: Sequence[str] = ()) -> str:
     """Returns `parts` as a YAML document that starts with the comment lines `heading`.
 
-    A list of lists or mappings has a line for each entry.
+    A list of lists or mappings has a line for each entry. Besides the types of YAML, `parts` can contain tuples,
+    ranges, paths, and the scalars and arrays of NumPy.
+
+    Raises:
+        ScenarioError: A value has another type, or contains itself.
     """
-    return "".join(f"{line}\n" for line in (*(f"# {line}" for line in heading), *_lines(parts, "")))
+    return "".join(f"# {line}\n" for line in heading) + _dumped(parts, is_flow=None)
 
 
-def _lines(parts: Mapping[str, Any], indent: str) -> Iterator[str]:
-    for key, value in parts.items():
-        head = f"{indent}{_flow(key)}:"
-        if isinstance(value, Mapping) and any(_is_block(part) for part in value.values()):
-            yield head
-            yield from _lines(value, f"{indent}  ")
-        elif _is_block(value):
-            yield head
-            yield from (f"{indent}  - {_flow(item)}" for item in value)
-        else:
-            yield f"{head} {_flow(value)}"
+def flow_text(value: object) -> str:
+    """Returns `value` as YAML in one line, with types and errors as in `scenario_text`."""
+    return _dumped(value, is_flow=True).removesuffix("\n").removesuffix("\n...")
 
 
-def _is_block(value: Any) -> bool:  # noqa: ANN401 - any value of YAML
-    return isinstance(value, (list, tuple)) and any(isinstance(item, (list, tuple, Mapping)) for item in value)
+def _dumped(value: object, *, is_flow: bool | None) -> str:
+    try:
+        return str(yaml.dump(
+            value, Dumper=_Dumper, sort_keys=False, allow_unicode=True, default_flow_style=is_flow, width=math.inf
+        ))  # fmt: skip
+    except RecursionError:
+        message = "a value of the scenario contains itself, or is nested too deep"
+        raise ScenarioError([f"{message}; write the values out"]) from None
+    except RepresenterError as error:
+        message = f"a value of the scenario has the type {type(error.args[-1]).__name__}, which YAML lacks"
+        raise ScenarioError([f"{message}; give strings, numbers, truth values, lists and dicts"]) from None
 
 
-def _flow(value: Any) -> str:  # noqa: ANN401 - any value of YAML
-    if isinstance(value, Mapping):
-        return "{" + ", ".join(f"{_flow(key)}: {_flow(item)}" for key, item in value.items()) + "}"
-    if isinstance(value, (list, tuple)):
-        return "[" + ", ".join(map(_flow, value)) + "]"
-    if isinstance(value, str):
-        is_word = _BARE.fullmatch(value) and value.lower() not in _RESERVED
-        return value if is_word else _dumped(value, default_style='"')
-    return _dumped(value)
+class _Dumper(yaml.SafeDumper):
+    """Writes a list of lists or mappings with a line for each entry, and quotes strings unless they are bare words."""
+
+    def ignore_aliases(self, data: object) -> bool:
+        return True
+
+    def represent_sequence(
+        self, tag: str, sequence: Iterable[Any], flow_style: bool | None = None
+    ) -> yaml.SequenceNode:
+        node = super().represent_sequence(tag, sequence, flow_style)
+        for item in node.value:
+            if isinstance(item, yaml.CollectionNode):
+                item.flow_style = True
+        return node
+
+    def represent_str(self, data: str) -> yaml.ScalarNode:
+        is_word = _BARE.fullmatch(data) and data.lower() not in _RESERVED
+        return self.represent_scalar(f"{_TAG}str", data, style=None if is_word else '"')
 
 
-def _dumped(value: Any, default_style: str | None = None) -> str:  # noqa: ANN401 - a string, a number or a truth value
-    text = yaml.safe_dump(value, default_style=default_style, allow_unicode=True, width=_ENDLESS)
-    return text.removesuffix("\n").removesuffix("\n...")
+_Dumper.add_representer(str, _Dumper.represent_str)
+_Dumper.add_representer(range, _Dumper.represent_list)
+_Dumper.add_multi_representer(PurePath, lambda dumper, path: dumper.represent_str(str(path)))
+_Dumper.add_multi_representer(dict, _Dumper.represent_dict)
+for _type in (np.generic, np.ndarray):
+    _Dumper.add_multi_representer(_type, lambda dumper, value: dumper.represent_data(value.tolist()))

@@ -94,7 +94,7 @@ def test_a_scenario_is_a_file_a_name_a_text_or_a_dict(scenario: Path, sail: Sess
             assert result.to_pandas("select latency_rounds from delivery").latency_rounds.tolist() == [2]
             assert result.to_pandas("parameter").protocol_delta.tolist() == [0]
             assert result.runs[0].verdict == "valid"
-    with pytest.raises(ScenarioError, match=r"<scenario>:3:9: .*did you mean 'delta'"):
+    with pytest.raises(ScenarioError, match=r"<scenario>:2:18: .*did you mean 'delta'"):
         rt.run({"name": "small", "protocol": {"name": "detla"}, "overlay": {"links": [["A", "B"]]}})
     with pytest.raises(ScenarioError, match=r"installed scenario of this name exists; did you mean 'quickstart'"):
         rt.run("quickstrat")

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
+import yaml
 from support.example import EXAMPLE
 
+from pipelines.errors import ScenarioError
+from pipelines.experiment.prepared import prepare_given
 from pipelines.scenario.load import LoadedScenario, load_scenario
 from pipelines.scenario.tree import nearest_node
 
@@ -109,3 +113,27 @@ def test_aliases_repeat_values(tmp_path: Path) -> None:
     workload = load(tmp_path, text).scenario.workload
     assert isinstance(workload.publications, list)
     assert workload.publications[0].topic == "news"
+
+
+def test_a_dict_keeps_its_strings_and_may_have_paths_ranges_and_numbers_of_numpy() -> None:
+    given = yaml.safe_load(EXAMPLE)
+    given["workload"]["publications"][0] |= {
+        "topic": "1e5",
+        "round": np.int64(7),
+        "content": {"price": np.float64(0.1)},
+    }
+    given |= {"runs": {"seeds": range(3)}, "overlay": {"file": {"path": Path("a/b 1.csv")}}, "faults": []}
+    scenario = prepare_given(given).scenario
+    (publication,) = scenario.model_dump(exclude_unset=True)["workload"]["publications"]
+    assert publication == {"at": "P1", "round": 7, "topic": "1e5", "content": {"price": 0.1}}
+    assert scenario.runs.seeds == [0, 1, 2]
+    assert scenario.overlay.file is not None
+    assert scenario.overlay.file.path == "a/b 1.csv"
+
+
+@pytest.mark.parametrize(("value", "words"), [(object(), "has the type object, which YAML lacks"), ([], "itself")])
+def test_a_dict_with_values_that_yaml_lacks_is_refused(value: object, words: str) -> None:
+    if isinstance(value, list):
+        value.append(value)
+    with pytest.raises(ScenarioError, match=words):
+        prepare_given({"name": "t", "protocol": value})
