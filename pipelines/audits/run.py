@@ -245,12 +245,18 @@ def _evidence(reader: Reader, session: Session, protocol: Protocol) -> Evidence:
 
 
 def record(report: AuditReport, store: Store) -> None:
-    """Replaces the rows of table ``violation`` and the `RunVerdict` columns of table ``run`` by those of `report`."""
-    store.overwrite(VIOLATION.name, report.violation)
+    """Replaces the rows of table ``violation`` and the `RunVerdict` columns of table ``run`` by those of `report`.
+
+    Earlier verdicts are removed first: after a kill between two writes, the runs count as not audited.
+    """
     found = pa.table({name: [getattr(run, name) for run in report.runs] for name in RunVerdict._fields})
-    kept = [name for name in RUN.columns if name not in RunVerdict._fields or name == "run_id"]
-    known = store.read(RUN.name).select(kept).toArrow()
-    store.load(RUN.name, known.join(found, "run_id", join_type="inner").sort_by("run_id"), "overwrite")
+    names = [name for name in RUN.columns if name not in found.column_names]
+    known = store.read(RUN.name).toArrow()
+    kept = known.select(["run_id", *names])
+    if known["verdict"].null_count < len(known):
+        store.load(RUN.name, pa.Table.from_pylist(kept.to_pylist(), known.schema), "overwrite")
+    store.overwrite(VIOLATION.name, report.violation)
+    store.load(RUN.name, kept.join(found, "run_id", join_type="inner").sort_by("run_id"), "overwrite")
 
 
 def beyond_runs(reader: Reader, protocol: Protocol) -> tuple[Beyond, ...]:

@@ -198,7 +198,14 @@ def test_figure_1_is_no_loss_under_delta(sail: Session, root: Path) -> None:
     assert report.verdict == "valid"
 
 
-def test_verdicts_are_recorded_in_place_of_earlier_ones(clean: Store, root: Path) -> None:
+def interrupted(*_: object) -> None:
+    """Is killed."""
+    raise KeyboardInterrupt
+
+
+def test_verdicts_are_recorded_in_place_of_earlier_ones(
+    clean: Store, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     lost = planted(clean, root, delivery=removed(delivery(clean, "S", "P", 1)))
     report = audited(lost)
     assert report.verdict == "invalid"
@@ -216,6 +223,12 @@ def test_verdicts_are_recorded_in_place_of_earlier_ones(clean: Store, root: Path
     assert sorted(lost.read("run").drop("verdict", "within_bound", "rounds").collect()) == sorted(before)
     lost.overwrite("delivery", clean.read("delivery"))
     again = audited(lost)
+    with monkeypatch.context() as patch:
+        patch.setattr(Store, "overwrite", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            record(again, lost)
+    unknown = [(None, None, None)] * 2
+    assert rows(lost, "run", "verdict", "within_bound", "rounds") == unknown
     record(again, lost)
     assert rows(lost, "violation") == []
     assert rows(lost, "run", "verdict") == [("valid",), ("valid",)]

@@ -1,4 +1,4 @@
-"""SQL's ``xxhash64`` in plain Python, and the pseudorandom numbers of node programs and link faults."""
+"""The hash function ``xxhash64`` of Spark SQL, and the pseudorandom numbers of node programs and link faults."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Link faults of node programs lose, delay and duplicate messages. Their draws equal the draws of the dataflow form.
+"""Link faults of node programs: loss, delay and duplication of messages.
 
 A message is subject to the faults of its sending round in this order: duplication, delay of each copy, loss. A draw is
 a hash of the salt of the fault and of the message, so it does not depend on other events.
