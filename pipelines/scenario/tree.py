@@ -113,6 +113,8 @@ def replaced(root: ValueNode, path: KeyPath, new: ValueNode) -> ValueNode:
         return new
     step, rest = path[0], path[1:]
     child = root.child(step)
+    if root.value is None and isinstance(step, int):
+        raise LookupError(f"{step!r} is no item of a list of 0; allowed: none, so set the list itself")
     if isinstance(root.value, list):
         if child is None or not isinstance(step, int):
             allowed = f"0 to {len(root.value) - 1}" if root.value else "none, the list is empty"

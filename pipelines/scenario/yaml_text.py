@@ -192,7 +192,7 @@ class _Reader:
             value = _value(source)
         except _RefusedError as refused:
             self.complaints.append(Complaint(place, str(refused)))
-            return ValueNode(None, place, raw=source.value)
+            return ValueNode(source.value, place, raw=source.value)  # so that the model does not report a missing value
         return ValueNode(value, place, raw=source.value, text_column=self._text_column(source, place))
 
     def _text_column(self, source: yaml.ScalarNode, place: SourcePlace) -> int | None:
