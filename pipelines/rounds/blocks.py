@@ -42,15 +42,15 @@ from pipelines.experiment.jobs import MANY_RUNS
 from pipelines.protocols import PROTOCOLS, protocol_form
 from pipelines.rounds.calls import Calls
 from pipelines.rounds.commit import History
-from pipelines.rounds.faults import RunFaults
+from pipelines.rounds.faults import Crashes, next_of
 from pipelines.rounds.loop import Rounds
 from pipelines.scenario.expand import RunConfig
 from pipelines.tables import MESSAGE
 from udfs.nodes.arrow import CALL, COUNTED, FLIGHT, INTERNAL, rows_of
-from udfs.nodes.block import GIVEN, OVERLAY, block_of, block_schema, first_block_of, node_type
+from udfs.nodes.block import GIVEN, OVERLAY, block_of, block_schema, node_type
 from udfs.nodes.link_faults import COPY_ID, NthFault
 from udfs.nodes.matching import ATTRIBUTE
-from udfs.nodes.processes import Play, check, until
+from udfs.nodes.processes import check, until
 from udfs.nodes.world import BEFORE, Flight
 
 _MOST_BYTES = 1 << 30
@@ -207,20 +207,23 @@ class Blocks(Rounds):
     """Executes the runs of a node program; each job executes a block of rounds."""
 
     def __init__(
-        self, protocol: ProgramForm, session: Session, calls: Calls, faults: RunFaults, history: History,
+        self, protocol: ProgramForm, session: Session, calls: Calls, crashes: Crashes, history: History,
         inputs: Inputs, setting: pa.Table,
     ) -> None:  # fmt: skip
         """Collects the input columns that are equal in all blocks; `setting` has one row per run."""
         self.round = BEFORE
         self.history = history
-        self._protocol, self._calls, self._faults, self._inputs = protocol, calls, faults, inputs
+        self._protocol, self._calls, self._crashes, self._inputs = protocol, calls, crashes, inputs
+        fault = inputs.link_fault
+        # In these runs every second message id is reserved for copies. Ids do not depend on other runs of the job.
+        self._duplicating = pc.unique(fault.filter(pc.equal(fault["effect"], "duplicate"))["run_id"])
+        self._replaced = np.unique(inputs.replacement["round"].to_numpy())
         self.name = protocol.name
         self._session = session
         is_many = len(setting) >= MANY_RUNS
         self._n_workers = session.n_python_workers if is_many else 0
         self._n_executors = session.partitions if session.engine != "local" else 0
         self._play = in_workers(partial(block_of, protocol.program), self._n_workers)
-        self._begin = in_workers(partial(first_block_of, protocol.program), self._n_workers)
         setting = setting.sort_by("run_id")
         self._run = setting["run_id"].combine_chunks()
         self._constants = self._constant_inputs(setting)
@@ -234,16 +237,16 @@ class Blocks(Rounds):
 
     def _constant_inputs(self, setting: pa.Table) -> pa.Table:
         """Returns the input columns that are equal in all blocks of a run."""
-        inputs, faults = self._inputs, self._faults
+        inputs = self._inputs
         rows = {
             "links": inputs.link, "crashes": inputs.crash, "pauses": inputs.pause,
-            "on_link": faults.on_link, "anywhere": faults.anywhere, "sides": faults.sides, "nth": inputs.nth_fault,
+            "link_faults": inputs.link_fault, "sides": inputs.side, "nth": inputs.nth_fault,
             "subscriptions": inputs.subscription, "replacements": inputs.replacement,
             "comparisons": compiled(inputs.predicate),
         }  # fmt: skip
         run = self._run
         lists = {name: listed(rows[name], columns, run) for name, columns in GIVEN.items()}
-        may_duplicate = pc.is_in(run, value_set=faults.duplicating)
+        may_duplicate = pc.is_in(run, value_set=self._duplicating)
         return pa.table({"run_id": run, "settings": setting[SETTINGS_JSON], "may_duplicate": may_duplicate, **lists})
 
     def resume(self, round_: int, state: Mapping[str, DataFrame], in_flight: DataFrame, message: DataFrame) -> None:
@@ -275,7 +278,7 @@ class Blocks(Rounds):
                 faults.setdefault(run, []).append(NthFault(*one))
         counted = {run: [0] * len(of_run) for run, of_run in faults.items()}
         is_original = f"src <> dst and message_id div {COPY_ID} % 2 = 0"
-        if twice := self._faults.duplicating.to_pylist():
+        if twice := self._duplicating.to_pylist():
             is_original += f" and (message_id % 2 = 0 or run_id not in ({', '.join(map(str, twice))}))"
         for frame in messages if faults else ():
             sent = frame.where(is_original).groupBy("run_id", "kind", "src", "dst", "sent_round").count()
@@ -294,8 +297,9 @@ class Blocks(Rounds):
         """Returns the next round with an event, 0 before the first block; None if no event remains."""
         if self._state is None:
             return 0
-        call, faults = self._calls.next_round(self.round), self._faults.next_rounds(self.round)
-        return min((*self._state.next_rounds, *faults, *(() if call is None else (call,))), default=None)
+        replaced = next_of(self._replaced, self.round)
+        planned = self._calls.next_round(self.round), self._crashes.next_round(self.round), replaced
+        return min((*self._state.next_rounds, *(one for one in planned if one is not None)), default=None)
 
     def play_ahead(self, upcoming: int, last: int) -> None:
         """Submits the next block if worker processes or executors execute it. This process commits at the same time."""
@@ -314,7 +318,7 @@ class Blocks(Rounds):
         over: int | None = pc.max(runs["last_played"]).as_py()
         if over is None:  # no event, except in the initial state
             over = 0 if self._state is None else block.last
-        crashed = self._faults.crashes.crashed_between(self.round, block.last)
+        crashed = self._crashes.crashed_between(self.round, block.last)
         for name, declared in rows_of(self._protocol.program).plan.appended.items():
             if len(crashed) and not declared.is_durable:
                 self._grown[name] = [without(rows, crashed) for rows in self._grown[name]]
@@ -337,13 +341,12 @@ class Blocks(Rounds):
             given = given.append_column("after", pa.repeat(pa.scalar(self.round, pa.int64()), len(run)))
             for name in ("nodes", "in_flight", "counted"):
                 given = given.append_column(name, self._state.runs[name])
-        function = self._begin if self._state is None else self._play
         schema = block_schema(rows_of(self._protocol.program))
         runs = f"runs {run[0].as_py():,} to {run[-1].as_py():,}" if len(run) > 1 else f"run {run[0].as_py():,}"
         what = f"{self.name}: {runs}, rounds {max(self.round, BEFORE) + 1:,} to {reached:,}"
-        return _Block(last, reached, self._thread.submit(self._play_runs, given, function, schema, what))
+        return _Block(last, reached, self._thread.submit(self._play_runs, given, schema, what))
 
-    def _play_runs(self, given: pa.Table, function: Play, schema: pa.Schema, what: str) -> pa.Table:
+    def _play_runs(self, given: pa.Table, schema: pa.Schema, what: str) -> pa.Table:
         """Executes the runs in `given`, in processes of this machine or on the executors.
 
         Raises an error in the middle of a block if another thread calls `close`.
@@ -351,16 +354,15 @@ class Blocks(Rounds):
         with until(self._ended):
             check()
             if self._n_executors == 0:
-                return mapped_here(given, function, schema, self._n_workers)
+                return mapped_here(given, self._play, schema, self._n_workers)
             with self._session.tagged(what):
-                return mapped_on_executors(self._session.spark, given, function, schema, self._n_executors)
+                return mapped_on_executors(self._session.spark, given, self._play, schema, self._n_executors)
 
     def _with_first_inputs(self, given: pa.Table) -> pa.Table:
         """Returns ``given`` with the input columns that only the first block needs."""
         run = self._run
         given = given.append_column("overlay", listed(self._inputs.node, OVERLAY, run))
-        given = given.append_column("all_calls", listed(self._inputs.call, _CALL, run))
-        return given.append_column("has_crashes", pc.is_in(run, self._inputs.crash["run_id"]))
+        return given.append_column("all_calls", listed(self._inputs.call, _CALL, run))
 
     def commit(self, *, is_final: bool) -> None:
         """Writes the buffered history rows and the state."""
@@ -401,4 +403,4 @@ def players(runs: Sequence[RunConfig], engine: str, form: AskedForm) -> Abstract
     protocol = protocol_form(many[0], "program") if many and form != "dataflow" else None
     if not isinstance(protocol, ProgramForm):
         return nullcontext()
-    return starting(partial(first_block_of, protocol.program), n_workers_of(engine))
+    return starting(partial(block_of, protocol.program), n_workers_of(engine))

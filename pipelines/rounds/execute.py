@@ -35,7 +35,7 @@ from pipelines.rounds.blocks import Blocks
 from pipelines.rounds.calls import Calls
 from pipelines.rounds.commit import CallLog, History
 from pipelines.rounds.engine import RoundEngine
-from pipelines.rounds.faults import Crashes, RunFaults, crash_events, links_ever
+from pipelines.rounds.faults import Crashes, crash_events, links_ever
 from pipelines.rounds.loop import Loop, Rounds
 from pipelines.rounds.progress import Progress
 from pipelines.scenario.expand import RunConfig
@@ -166,7 +166,7 @@ def _run(
         _write_inputs(inputs, batch.horizon, store)
     rounds: Rounds
     if isinstance(protocol, ProgramForm):
-        rounds = blocks = Blocks(protocol, store.session, calls, RunFaults(crashes, inputs), history, inputs, setting)
+        rounds = blocks = Blocks(protocol, store.session, calls, crashes, history, inputs, setting)
         if last is not None:
             messages = stored(names[IN_FLIGHT], last), stored(MESSAGE.name, last)
             blocks.resume(last.last_round, state(last), *messages)

@@ -1,4 +1,4 @@
-"""The faults of runs by round: crashes, link faults and link replacements.
+"""The crashes of runs by round, and the links of all rounds.
 
 The crash schedule is a DataFrame with all crashes and their recoveries; a filter selects the crashes of a round. The
 driver also has a list of the rounds with crashes or recoveries.
@@ -6,14 +6,11 @@ driver also has a list of the rounds with crashes or recoveries.
 The *incarnation* of a node is the number of its recoveries, 0 at first. A node that crashes in a round handles no event
 from that round on. If the node recovers in ``end_round``, its next incarnation begins.
 
-Node programs apply link faults (`udfs.nodes.link_faults`) and link replacements (`udfs.nodes.run`). The periods of link
-faults are split at the start and end of each fault, so that periods of a link do not overlap. A message is affected by
-one period at most, and the row of this period contains an array of all its faults.
+Node programs apply link faults (`udfs.nodes.link_faults`) and link replacements (`udfs.nodes.run`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import cached_property
 
 import numpy as np
@@ -24,7 +21,6 @@ from pyspark.sql import DataFrame, types as T
 from pipelines.contract.round import FaultsDue, RunSet
 from pipelines.contract.run_inputs import Ints, index_in_group
 from pipelines.engines.checkpoints import Checkpoints
-from pipelines.experiment.inputs import Inputs
 from pipelines.tables import BIGINT, FAULT_EVENT
 
 _KEY = ("run_id", "node_id", "incarnation", "round")
@@ -34,8 +30,6 @@ CRASH = T.StructType([*(T.StructField(name, BIGINT, False) for name in _KEY), T.
 Column ``end_round`` is the round of the recovery, null if the node never recovers.
 """
 _COLUMNS = ("run_id", "src", "dst", "latency_rounds")
-_FAULT = ("effect", "kinds", "rate", "salt", "low", "high", "first_round", "last_round")
-_SIDE = ("run_id", "node_id", "round", "end_round", "side")
 
 
 def next_of(rounds: Ints, after: int) -> int | None:
@@ -141,71 +135,3 @@ def links_ever(replacement: pa.Table, link: pa.Table) -> pa.Table:
     new = [replacement.select(names).rename_columns(_COLUMNS) for names in directions]
     whole = pa.concat_tables([link.select(_COLUMNS), *new])
     return whole.group_by(_COLUMNS[:3]).aggregate([("latency_rounds", "max")]).rename_columns(_COLUMNS)
-
-
-class RunFaults:
-    """The faults of all runs in the form ``program``; link faults are split into disjoint periods.
-
-    Attributes:
-        crashes: The crash schedule.
-        on_link: The faults of single links: ``run_id, src, dst, round, end_round, faults``; None if no such fault
-            exists.
-        anywhere: The faults of all links: ``run_id, round, end_round, faults``; None if no such fault exists.
-        sides: The side of each node in partitions: ``run_id, node_id, round, end_round, side``; None if no partition
-            exists.
-        duplicating: The ids of the runs with a fault that duplicates messages. In these runs every second message id is
-            reserved for copies. So the ids of a run do not depend on the other runs of its job.
-    """
-
-    def __init__(self, crashes: Crashes, inputs: Inputs) -> None:
-        """Splits the link faults in `inputs` into disjoint periods."""
-        self.crashes = crashes
-        fault, side = inputs.link_fault, inputs.side
-        is_on_link = pc.is_valid(fault["src"])
-        self.on_link = cut_times(fault.filter(is_on_link), ("run_id", "src", "dst"))
-        self.anywhere = cut_times(fault.filter(pc.invert(is_on_link)), ("run_id",))
-        self.sides = side.select(_SIDE) if len(side) else None
-        self.duplicating = pc.unique(fault.filter(pc.equal(fault["effect"], "duplicate"))["run_id"])
-        self._replaced = np.unique(inputs.replacement["round"].to_numpy())
-
-    def next_rounds(self, after: int) -> list[int]:
-        """Returns the first round after `after` with a crash or recovery, and the first one with a replaced link.
-
-        A round that does not exist is omitted.
-        """
-        found = (self.crashes.next_round(after), next_of(self._replaced, after))
-        return [round_ for round_ in found if round_ is not None]
-
-
-def cut_times(fault: pa.Table, keys: Sequence[str]) -> pa.Table | None:
-    """Splits the overlapping periods of faults into disjoint periods.
-
-    Args:
-        fault: One row per fault of an entity, described by the columns `_FAULT`. The fault is active from ``round``
-            until before ``end_round``. Periods of an entity may overlap.
-        keys: The integer columns that identify the entity.
-
-    Returns:
-        ``keys, round, end_round, faults``: one row per period of an entity in which the set of its faults is constant
-        and not empty. Column ``faults`` is an array of structs with the columns `_FAULT`, in the order of the rows of
-        `fault`. The returned rows are sorted by keys and round. None if `fault` has no rows.
-    """
-    if not len(fault):
-        return None
-    n_rows = len(fault)
-    entity = [fault[name].to_numpy() for name in keys]
-    time = np.concatenate([fault[name].to_numpy() for name in ("round", "end_round")])
-    points = np.stack([*(np.tile(column, 2) for column in entity), time], axis=1)
-    change, place = np.unique(points, axis=0, return_inverse=True)
-    first, last = place.reshape(2, n_rows)
-    n_met = last - first
-    row = np.repeat(np.arange(n_rows), n_met)
-    begin = np.arange(len(row)) - np.repeat(np.cumsum(n_met) - n_met, n_met) + np.repeat(first, n_met)
-    order = np.argsort(begin, kind="stable")
-    found, start = np.unique(begin[order], return_index=True)
-    columns = {name: change[found, column] for column, name in enumerate(keys)}
-    columns |= {"round": change[found, -1], "end_round": change[found + 1, -1]}
-    rows = fault.select(_FAULT).take(pa.array(row[order], pa.int64()))
-    struct = pa.StructArray.from_arrays([rows[name].combine_chunks() for name in _FAULT], names=_FAULT)
-    offsets = pa.array(np.append(start, len(row)), pa.int32())
-    return pa.table({**columns, "faults": pa.ListArray.from_arrays(offsets, struct)})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from itertools import pairwise
 from typing import Any
 
@@ -17,9 +18,11 @@ from pipelines.errors import FaultError
 from pipelines.inputs.faults.build import build_faults
 from pipelines.inputs.faults.links import bad_times
 from pipelines.inputs.faults.timeline import FOR_GOOD
-from pipelines.rounds.faults import cut_times, links_ever, next_of
+from pipelines.rounds.faults import links_ever, next_of
 from pipelines.scenario.faults import Fault
 from pipelines.scenario.link_faults import Burst
+from udfs.nodes.link_faults import RunLinkFaults
+from udfs.nodes.world import Flight
 
 FAULTS: TypeAdapter[list[Fault]] = TypeAdapter(list[Fault])
 PURPOSE = "test"
@@ -116,31 +119,23 @@ def test_bursts_cover_each_direction_of_each_link_and_the_time_between_at_the_go
     assert {event[:3] for event in begun if event[3] == "burst"} == bad
 
 
-def test_times_are_cut_where_a_fault_begins_or_ends() -> None:
-    rng = np.random.default_rng(1)
-    start = rng.integers(0, 30, 60)
-    fault = pa.table({
-        "run_id": rng.integers(0, 3, 60), "src": rng.integers(0, 2, 60), "round": start,
-        "end_round": start + rng.integers(1, 20, 60), "salt": np.arange(60),
-        **dict.fromkeys(("effect", "kinds", "rate", "low", "high", "first_round", "last_round"), pa.nulls(60)),
-    })  # fmt: skip
-    cut = cut_times(fault, ("run_id", "src"))
-    rows = fault.to_pylist()
-    for run in range(3):
-        for src in range(2):
-            for round_ in range(60):
-                wanted = [
-                    row["salt"]
-                    for row in rows
-                    if (row["run_id"], row["src"]) == (run, src) and row["round"] <= round_ < row["end_round"]
-                ]
-                found = [
-                    [struct["salt"] for struct in row["faults"]]
-                    for row in cut.to_pylist()
-                    if (row["run_id"], row["src"]) == (run, src) and row["round"] <= round_ < row["end_round"]
-                ]
-                assert found == ([wanted] if wanted else [])
-    assert cut_times(fault.slice(0, 0), ("run_id", "src")) is None
+def test_a_message_meets_the_faults_of_its_round() -> None:
+    draw = random.Random(1)
+    rows: list[tuple[Any, ...]] = [
+        (draw.choice([None, 1]), 2, begin := draw.randrange(30), begin + draw.randint(1, 20), "lose",
+         draw.choice([None, ["A"]]), 1.0, salt, 0, 0, begin, begin)
+        for salt in range(60)
+    ]  # fmt: skip
+    rows = [(src, dst if src else None, *rest) for src, dst, *rest in rows]
+    faults = RunLinkFaults(rows, ())
+    for round_ in range(60):
+        for kind in "AB":
+            for src in (1, 3):
+                flight = Flight(0, kind, src, 2, round_, round_ + 1, None, None)
+                assert sorted(fault.salt for fault in faults._met(flight)) == [
+                    salt for at, _, begin, end, _, kinds, _, salt, *_ in rows
+                    if at in (None, src) and begin <= round_ < end and (kinds is None or kind in kinds)
+                ]  # fmt: skip
 
 
 def test_a_partition_has_the_sides_of_all_that_split_at_the_time() -> None:

@@ -7,7 +7,7 @@ block. The result row is the run after the block: its nodes, its messages in fli
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -34,7 +34,7 @@ from udfs.nodes.arrow import (
     table_schema,
 )
 from udfs.nodes.calls import Call
-from udfs.nodes.link_faults import NthFault, RunLinkFaults
+from udfs.nodes.link_faults import Fault, NthFault, RunLinkFaults
 from udfs.nodes.matching import COMPARISON, Matcher, values_of
 from udfs.nodes.network import HistoryRows, Network, RunInput
 from udfs.nodes.processes import Play, rare_collections
@@ -48,8 +48,7 @@ GIVEN: Mapping[str, tuple[str, ...]] = {
     "links": ("src", "dst", "latency_rounds"),
     "crashes": ("node_id", "round", "end_round"),
     "pauses": ("node_id", "round", "end_round"),
-    "on_link": ("src", "dst", "round", "end_round", "faults"),
-    "anywhere": ("round", "end_round", "faults"),
+    "link_faults": ("src", "dst", "round", "end_round", *Fault._fields),
     "sides": ("node_id", "round", "end_round", "side"),
     "nth": NthFault._fields,
     "subscriptions": ("subscription_id", "subscriber", "predicate"),
@@ -108,42 +107,33 @@ class BlockRun(NamedTuple):
     faults: RunLinkFaults | None
 
 
-def first_block_of(program: type[NodeProgram]) -> Play:
-    """Returns the Arrow function that starts runs and executes their first block.
+def block_of(program: type[NodeProgram]) -> Play:
+    """Returns the Arrow function that executes a block.
 
     An input row is one run, and has the columns:
 
     - ``run_id``, ``settings`` (JSON), ``last`` (the last round of the block), and ``may_duplicate``;
     - the list columns `GIVEN`;
-    - ``calls`` of the block (node_id and `arrow.CALL`), and ``attributes`` of publications (`matching.ATTRIBUTE`);
-    - ``overlay`` (`OVERLAY`), ``all_calls`` (fields of ``calls``) and ``has_crashes``, for `world.World`.
+    - ``calls`` of the block (node_id and `arrow.CALL`), and ``attributes`` of publications (`matching.ATTRIBUTE`).
 
-    A result row has the columns of `block_schema`.
-    """
-    return _play_of(program, _begun)
+    The rows of the first block, which starts the runs, also have the columns for `world.World`:
 
+    - ``overlay`` (`OVERLAY`) and ``all_calls`` (fields of ``calls``).
 
-def block_of(program: type[NodeProgram]) -> Play:
-    """Returns the Arrow function that executes a later block.
+    The rows of a later block also have the columns:
 
-    An input row is one run, and has the columns:
-
-    - the columns of `first_block_of`, except the columns for `world.World`;
     - ``after``: the last round of the previous block;
     - ``nodes`` (`node_type`): the nodes, including crashed nodes with durable state;
-    - ``in_flight`` (`FLIGHT`): messages; those that are due up to round ``after`` are ignored;
-    - ``counted`` (`COUNTED`).
+    - ``in_flight`` (`arrow.FLIGHT`): messages; those that are due up to round ``after`` are ignored;
+    - ``counted`` (`arrow.COUNTED`).
 
     A result row has the columns of `block_schema`.
     """
-    return _play_of(program, _resumed)
 
-
-def _play_of(program: type[NodeProgram], runs: Callable[[ProgramColumns, pa.RecordBatch], Iterator[BlockRun]]) -> Play:
     def play(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         rows = rows_of(program)
         for batch in batches:
-            upcoming = runs(rows, batch)
+            upcoming = (_begun if "overlay" in batch.schema.names else _resumed)(rows, batch)
             while (result := _next_batch(rows, upcoming)) is not None:
                 yield result
 
@@ -174,18 +164,17 @@ def _play_runs(rows: ProgramColumns, upcoming: Iterator[BlockRun]) -> pa.RecordB
 
 
 def _begun(rows: ProgramColumns, batch: pa.RecordBatch) -> Iterator[BlockRun]:
-    """Yields each run in `batch` in its initial state. `batch` contains input rows of `first_block_of`."""
+    """Yields each run in `batch` in its initial state. `batch` has input rows of the first block."""
     overlays, called, lasts = list_rows(batch.column("overlay")), list_rows(batch.column("all_calls")), _lasts(batch)
-    has_crashes = batch.column("has_crashes").to_pylist()
     for place, (given, faults) in enumerate(_given(batch, [()] * batch.num_rows)):
         nodes = {node: NodeInfo(node, name, role) for node, name, role in sorted(overlays[place])}
         calls = calls_by_node(called[place])
-        world = World(nodes, given.links, calls, given.settings, has_crashes[place], given.predicates)
+        world = World(nodes, given.links, calls, given.settings, bool(given.crashes.rounds), given.predicates)
         yield BlockRun(given.run, *Network.begun(rows.plan, given, world), lasts[place], faults)
 
 
 def _resumed(rows: ProgramColumns, batch: pa.RecordBatch) -> Iterator[BlockRun]:
-    """Yields each run in `batch` in its state after the previous block. `batch` contains input rows of `block_of`."""
+    """Yields each run in `batch` in its state after the previous block. `batch` has input rows of a later block."""
     nodes, flights, lasts = _nodes(rows, batch.column("nodes")), list_rows(batch.column("in_flight")), _lasts(batch)
     rounds = batch.column("after").to_pylist()
     for place, (given, faults) in enumerate(_given(batch, batch.column("counted").to_pylist())):
@@ -215,9 +204,9 @@ def _given(
         crashes, pauses = (
             NodeIntervals(NodeInterval(*row) for row in lists[name][place]) for name in ("crashes", "pauses")
         )
-        on_link, anywhere, sides, nth = (lists[name][place] for name in ("on_link", "anywhere", "sides", "nth"))
-        is_any = bool(on_link or anywhere or sides or nth)
-        faults = RunLinkFaults(on_link, anywhere, sides, nth, counted[place] or ()) if is_any else None
+        on_links, sides, nth = (lists[name][place] for name in ("link_faults", "sides", "nth"))
+        is_any = bool(on_links or sides or nth)
+        faults = RunLinkFaults(on_links, sides, nth, counted[place] or ()) if is_any else None
         given = RunInput(
             run, settings_of(settings), {(src, dst): latency for src, dst, latency in sorted(lists["links"][place])},
             _by_round(*(lists[name][place] for name in ("calls", "attributes", "comparisons"))), crashes, pauses,

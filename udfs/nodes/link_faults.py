@@ -92,14 +92,6 @@ class NthFault(NamedTuple):
         return Fault(self.effect, None, 1.0, self.salt, self.low, self.high, self.round, self.end_round)
 
 
-class TimedValue(NamedTuple):
-    """A value that applies to the messages sent in round ``round`` or later, and before ``end_round``."""
-
-    round: int
-    end_round: int
-    value: Any
-
-
 class RunLinkFaults:
     """The link faults of one run.
 
@@ -108,28 +100,27 @@ class RunLinkFaults:
     """
 
     def __init__(
-        self, on_link: Iterable[Sequence[Any]], anywhere: Iterable[Sequence[Any]], sides: Iterable[Sequence[Any]],
-        nth: Iterable[Sequence[Any]] = (), counted: Iterable[int] = (),
+        self, faults: Iterable[Sequence[Any]], sides: Iterable[Sequence[Any]], nth: Iterable[Sequence[Any]] = (),
+        counted: Iterable[int] = (),
     ) -> None:  # fmt: skip
         """Indexes the faults by link and by node.
 
         Args:
-            on_link: Rows of src, dst, round, end_round, and the faults of this link in these rounds.
-            anywhere: Rows of round, end_round, and the faults of all links in these rounds.
+            faults: Rows of src, dst, round, end_round and the fields of `Fault`: the fault applies to the messages that
+                are sent from ``round`` on and before ``end_round``. If src and dst are null, it applies on all links.
             sides: Rows of node, round, end_round, and the side of the partition that contains the node in these rounds.
             nth: Rows with the fields of `NthFault`.
             counted: For each row of `nth`, the number of messages that matched it in earlier blocks. If it is empty, no
                 message has matched.
         """
-        self._on_link: dict[tuple[int, int], list[TimedValue]] = defaultdict(list)
-        self._sides: dict[int, list[TimedValue]] = defaultdict(list)
-        for src, dst, begin, end, faults in on_link:
-            self._on_link[src, dst].append(TimedValue(begin, end, _faults(faults)))
-        self._anywhere = [TimedValue(begin, end, _faults(faults)) for begin, end, faults in anywhere]
+        self._faults: dict[tuple[int | None, int | None], list[tuple[int, int, Fault]]] = defaultdict(list)
+        self._sides: dict[int, list[tuple[int, int, int]]] = defaultdict(list)
+        for src, dst, begin, end, *fault in faults:
+            self._faults[src, dst].append((begin, end, Fault(*fault)))
         self._nth = [NthFault(*row) for row in nth]
         self.counted = [*counted] or [0] * len(self._nth)
         for node, begin, end, side in sides:
-            self._sides[node].append(TimedValue(begin, end, side))
+            self._sides[node].append((begin, end, side))
 
     def strike(self, sent: list[Flight]) -> list[Flight]:
         """Applies the faults to `sent`, the messages that are sent in a round.
@@ -153,10 +144,10 @@ class RunLinkFaults:
         return found
 
     def _met(self, flight: Flight) -> list[Fault]:
-        times = [*self._on_link.get((flight.src, flight.dst), ()), *self._anywhere]
+        times = [*self._faults.get((flight.src, flight.dst), ()), *self._faults.get((None, None), ())]
         return [
-            fault for time in times if time.round <= flight.sent_round < time.end_round for fault in time.value
-            if fault.kinds is None or flight.kind in fault.kinds
+            fault for begin, end, fault in times
+            if begin <= flight.sent_round < end and (fault.kinds is None or flight.kind in fault.kinds)
         ]  # fmt: skip
 
     def _counted_faults(self, flight: Flight) -> list[Fault]:
@@ -186,8 +177,7 @@ class RunLinkFaults:
         return flight._replace(fate="lost_link") if is_cut else flight
 
     def _side(self, node: int, round_: int) -> int | None:
-        times = self._sides.get(node, ())
-        return next((time.value for time in times if time.round <= round_ < time.end_round), None)
+        return next((side for begin, end, side in self._sides.get(node, ()) if begin <= round_ < end), None)
 
 
 def _delayed(flight: Flight, faults: Sequence[Fault], draw: int) -> Flight:
@@ -208,7 +198,3 @@ def _draw(flight: Flight, source: int | None, seq: int | None, occurrence: int) 
     """
     keys = (-1 if source is None else source, -1 if seq is None else seq)
     return signed(of_int(occurrence, xxhash64(flight.kind, flight.src, flight.dst, flight.sent_round, *keys) & _ALL))
-
-
-def _faults(given: Iterable[Any]) -> list[Fault]:
-    return [Fault(*(one[name] for name in Fault._fields)) for one in given]
