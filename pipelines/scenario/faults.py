@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import Discriminator, Field, Tag
 from typing_extensions import TypeAliasType
@@ -29,6 +29,11 @@ from pipelines.scenario.times import TimedSpan
 
 _RECORDED = ("system", "hours_per_round", "skip_hours", "shuffled")
 _NAMED = ("named", "simgrid")
+FaultyGroup: TypeAlias = Literal["all", "leaves", "inner", "servers", "clients"]
+_GROUPS = (
+    "names, all (except supervisors), leaves, servers, clients, or inner (the brokers without clients; in an overlay "
+    "without clients all brokers)"
+)
 _ONLY_COUNT = ("down", "consecutive", "stagger")
 _DownRound = Annotated[int, Field(ge=1, le=2**31 - 1, strict=True)]
 _DownRounds = Annotated[tuple[_DownRound, _DownRound], ORDERED]
@@ -172,11 +177,7 @@ class CrashGenerator(Strict):
     rate: CrashRate | None = Field(None, description="distributions of the alternating up and down times of each node")
     trace: CrashTrace | None = Field(None, description="recorded outages")
     rounds: _Rounds | None = Field(None, description="first and last round of crashes; default: 0 and time.rounds")
-    nodes: NamesOr[Literal["all", "leaves", "inner", "clients"]] = Field(
-        "all",
-        description="which nodes may crash: names, all, leaves, clients, or inner (the brokers without clients; in an "
-        "overlay without clients all brokers)",
-    )
+    nodes: NamesOr[FaultyGroup] = Field("all", description=f"which nodes may crash: {_GROUPS}")
     spare: list[NodeName] = Field(default_factory=list, description="nodes that never crash")
     at_most: Round | None = Field(
         None,
@@ -271,7 +272,7 @@ class PauseGenerator(DrawnTimes):
     """Pauses of nodes that are generated from the seed."""
 
     kind: Literal["pause"] = Field(description="selects this type of fault")
-    nodes: NamesOr[Literal["all", "leaves"]] = Field("all", description="which nodes may pause: names, all, or leaves")
+    nodes: NamesOr[FaultyGroup] = Field("all", description=f"which nodes may pause: {_GROUPS}")
 
 
 class PartitionGenerator(DrawnTimes):

@@ -7,9 +7,11 @@ from typing import Any
 import pytest
 
 from pipelines.contract.run_inputs import Overlay
+from pipelines.errors import WorkloadError
 from pipelines.experiment.build import build_inputs
+from pipelines.inputs.faults.build import drawn_group
 from pipelines.inputs.overlay.build import build_overlay
-from pipelines.inputs.overlay.nodes import choose_nodes
+from pipelines.inputs.overlay.nodes import choose_faulty, choose_nodes
 from pipelines.scenario.overlay import OverlaySpec
 from pipelines.testing import run_configs, scenario
 
@@ -62,6 +64,25 @@ def test_who_is_meant_by_all() -> None:
         ("brokers", [*range(5)]),
     ):
         assert choose_nodes(nodes, overlay, 0, "test", ()).tolist() == ids, nodes
+    assert choose_faulty("all", overlay, ()).tolist() == list(range(8))
+    assert choose_faulty("servers", overlay, ()).tolist() == [5]
+
+
+@pytest.mark.parametrize("nodes", ["all", 1])
+def test_without_clients_no_node_has_applications(nodes: Any) -> None:
+    overlay = made([{"name": "R", "at": "b"}])
+    with pytest.raises(WorkloadError, match="the overlay has servers and no clients"):
+        choose_nodes(nodes, overlay, 0, "test", ())
+    assert choose_faulty("all", overlay, ()).tolist() == list(range(6))
+
+
+def test_a_group_without_links_has_its_share_of_the_nodes() -> None:
+    spec = OverlaySpec.model_validate({"nodes": {"count": 9, "supervisors": 1}})
+    overlay = build_overlay(spec, seed=0, round_ms=10.0, needs_tree=False, beside=None)
+    groups = [drawn_group(overlay, 0.4, 0, "test", number) for number in range(20)]
+    assert {len({*group}) for group in groups} == {4}
+    assert len({*map(tuple, groups)}) > 10
+    assert choose_faulty("all", overlay, ()).tolist() == list(range(1, 10))
 
 
 def test_roles_and_calls_of_a_run() -> None:

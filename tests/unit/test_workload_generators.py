@@ -330,6 +330,9 @@ def test_floods_are_refused_before_they_are_made() -> None:
     )
     assert "at most 20,000,000" in found["workload", "subscriptions", "generate", "per_node"]
     assert "at most 20,000,000 publications" in found["workload", "publications", "generate", "rate"]
+    flood = {"kind": "bank", "nodes": "all", "round": 1, "operations": 900, "interval": 1}
+    found = problems(line(25_000), publications=flood)
+    assert "allowed: 20,000,000 in all" in found["workload", "publications", "generate", "operations"]
 
 
 def test_nothing_is_made_where_nothing_is_asked_for() -> None:

@@ -19,7 +19,7 @@ from pipelines.inputs.faults.crashes import crash_times
 from pipelines.inputs.faults.link_changes import drawn_replacements, plan_replacements
 from pipelines.inputs.faults.links import LinkRows, link_problems, unlinked
 from pipelines.inputs.faults.timeline import FOR_GOOD, Outage, OutageLimitError, Timeline, alternating
-from pipelines.inputs.overlay.nodes import choose_nodes, graph_of, ids_by_name, unknown_node
+from pipelines.inputs.overlay.nodes import choose_faulty, graph_of, ids_by_name, unknown_node
 from pipelines.scenario.faults import (
     BreakGenerator,
     Crash,
@@ -111,14 +111,18 @@ def _tries(
 
 
 def drawn_group(overlay: Overlay, share: float, seed: int, purpose: str, number: int) -> list[int]:
-    """Returns the ids of a drawn node and of the nodes with the fewest hops to it.
+    """Returns the ids of a drawn node and of the nodes with the fewest hops to it; without links, of drawn nodes.
 
     The result contains the fraction `share` of all nodes, at least one node and never all nodes.
     """
     n_nodes = len(overlay.names)
     size = min(max(round(share * n_nodes), 1), n_nodes - 1)
     centre = int(draws_numpy.integers(seed, f"{purpose}.centre", 0, n_nodes - 1, number))
-    near = (node for _, node in nx.bfs_edges(graph_of(overlay), centre))
+    if overlay.has_links:
+        near = (node for _, node in nx.bfs_edges(graph_of(overlay), centre))
+    else:
+        drawn = draws_numpy.bits(seed, f"{purpose}.group", np.arange(n_nodes, dtype=np.int64), number)
+        near = (node for node in np.argsort(drawn, kind="stable").tolist() if node != centre)
     return sorted([centre, *islice(near, max(size - 1, 0))])
 
 
@@ -188,7 +192,7 @@ def _drawn_faults(generator: DrawnTimes, number: int, overlay: Overlay, seed: in
     # All partitions are drawn at one place. Intervals at one place are disjoint, so partitions never overlap.
     places = np.zeros(1, dtype=np.int64)
     if isinstance(generator, PauseGenerator):
-        places = choose_nodes(generator.nodes, overlay, seed, purpose, (*at, "nodes"))
+        places = choose_faulty(generator.nodes, overlay, (*at, "nodes"))
     elif isinstance(generator, BreakGenerator):
         places = np.arange(len(overlay.a), dtype=np.int64)
         if not len(places):

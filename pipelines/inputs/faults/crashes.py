@@ -19,7 +19,7 @@ from pipelines.inputs import draws_numpy
 from pipelines.inputs.faults.named_outages import named_format, outages_of_file
 from pipelines.inputs.faults.timeline import FOR_GOOD, Outage, OutageLimitError, Room, Timeline, alternating
 from pipelines.inputs.faults.traces import UnknownSystemError, load_trace, mapped
-from pipelines.inputs.overlay.nodes import choose_nodes, ids_by_name, neighbours, unknown_node
+from pipelines.inputs.overlay.nodes import choose_faulty, ids_by_name, neighbours, unknown_node
 from pipelines.scenario.faults import Crash, CrashGenerator, CrashRate, CrashTrace, Fault, FaultGenerator
 from pipelines.scenario.times import Clock
 
@@ -278,7 +278,7 @@ def _nodes(generator: CrashGenerator, context: _Context) -> Ints:
     ]
     if wrong:
         raise FaultError(*wrong)
-    chosen = choose_nodes(generator.nodes, overlay, context.seed, context.purpose, (*context.place, "nodes"))
+    chosen = choose_faulty(generator.nodes, overlay, (*context.place, "nodes"))
     nodes = np.setdiff1d(chosen, np.array([ids[name] for name in generator.spare], dtype=np.int64))
     if not len(nodes):
         message = f"all {len(chosen)} nodes that may crash are spared; allowed: at most {len(chosen) - 1} of them"

@@ -41,12 +41,15 @@ class Replacement(NamedTuple):
 def plan_replacements(wanted: Sequence[tuple[int, Replace]], overlay: Overlay) -> list[Replacement]:
     """Returns the replacements of a run, in order of (first round of the new link, round of the break).
 
-    `wanted` contains each fault with its index in list ``faults``. `overlay` is a tree that contains all nodes of the
-    faults.
+    `wanted` contains each fault with its index in list ``faults``. `overlay` contains all nodes of the faults.
 
     Raises:
-        FaultError: A link does not exist in the round of its break, or the new link is not possible.
+        FaultError: The overlay has cycles, a link does not exist in the round of its break, or the new link is not
+            possible.
     """
+    if wanted and len(overlay.a) >= len(overlay.names):
+        message = "the overlay has cycles, and only links of a tree are replaced; allowed: break, or a protocol that"
+        raise FaultError(Problem(("faults", wanted[0][0]), f"{message} needs a tree"))
     ids, tree = ids_by_name(overlay), graph_of(overlay)
     since: dict[frozenset[int], int] = {}
     ending: dict[frozenset[int], int] = {}

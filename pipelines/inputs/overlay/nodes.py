@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
 
 import networkx as nx
 import numpy as np
@@ -12,6 +11,7 @@ from pipelines.contract.run_inputs import Ints, Overlay
 from pipelines.contract.settings import Nodes
 from pipelines.errors import KeyPath, Problem, WorkloadError, nearest, plural, some
 from pipelines.inputs import draws_numpy
+from pipelines.scenario.faults import FaultyGroup
 
 _MAX_SEARCHED = 2000
 
@@ -52,7 +52,7 @@ def leaves(overlay: Overlay) -> Ints:
     return np.flatnonzero(degree <= 1).astype(np.int64)
 
 
-def choose_nodes(nodes: Nodes | Literal["inner"], overlay: Overlay, seed: int, purpose: str, place: KeyPath) -> Ints:
+def choose_nodes(nodes: Nodes | FaultyGroup, overlay: Overlay, seed: int, purpose: str, place: KeyPath) -> Ints:
     """Returns the ids of the chosen nodes. If `nodes` is a list, the ids are in its order, otherwise ascending.
 
     `nodes` is a list of names, a number of nodes to draw, or a group. Groups are ``all`` (nodes with applications),
@@ -63,18 +63,30 @@ def choose_nodes(nodes: Nodes | Literal["inner"], overlay: Overlay, seed: int, p
     """
     if isinstance(nodes, list):
         return _named(nodes, overlay, place)
-    candidates = overlay.applications
-    if isinstance(nodes, str):
-        found, message = _group(nodes, overlay)
-    elif nodes > len(candidates):
-        count = len(candidates)
-        found, message = [], f"{nodes} nodes wanted, the overlay has {count}; give at most {count}, or all"
-    else:
-        order = np.argsort(draws_numpy.bits(seed, purpose, candidates), kind="stable")
-        return np.sort(candidates[order[:nodes]])
-    if message and not len(found):
+    found, message = _group(nodes if isinstance(nodes, str) else "all", overlay)
+    candidates = np.asarray(found, dtype=np.int64)
+    count = len(candidates)
+    if count and isinstance(nodes, int) and nodes > count:
+        raise WorkloadError(
+            Problem(place, f"{nodes} nodes wanted, the overlay has {count}; give at most {count}, or all")
+        )
+    if not count:
         raise WorkloadError(Problem(place, message))
-    return np.asarray(found, dtype=np.int64)
+    if isinstance(nodes, str):
+        return candidates
+    order = np.argsort(draws_numpy.bits(seed, purpose, candidates), kind="stable")
+    return np.sort(candidates[order[:nodes]])
+
+
+def choose_faulty(nodes: list[str] | FaultyGroup, overlay: Overlay, place: KeyPath) -> Ints:
+    """Returns the ids of the nodes that a generator of faults may choose, with errors as in `choose_nodes`.
+
+    `nodes` is a list of names or a group. Group ``all`` is every node except the supervisors of an overlay that the
+    protocol builds; the groups otherwise are those of `choose_nodes`.
+    """
+    if nodes == "all" and overlay.has_links:
+        return np.arange(len(overlay.names), dtype=np.int64)
+    return choose_nodes(nodes, overlay, 0, "", place)
 
 
 def _named(names: list[str], overlay: Overlay, place: KeyPath) -> Ints:
@@ -94,10 +106,7 @@ def _named(names: list[str], overlay: Overlay, place: KeyPath) -> Ints:
 
 
 def _group(name: str, overlay: Overlay) -> tuple[Sequence[int] | Ints, str]:
-    """Returns the ids of the nodes in group `name`, and the error message if the group is empty.
-
-    An empty message means that the group may be empty.
-    """
+    """Returns the ids of the nodes in group `name`, and the error message if the group is empty."""
     advice = f"list some in overlay.{name}, or give names, a number, or all"
     is_client = overlay.b >= overlay.first_client  # clients have the highest ids
     match name:
@@ -112,6 +121,7 @@ def _group(name: str, overlay: Overlay) -> tuple[Sequence[int] | Ints, str]:
         case "clients":
             return range(overlay.first_client, len(overlay.names)), f"the overlay has no clients; {advice}"
         case "brokers":
-            return range(overlay.n_brokers), ""
+            return range(overlay.n_brokers), "the overlay has no brokers; give names, a number, or all"
         case _:
-            return overlay.applications, ""
+            message = "the overlay has servers and no clients, and applications run at clients; list overlay.clients"
+            return overlay.applications, message

@@ -286,6 +286,11 @@ def generated_publications(
         raise WorkloadError(Problem((*PUBLICATIONS_PLACE, "rounds"), after_horizon(spec.rounds[1], horizon)))
     nodes = choose_nodes(spec.nodes, overlay, seed, f"{_PUBLICATION_PURPOSE}.nodes", (*PUBLICATIONS_PLACE, "nodes"))
     if isinstance(spec, BankPublications):
+        if len(nodes) * spec.operations > MAX_PUBLICATIONS:
+            message = (
+                f"{len(nodes)} nodes with {spec.operations:,} operations each; allowed: {MAX_PUBLICATIONS:,} in all"
+            )
+            raise WorkloadError(Problem((*PUBLICATIONS_PLACE, "operations"), message))
         return bank_operations(spec, nodes, seed)
     _refuse_flood(spec, len(nodes))
     node, round_, index = publication_slots(nodes, spec.rounds, spec.rate, seed)

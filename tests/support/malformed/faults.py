@@ -92,6 +92,12 @@ WRONG_LINK_FAULTS = (
     _case("replaced at the start", _replaced("link: [A, B], by: [A, C], round: §0"), "is 0", "from 1"),
     _case("a late replacement", _replaced("link: [A, B], by: [A, C], round: §1001"), "after the horizon", "0 to 1000"),
     _build("a link that is none", _replaced("link: §[A, C], by: [A, C], round: 9"), "round 9", "linked with 'A': B"),
+    _build(
+        "a replacement of a link on a cycle",
+        HEAD.replace("delta", "flooding") + "overlay: {links: [[A, B], [B, C], [C, A]]}\n"
+        "faults: [§{kind: replace, link: [A, B], by: [A, C], round: 9}]\n",
+        "the overlay has cycles",
+    ),
     _build("no bridge", _replaced("link: [A, B], by: §[B, C], round: 9"), "one part of the tree is A", "the other"),
     _build(
         "a link before it is there",
