@@ -61,13 +61,6 @@ def chosen_form(
     Raises:
         FormError: The protocol lacks the requested form.
     """
-    if NTH in faults:
-        if asked == "dataflow":
-            raise FormError(
-                f"protocol {protocol} has {NTH}, which count messages one by one; form dataflow does not: "
-                "take --form program or --form auto"
-            )
-        return "program", f"{NTH} count messages one by one"
     if asked != "auto":
         if asked not in forms:
             refused = f" for these runs, which have {' and '.join(faults)}" if faults else ""

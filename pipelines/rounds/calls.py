@@ -13,8 +13,7 @@ from __future__ import annotations
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql import DataFrame, functions as F, types as T
-from pyspark.sql.pandas.types import to_arrow_schema
+from pyspark.sql import DataFrame, functions as F
 
 from pipelines.contract.predicate import compiled
 from pipelines.contract.run_inputs import row_numbers
@@ -22,7 +21,7 @@ from pipelines.engines.checkpoints import Checkpoints
 from pipelines.engines.frames import frame_of
 from pipelines.experiment.inputs import Inputs
 from pipelines.rounds.faults import next_of
-from pipelines.tables import BIGINT, LONGS, STRING
+from udfs.nodes.arrow import CALL
 
 _PUBLICATION = ["run_id", "source", "source_seq"]
 _RANK = """row_number() over (
@@ -101,15 +100,10 @@ def matches(attribute: DataFrame, anchored: DataFrame) -> DataFrame:
     )
 
 
-_BODY = {
-    "kind": STRING, "subscription_id": BIGINT, "join_point": BIGINT, "topic": STRING, "guarantee": STRING,
-    "keys": T.ArrayType(STRING), "peer": BIGINT, "role": STRING,
-}  # fmt: skip
-CALL = T.StructType([
-    *(T.StructField(name, BIGINT, False) for name in ("run_id", "node_id", "source_seq", "round")),
-    *(T.StructField(name, of_type) for name, of_type in _BODY.items()),
+_CALL = ["run_id", "node_id", *CALL]
+WINDOW = pa.schema([
+    ("run_id", pa.int64()), ("node_id", pa.int64()), *CALL.items(), ("matches", pa.list_(pa.int64())),
 ])  # fmt: skip
-WINDOW = to_arrow_schema(T.StructType([*CALL.fields, T.StructField("matches", LONGS)]))
 """The columns of calls with ``matches``: the sorted ids of the matching subscriptions of a publication, else null."""
 
 
@@ -160,8 +154,8 @@ class Calls:
         If these rounds have more than 200,000 calls, the result ends at an earlier round.
 
         Returns:
-            The calls, columns of `CALL`; the attributes of their publications, ``run_id, source, source_seq, attribute,
-            number, whole, text``; the last round that the result covers.
+            The calls, columns ``run_id, node_id`` and `CALL`; the attributes of their publications, ``run_id, source,
+            source_seq, attribute, number, whole, text``; the last round that the result covers.
         """
         first, end = np.searchsorted(self._rounds, [after, last], side="right")
         reach = last
@@ -170,11 +164,11 @@ class Calls:
             end = np.searchsorted(self._rounds, reach, side="right")
         of_calls = np.searchsorted(self._attribute_rounds, [after, reach], side="right")
         attribute = self._attribute.slice(int(of_calls[0]), int(of_calls[1] - of_calls[0]))
-        return self._call.slice(int(first), int(end - first)).select(CALL.names), attribute.select(_ATTRIBUTE), reach
+        return self._call.slice(int(first), int(end - first)).select(_CALL), attribute.select(_ATTRIBUTE), reach
 
     def all(self) -> DataFrame:
         """Returns the calls of all rounds as a DataFrame, without ``matches``."""
-        return self._checkpoints.load(self._call.select(CALL.names))
+        return self._checkpoints.load(self._call.select(_CALL))
 
     def _read_window(self, round_: int) -> None:
         """Loads calls for a window of rounds from `round_` on, unless the loaded window contains `round_`."""
@@ -183,7 +177,7 @@ class Calls:
         start = int(np.searchsorted(self._rounds, round_))
         last_round = self._last_round(start, start + _WINDOW_CALLS)
         end = int(np.searchsorted(self._rounds, last_round, side="right"))
-        call = self._call.slice(start, end - start).select(CALL.names)
+        call = self._call.slice(start, end - start).select(_CALL)
         self._rows = call.append_column("matches", self._matches(call, round_, last_round)).cast(WINDOW)
         self._frame, self._window = None, (round_, last_round + 1)
 

@@ -15,7 +15,7 @@ from heapq import merge
 from operator import itemgetter
 from typing import Any
 
-from pipelines.sql.differences import check_run
+from pipelines.errors import unknown_run
 from pipelines.sql.query import StoreReader
 
 _EVENT = """
@@ -45,7 +45,7 @@ order by round, kind desc, node_id
 """
 
 
-def jepsen_history(reader: StoreReader, run_id: int, round_ms: float) -> Iterator[dict[str, Any]]:
+def jepsen_history(reader: StoreReader, run_id: int) -> Iterator[dict[str, Any]]:
     """Yields the entries of a run, sorted by round and, within a round, by the execution order of each node.
 
     Yields:
@@ -58,7 +58,9 @@ def jepsen_history(reader: StoreReader, run_id: int, round_ms: float) -> Iterato
     Raises:
         QueryError: The run does not exist.
     """
-    check_run(reader, run_id)
+    durations = {row.run_id: row.round_ms for row in reader.sql("select run_id, round_ms from run").collect()}
+    if run_id not in durations:
+        raise unknown_run(run_id, durations)
     names = {row.node_id: row.name for row in reader.table("node").where(f"run_id = {run_id}").collect()}
     rows = reader.sql(_EVENT.format(run=run_id)).toArrow().to_pylist()
     rows.sort(key=lambda row: (row["round"], row["is_call"], row["position"] is None, row["position"], row["process"]))
@@ -68,7 +70,7 @@ def jepsen_history(reader: StoreReader, run_id: int, round_ms: float) -> Iterato
     ]
     operations = (entry for row in rows for entry in _operation(row, names))
     for index, (at, entry) in enumerate(merge(faults, operations, key=itemgetter(0))):
-        yield {"index": index, **entry, "time": round(at * round_ms * 1e6)}
+        yield {"index": index, **entry, "time": round(at * durations[run_id] * 1e6)}
 
 
 def _fault(at: int, kind: str, node_id: int, name: str) -> tuple[int, dict[str, Any]]:

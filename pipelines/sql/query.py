@@ -10,8 +10,8 @@ As of round R:
 - History tables contain the events up to the end of round R, such as handled messages, issued publications and issued
   subscriptions. ``sent_message`` also contains the messages in flight. If a publication or subscription is confirmed
   or ended after R, the column of this round is null. If a run ends after R, its verdict is null.
-- State tables contain the state at the last commit up to round R (`StoreReader.state_round` returns the round of this
-  commit). Before the first commit, the state tables do not exist.
+- State tables contain the state at the last commit up to round R. Before the first commit, the state tables do not
+  exist.
 - In a finished store, a round after the last round selects the last round. In an unfinished store, uncommitted rounds
   are rejected. Negative rounds are always rejected.
 
@@ -201,14 +201,6 @@ class StoreReader:
             return self._described_columns(statement, as_of_round)
         explain = f"explain {statement.mode} " if statement.verb == "explain" else ""
         return self._query(statement.body, as_of_round, explain)
-
-    def state_round(self, as_of_round: int | None = None) -> int:
-        """Returns the last round of the commit from which a query as of ``as_of_round`` reads state tables.
-
-        Raises:
-            QueryError: No commit precedes the end of ``as_of_round``, or this round does not exist.
-        """
-        return max(commit.last_round for commit in self._ledger().state_commits(as_of_round))
 
     def state_versions(self, name: str, rounds: Sequence[int]) -> list[tuple[int, ...]]:
         """Returns, for each round in ``rounds``, the Delta versions from which state table ``name`` is read.

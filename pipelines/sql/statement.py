@@ -130,17 +130,17 @@ def _verb(tokens: list[_Token]) -> str:
 def _check_symbols(text: str, tokens: list[_Token]) -> None:
     opened: list[_Token] = []
     for token in (token for token in tokens if token.kind == "symbol"):
-        where = place(text, token.start)
         if token.text == ";":
-            raise QueryError(f"{where}: a second statement begins after the semicolon; allowed: {_ALLOWED}")
-        if token.text in "'\"`":
             raise QueryError(
-                f"{where}: the quote {token.text} is never closed; write {token.text} at the end of the text"
+                f"{place(text, token.start)}: a second statement begins after the semicolon; allowed: {_ALLOWED}"
             )
+        if token.text in "'\"`":
+            told = f"the quote {token.text} is never closed; write {token.text} at the end of the text"
+            raise QueryError(f"{place(text, token.start)}: {told}")
         if token.text == "(":
             opened.append(token)
         elif token.text == ")" and not opened:
-            raise QueryError(f"{where}: a parenthesis is closed that was never opened; take it out")
+            raise QueryError(f"{place(text, token.start)}: a parenthesis is closed that was never opened; take it out")
         elif token.text == ")":
             opened.pop()
     if opened:

@@ -189,13 +189,18 @@ def check_store(root: Root) -> None:
     if (root / MANIFEST).is_file():
         if _n_commits(root):
             raise missing_table(root, RUN.name)
-        raise StoreError(
-            f"the store {str(root)!r} holds no complete round; wait, or if its program is gone, {resume_hint(root)}"
-        )
+        raise no_round(root)
     stores = sorted(path.name for path in root.iterdir() if _is_store(path))
     missing = " and ".join(name for name in (ROUND_COMMIT.name, RUN.name) if not (root / name / _LOG).is_dir())
     holds = f"its stores are {some(stores)}" if stores else f"it holds {some(_inside(root)) or 'nothing'}"
     raise StoreError(f"{str(root)!r} is no store: it has no table {missing}; {holds}; {_WRITTEN}")
+
+
+def no_round(root: Root) -> StoreError:
+    """Returns the error for a store without a commit."""
+    return StoreError(
+        f"the store {str(root)!r} holds no complete round; wait, or if its program is gone, {resume_hint(root)}"
+    )
 
 
 def missing_table(root: Root, name: str) -> StoreError:

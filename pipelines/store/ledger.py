@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from numbers import Integral
 
-from pipelines.errors import QueryError, StoreError
-from pipelines.store.folder import resume_hint
+from pipelines.errors import QueryError
+from pipelines.store.folder import no_round, resume_hint
 from pipelines.store.roots import Root
 from pipelines.store.store import Store
 from pipelines.tables import ROUND_COMMIT
@@ -64,10 +64,7 @@ class Ledger:
             StoreError: The ledger has no commit.
         """
         if not store.is_committed():
-            raise StoreError(
-                f"the store {str(store.root)!r} holds no complete round; wait, or if its program is gone, "
-                f"{resume_hint(store.root)}"
-            )
+            raise no_round(store.root)
         names = [field.name for field in fields(Commit)]
         rows = store.rows(ROUND_COMMIT.name, names)
         return cls([Commit(**{**row, "versions": json.loads(row["versions"])}) for row in rows], store.root)

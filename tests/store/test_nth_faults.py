@@ -136,8 +136,8 @@ def test_why_names_a_subscription_that_a_newer_one_overtook(tmp_path: Path) -> N
 
 
 def test_form_dataflow_refuses_it_by_name(tmp_path: Path) -> None:
-    with pytest.raises(FormError, match="protocol flooding has faults with nth"):
+    with pytest.raises(FormError, match="has no form dataflow for these runs, which have faults with nth"):
         played(tmp_path / "s", LOSS, form="dataflow")
     assert not (tmp_path / "s").exists()
     (tmp_path / "s.yaml").write_text(str({**BASE, "faults": [LOSS]}))
-    assert "form      program: faults with nth count" in cli("plan", tmp_path / "s.yaml").stdout
+    assert "form      program: the only form for these runs" in cli("plan", tmp_path / "s.yaml").stdout

@@ -118,11 +118,13 @@ def test_messages_in_flight_are_sent_messages(readers: dict[str, StoreReader]) -
 
 def test_state_comes_from_the_last_commit_that_ended_by_the_round(readers: dict[str, StoreReader]) -> None:
     """Nothing happens before round 5, so the first block of five rounds ends with round 0; blocks follow each other."""
-    seldom = readers["seldom"]
-    assert [seldom.state_round(r) for r in (8, 9, 13, 14)] == [0, 9, 9, 14]
-    assert seldom.state_round() == seldom.state_round(seldom.last_round()) == seldom.last_round()
+    seldom, often = readers["seldom"], readers["often"]
+    versions = seldom.state_versions("state_routing_entry", [8, 9, 13, 14, seldom.last_round()])
+    assert [versions[0] == one for one in versions] == [True, False, False, False, False]
+    assert [versions[1] == one for one in versions] == [False, True, True, False, False]
     text = "select * from state_routing_entry"
-    assert rows(seldom, text, 17) == rows(readers["often"], text, seldom.state_round(17))
+    assert rows(seldom, text, 17) == rows(often, text, 14)
+    assert rows(seldom, text) == rows(often, text)
 
 
 def test_there_is_no_state_before_the_end_of_the_first_commit(readers: dict[str, StoreReader]) -> None:
@@ -131,8 +133,6 @@ def test_there_is_no_state_before_the_end_of_the_first_commit(readers: dict[str,
         QueryError, match=r"no state tables were written by round 6; the first ones are those of round 9"
     ):
         reader.sql("select * from state_message", 6)
-    with pytest.raises(QueryError, match="no state tables were written by round 6"):
-        reader.state_round(6)
     assert len(rows(reader, "select * from sent_message", 5)) == 1
 
 
