@@ -68,6 +68,8 @@ class Downtime:
         node: The id of the node that is down.
         round: The round of the crash.
         until: The round of the recovery; None if the history has no recovery.
+        end: The end of the recovery, or the next crash if that is earlier (column ``end_round`` of view
+            ``node_recovery``); None if neither happened.
         restored: The round from which the protocol reports the node as restored; None if it reports no such round.
         statuses: The statuses that the protocol reports from the recovery to ``restored``, or to the next crash, as
             pairs of round and status.
@@ -76,6 +78,7 @@ class Downtime:
     node: int
     round: int
     until: int | None
+    end: int | None
     restored: int | None
     statuses: tuple[tuple[int, str], ...]
 
@@ -84,13 +87,8 @@ class Downtime:
         return self.round <= round_ < (NEVER if self.until is None else self.until)
 
     def overlaps(self, first: int, last: int) -> bool:
-        """Returns whether the node is down or recovering in one of the rounds from ``first`` to ``last``.
-
-        The recovery ends when the protocol reports the node as restored. If the protocol reports nothing, the recovery
-        takes no time.
-        """
-        up = self.until if self.restored is None and not self.statuses else self.restored
-        return self.round <= last and first < (NEVER if up is None else up)
+        """Returns whether the node is down or recovering in one of the rounds from ``first`` to ``last``."""
+        return self.round <= last and first < (NEVER if self.end is None else self.end)
 
     def is_restoring(self, round_: int) -> bool:
         """Returns whether the node is up in ``round_``, but the protocol does not yet report it as restored."""

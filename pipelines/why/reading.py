@@ -248,4 +248,5 @@ def _down(row: Mapping[str, Any], said: Sequence[tuple[int, str]]) -> Downtime:
     until, operational = row["recovery_round"], row["operational_round"]
     end = row["end_round"] if operational is None else operational + 1
     after = tuple(pair for pair in said if until is not None and until <= pair[0] < (NEVER if end is None else end))
-    return Downtime(row["node_id"], row["crash_round"], until, operational if after else None, after)
+    restored = operational if after else None
+    return Downtime(row["node_id"], row["crash_round"], until, row["end_round"], restored, after)

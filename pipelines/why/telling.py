@@ -56,16 +56,13 @@ def excuse(facts: RunFacts, subscriber: int, publication: PublicationFact) -> st
     code = facts.receivers.get((subscriber, publication.source, publication.seq))
     if code is None:
         return None
-    node = publication.source if code == "publisher_crashed" else subscriber
-    downs = facts.downs.get(node, [])
     if code == "publisher_crashed":
-        felt = [down for down in downs if down.round > publication.round]
+        node, words = publication.source, "crashed before the publication was confirmed"
+        felt = [down for down in facts.downs.get(node, []) if down.round > publication.round]
     else:
-        felt = [down for down in downs if _or_never(down.restored) > publication.round]
-    why = f" (crash in round {felt[0].round})" if felt else ""
-    name = facts.names[node]
-    is_source = node == publication.source
-    return f"{name} {'crashed before the publication was confirmed' if is_source else 'was not up all the time'}{why}"
+        node, words = subscriber, "was not up all the time"
+        felt = [down for down in facts.downs.get(node, []) if _or_never(down.end) > publication.round]
+    return f"{facts.names[node]} {words}" + (f" (crash in round {felt[0].round})" if felt else "")
 
 
 def satisfied_by(facts: RunFacts, subscriber: int, publication: PublicationFact) -> list[SubscriptionFact]:

@@ -13,7 +13,7 @@ import pytest
 from pipelines.report.space_time import of_story
 from pipelines.why.facts import Downtime, LinkFault, MessageFact, PublicationFact, RunFacts, SubscriptionFact
 from pipelines.why.story import Story, print_story, publication_name
-from pipelines.why.telling import issued_story
+from pipelines.why.telling import excuse, issued_story
 
 P, A, B, S = range(4)
 NAMES = {P: "P", A: "A", B: "B", S: "S"}
@@ -64,11 +64,13 @@ def ended(story: Story) -> tuple[str, str | None, str | None, str | None, int | 
 
 
 def for_good(node: int, round_: int) -> Downtime:
-    return Downtime(node, round_, None, None, ())
+    return Downtime(node, round_, None, None, None, ())
 
 
 def restored(node: int, round_: int, until: int, operational: int) -> Downtime:
-    return Downtime(node, round_, until, operational, ((until, "RECOVERING"), (operational, "OPERATIONAL")))
+    return Downtime(
+        node, round_, until, operational, operational, ((until, "RECOVERING"), (operational, "OPERATIONAL"))
+    )
 
 
 FIRST = copy(100, P, A, 10)
@@ -145,7 +147,7 @@ OVERTAKING = LinkFault("reorder", A, B, 2, 15)
             [],
             {
                 "spread": {(S, 7): [spread(1, S, B, 0), spread(2, B, A, 1, "lost_crash")]},
-                "downs": {A: [Downtime(A, 1, 4, None, ())]},
+                "downs": {A: [Downtime(A, 1, 4, 4, None, ())]},
             },
             ("P", "crash", "A", 1),
             "of which the copy of round 1 to A met A down",
@@ -346,3 +348,23 @@ def test_a_delayed_copy_is_why_it_came_late() -> None:
     story = told(facts)
     assert (story.ended, story.late_rounds) == ("delivered", 5)
     assert "the copy of round 11 to B took 5 rounds longer on the link from A (delay since round 0)" in story.verdict
+
+
+def test_a_recovery_that_a_crash_interrupts_ends_with_that_crash() -> None:
+    """B crashes in round 2, and again in round 6, while it recovers; it is restored in round 8."""
+    downs = {B: [Downtime(B, 2, 4, 6, None, ((4, "RECOVERING"),)), restored(B, 6, 7, 8)]}
+    story = told(history(FIRST, copy(101, A, B, 11, "duplicate"), downs=downs))
+    assert ended(story) == ("lost", "A", "taken_for_duplicate", "B", 12)
+    assert all(step["event"] != "crash" for step in story.as_dict()["steps"]["steps"])
+
+
+@pytest.mark.parametrize(("source", "code", "words"), [
+    (P, "subscriber_down", "S was not up all the time (crash in round 12)"),
+    (S, "subscriber_down", "S was not up all the time (crash in round 12)"),
+    (S, "publisher_crashed", "S crashed before the publication was confirmed (crash in round 12)"),
+])  # fmt: skip
+def test_an_excuse_names_a_crash_that_ends_after_the_publication(source: int, code: str, words: str) -> None:
+    """The protocol reports no statuses. A publisher may subscribe to its own topic."""
+    downs = {S: [Downtime(S, 5, 8, 8, None, ()), Downtime(S, 12, 14, 14, None, ())]}
+    facts = history(downs=downs, receivers={(S, source, 1): code})
+    assert excuse(facts, S, PublicationFact(source, 1, 10, "t", "{}", None)) == words
