@@ -227,10 +227,8 @@ def export(folder: Folder, run_id: SomeRunId = None, output: Output = None, engi
     name of the node), f (the name of the operation), value, and time (in nanoseconds). A publication or delivery has
     two lines, of types invoke and ok. A crash or recovery has one line, of type info.
     """
-    from pipelines.experiment.manifest import Manifest
     from pipelines.sql.jepsen_history import jepsen_history
 
-    round_ms = Manifest.read(folder).prepared().scenario.time.round_ms
     with opened_store(folder, engine) as result, result.reader.at_one_commit(), opened_output(output) as out:
-        for entry in jepsen_history(result.reader, the_run(result.runs, run_id), round_ms):
+        for entry in jepsen_history(result.reader, the_run(result.runs, run_id)):
             print(json.dumps(entry, ensure_ascii=False), file=out)

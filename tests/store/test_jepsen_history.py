@@ -34,7 +34,7 @@ def test_publications_and_deliveries_are_operations(reader: StoreReader) -> None
     delivered = {"source": 2, "source_name": "X", "seq": 2}
     published = {**delivered, "topic": "t", "guarantee": "causal", "keys": ["k"], "content": {"price": 2}}
     wanted = [(2, "publish", published, 20), (2, "deliver", delivered, 22), (3, "deliver", delivered, 23)]
-    entries = list(jepsen_history(reader, 0, 10.0))
+    entries = list(jepsen_history(reader, 0))
     assert entries == [
         {"index": 2 * i + j, "type": kind, "process": process, "node": {2: "X", 3: "Y"}[process], "f": f}
         | {"value": value if kind == "ok" or f == "publish" else None, "time": round_ * 10_000_000}
@@ -45,7 +45,7 @@ def test_publications_and_deliveries_are_operations(reader: StoreReader) -> None
 
 def test_a_run_that_is_not_there(reader: StoreReader) -> None:
     with pytest.raises(QueryError, match="run 7 does not exist; the store has runs 0 to 0"):
-        list(jepsen_history(reader, 7, 10.0))
+        list(jepsen_history(reader, 7))
 
 
 def test_crashes_and_recoveries_are_entries_in_the_order_of_rounds(sail: Session, tmp_path: Path) -> None:
@@ -59,7 +59,7 @@ def test_crashes_and_recoveries_are_entries_in_the_order_of_rounds(sail: Session
         faults=[{"kind": "crash", "node": "B", "round": 11, "until": 15}],
     )
     store = run_all(run_configs([parts]), sail, tmp_path)
-    entries = list(jepsen_history(StoreReader(sail, store.root), 0, 10.0))
+    entries = list(jepsen_history(StoreReader(sail, store.root), 0))
     assert [entry["index"] for entry in entries] == [*range(len(entries))]
     told = [(entry["time"] // 10_000_000, entry["process"], entry["type"], entry["f"]) for entry in entries]
     assert [one for one in told if one[2] != "invoke"] == [
@@ -70,3 +70,18 @@ def test_crashes_and_recoveries_are_entries_in_the_order_of_rounds(sail: Session
         *[one for one in told if one[3] == "deliver" and one[2] == "ok"],
     ]
     assert [entry["value"] for entry in entries if entry["f"] == "crash"] == [{"node_id": 1, "node": "B"}]
+
+
+def test_the_time_of_an_entry_is_in_rounds_of_its_run(sail: Session, tmp_path: Path) -> None:
+    """Two runs of a grid over time.round_ms."""
+    workload = {"publications": [{"at": "A", "round": 20, "topic": "t"}]}
+    parts = [
+        scenario(
+            protocol={"name": "forwarding"}, overlay={"links": [["A", "B"]]}, workload=workload,
+            time={"rounds": 60, "round_ms": round_ms},
+        )
+        for round_ms in (5.0, 50.0)
+    ]  # fmt: skip
+    reader = StoreReader(sail, run_all(run_configs(parts), sail, tmp_path).root)
+    times = [{entry["time"] for entry in jepsen_history(reader, run_id)} for run_id in (0, 1)]
+    assert times == [{100_000_000}, {1_000_000_000}]
