@@ -252,6 +252,7 @@ def resume(
             print(verdict.finished_json(result))
         else:
             print_lines(verdict.finished_line(result))
+        raise typer.Exit(BY_VERDICT[result.verdict])
 
 
 def _audit_and_exit(

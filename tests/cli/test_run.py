@@ -185,6 +185,8 @@ def test_a_broken_guarantee_is_1_and_told_by_name(tmp_path: Path) -> None:
     audited = cli("audit", tmp_path / "store")
     assert audited.exit_code == 1
     assert audited.stdout.splitlines()[-1] == last
+    resumed = cli("resume", tmp_path / "store")
+    assert (resumed.exit_code, "and was found invalid" in resumed.stdout) == (1, True)
 
 
 def test_hints_stories_and_diagrams_name_a_publication_by_both_its_numbers(tmp_path: Path) -> None:
