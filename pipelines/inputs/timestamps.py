@@ -71,6 +71,11 @@ class Moments:
         return f"column {title} holds {self.form}{origin}; rounds are up to {error:.3g} ms away from them{fast}"
 
 
+def with_origin(clock: Clock, moments: Moments) -> Clock:
+    """Returns `clock`; if it has no origin, its round 0 is the first timestamp of `moments`."""
+    return clock if clock.origin_ms is not None else replace(clock, origin_ms=moments.origin_ms)
+
+
 def iso(ms: float) -> str:
     """Returns `ms`, milliseconds from 1970, as an ISO 8601 timestamp."""
     moment = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(milliseconds=ms)

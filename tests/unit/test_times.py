@@ -150,6 +150,10 @@ def test_a_unit_counts_from_the_start(tmp_path: Path) -> None:
     path.write_text("t,end,node,topic\n0.25,1.5,A,a\n1,,B,a\n")
     file = {"path": str(path), "topic": "topic", "at_ms": "t", "until_ms": "end", "unit": "s"}
     assert rounds_of(scenario(workload={"subscriptions": {"file": file}}))[0] == [(25, 150), (100, None)]
+    stamp = "2024-03-01T10:00:0{}Z".format
+    path.write_text(f"t,end,node,topic\n{stamp(2)},{stamp(3)},A,a\n{stamp(1)},,B,a\n")
+    file = {"path": str(path), "topic": "topic", "at_ms": "t", "until_ms": "end"}
+    assert rounds_of(scenario(workload={"subscriptions": {"file": file}}))[0] == [(100, 200), (0, None)]
     file = {"path": str(path), "topic": "topic", "until": "end"}
     path.write_text("end,node,topic\n15,A,a\n,B,a\n")
     assert rounds_of(scenario(workload={"subscriptions": {"file": file}}))[0] == [(0, 15), (0, None)]

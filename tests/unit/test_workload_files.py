@@ -100,9 +100,10 @@ LARGE = (1709287200000000001, 1709287200000000002, -(2**63), 2**63 - 1, 2**53 + 
 def test_whole_numbers_of_64_bits_are_exact_in_every_format(tmp_path: Path) -> None:
     (tmp_path / "p.csv").write_text("id\n" + "".join(f"{value}\n" for value in LARGE))
     (tmp_path / "p.padres").write_text("".join(f"[id,{value}]\n" for value in LARGE))
+    (tmp_path / "p.jsonl").write_text("".join(f'{{"id":{value}}}\n' for value in LARGE))
     for name, kind in (("p", pa.int64()), ("d", pa.decimal128(20, 0)), ("s", pa.decimal128(22, 2))):
         pq.write_table(pa.table({"id": pa.array(LARGE, pa.int64()).cast(kind)}), tmp_path / f"{name}.parquet")
-    for name in ("p.csv", "p.padres", "p.parquet", "d.parquet", "s.parquet"):
+    for name in ("p.csv", "p.padres", "p.jsonl", "p.parquet", "d.parquet", "s.parquet"):
         built = build(tmp_path, publications={"path": name, "nodes": ["N1"]})
         assert built.publication["content"].to_pylist() == [f'{{"id":{value}}}' for value in LARGE], name
         assert built.attribute["whole"].to_pylist() == list(LARGE), name
@@ -126,7 +127,9 @@ def test_numbers_in_strings_are_read_from_every_type_of_strings(tmp_path: Path) 
 def test_whole_numbers_that_would_be_rounded_are_refused(tmp_path: Path, values: list[str], words: str) -> None:
     (tmp_path / "p.csv").write_text("id\n" + "".join(f"{value}\n" for value in values))
     (tmp_path / "p.padres").write_text("".join(f"[id,{value}]\n" for value in values))
-    for name, told in (("p.csv", words), ("p.padres", f"whole number {values[0]}, which is not exact")):
+    (tmp_path / "p.jsonl").write_text("".join(f'{{"id":{value}}}\n\n' for value in values))
+    told_padres = f"whole number {values[0]}, which is not exact"
+    for name, told in (("p.csv", words), ("p.jsonl", words), ("p.padres", told_padres)):
         with pytest.raises(WorkloadError, match="not exact") as caught:
             build(tmp_path, publications={"path": name, "nodes": ["N1"]})
         assert told in str(caught.value)
@@ -319,6 +322,7 @@ def test_content_cannot_hold_lists_or_a_second_topic(tmp_path: Path) -> None:
         ("unknown.dat", b"hello\n", "give format: csv, tsv or parquet"),
         ("line.padres", b"[class,'A']\n[class,\n", "line.padres, line 2: '[class,' is no list"),
         ("twice.padres", b"[class,'A'],[class,'B']\n", "line 1: attribute 'class' is given twice"),
+        ("grouped.padres", b"[open,1_0]\n[open,2]\n", "line 1: the value of 'open' is neither a number nor a text"),
         ("number.padres", b"[class,'A'],[open,1]\n[class,'A'],[open,x]\n", "line 2: the value of 'open' is neither"),
     ],
 )

@@ -21,7 +21,7 @@ from pipelines.inputs.faults.timeline import FOR_GOOD, MAX_OUTAGES, Outage, Outa
 from pipelines.inputs.faults.traces import readable
 from pipelines.inputs.overlay.nodes import ids_by_name
 from pipelines.inputs.text_rows import cached_until_changed, is_number, open_data, split
-from pipelines.inputs.timestamps import Moments, moments_of
+from pipelines.inputs.timestamps import Moments, moments_of, with_origin
 from pipelines.scenario.faults import CrashTrace
 from pipelines.scenario.times import Clock
 
@@ -127,7 +127,7 @@ def outage_notes(path: Path, spec: CrashTrace, clock: Clock) -> list[str]:
         return []
     table = _table(path, spec.unit)
     times = () if table.is_rounds else (("down", table.down), ("up", table.up))
-    return [moments.note(f"{title} of {path.name}", _on_clock(table, clock)) for title, moments in times]
+    return [moments.note(f"{title} of {path.name}", with_origin(clock, table.down)) for title, moments in times]
 
 
 def has_timestamps(path: Path, spec: CrashTrace) -> bool:
@@ -208,10 +208,6 @@ def _refuse_down_again(path: Path, places: tuple[str, ...], names: tuple[str, ..
             last[names[row]] = row
 
 
-def _on_clock(table: NamedOutages, clock: Clock) -> Clock:
-    return clock if clock.origin_ms is not None else Clock(clock.round_ms, clock.speed, table.down.origin_ms)
-
-
 def _of_table(path: Path, table: NamedOutages, overlay: Overlay, nodes: set[int], clock: Clock) -> list[Outage]:
     ids = ids_by_name(overlay)
     unknown = [row for row, name in enumerate(table.nodes) if name not in ids]
@@ -220,7 +216,7 @@ def _of_table(path: Path, table: NamedOutages, overlay: Overlay, nodes: set[int]
         hint = nearest(table.nodes[unknown[0]], overlay.names)
         message = f"{path}: {len(unknown)} rows are of no node of the overlay, {shown};{hint} allowed: nodes of the"
         raise DataFileError(f"{message} overlay, or format: fta or lanl for nodes that are drawn")
-    clock = _on_clock(table, clock)
+    clock = with_origin(clock, table.down)
     start, end = (
         of.ms.copy() if table.is_rounds else of.rounds(clock).astype(np.float64) for of in (table.down, table.up)
     )

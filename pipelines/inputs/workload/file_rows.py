@@ -13,7 +13,7 @@ from pipelines.contract.settings import Nodes
 from pipelines.errors import KeyPath, Problem, WorkloadError, listed, nearest
 from pipelines.inputs.overlay.nodes import choose_nodes, ids_by_name, unknown_node
 from pipelines.inputs.text_rows import is_number
-from pipelines.inputs.timestamps import moments_of
+from pipelines.inputs.timestamps import moments_of, with_origin
 from pipelines.inputs.workload.contents import parsed_numbers
 from pipelines.scenario.times import Clock
 
@@ -147,6 +147,7 @@ class FileRows:
         cure = "allowed: ms from the start, ISO 8601, or numbers from 1970"
         self._refuse_rows(key, moments.is_wrong, lambda row: f"{cells[row].as_py()!r} is no time; {cure}")
         if key == "at_ms":
+            self._clock = with_origin(self._clock, moments)
             is_empty = np.isnan(moments.ms) & ~moments.is_wrong
             self._refuse_rows(key, is_empty, lambda _: "the cell is empty; give it a time")
         early = moments.exact(self._clock) < -0.5

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from pipelines.contract.run_inputs import SUBSCRIPTION, Ints, Overlay
 from pipelines.errors import DataFileError, KeyPath, PredicateError, Problem, WorkloadError
 from pipelines.files import find_file
-from pipelines.inputs.timestamps import moments_of
+from pipelines.inputs.timestamps import moments_of, with_origin
 from pipelines.inputs.workload.calls import PUBLICATIONS, SUBSCRIPTIONS, canonical_text
 from pipelines.inputs.workload.contents import NO_CONTENT, attribute_rows, json_rows, publication_rows
 from pipelines.inputs.workload.file_rows import FileRows, names_of, texts_of, typed_column
@@ -99,7 +99,9 @@ def file_notes(
     yield from loaded.notes
     for key in ("at_ms", "until_ms"):
         if (name := getattr(file, key, None)) is not None and loaded.table.num_rows:
-            yield moments_of(loaded.table[name], file.unit).note(name, clock)
+            moments = moments_of(loaded.table[name], file.unit)
+            yield moments.note(name, clock)
+            clock = with_origin(clock, moments)
 
 
 def timestamp_settings(file: SubscriptionFile | PublicationFile, place: KeyPath, beside: Path | None) -> Iterator[str]:

@@ -6,6 +6,7 @@ PADRES writes a quote as ``[class,'STOCK'],[symbol,'AAPL'],[open,63.30],...,[dat
 from __future__ import annotations
 
 import io
+import json
 import lzma
 import re
 import tarfile
@@ -18,6 +19,7 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.json as pa_json
 import pyarrow.parquet as pq
 
@@ -37,6 +39,7 @@ _FORMATS: dict[str, Format] = {
     ".csv": "csv", ".tsv": "tsv", ".tab": "tsv", ".parquet": "parquet", ".pq": "parquet", ".jsonl": "jsonl",
     ".ndjson": "jsonl",
 }  # fmt: skip
+_OBJECT = re.compile(r"\S")
 _INDEX = "\0index"
 _ARCHIVES = (".tar", ".tar.gz", ".tgz", ".tar.xz", ".txz")
 _PUBLISHED_HEADERS = {  # the column names of well-known files that are also distributed without a header
@@ -211,16 +214,31 @@ def _read(source: Source) -> Loaded:
 
 
 def _read_json(raw: bytes) -> pa.Table:
-    # Arrow converts strings that look like times. A second pass reads the converted columns as strings.
-    _decoded(raw)
-    if not raw.strip():
+    text = _decoded(raw)
+    if not text.strip():
         return pa.table({})
     table = pa_json.read_json(io.BytesIO(raw))
-    times = [field.name for field in table.schema if pa.types.is_temporal(field.type)]
-    if not times:
-        return table
-    options = pa_json.ParseOptions(explicit_schema=pa.schema([(name, pa.string()) for name in times]))
-    return pa_json.read_json(io.BytesIO(raw), parse_options=options)
+    # Arrow converts strings that look like times, and rounds whole numbers to doubles if they are large or beside
+    # decimals. A second pass reads the converted columns as strings.
+    converted = [name for name, column in zip(table.column_names, table.columns, strict=True) if _is_converted(column)]
+    rows = list(_json_objects(text)) if converted else []
+    for name in converted:
+        cells = [None if (cell := row.get(name)) is None else str(cell) for row in rows]
+        table = table.set_column(table.column_names.index(name), name, pa.array(cells, pa.string()))
+    return table
+
+
+def _is_converted(column: pa.ChunkedArray) -> bool:
+    if not pa.types.is_floating(column.type):
+        return bool(pa.types.is_temporal(column.type))
+    return bool(pc.any(pc.greater_equal(pc.abs(column), float(2**53))).as_py())
+
+
+def _json_objects(text: str) -> Iterator[dict[str, object]]:
+    decoder, end = json.JSONDecoder(parse_int=str, parse_float=str), 0
+    while start := _OBJECT.search(text, end):
+        row, end = decoder.raw_decode(text, start.start())
+        yield row
 
 
 def _members(path: Path) -> dict[str, str]:
