@@ -202,9 +202,12 @@ class Store:
 
         def restore(name: str) -> None:
             if (newest := self.version(name)) > versions[name]:
-                self._check_files(name, self._opened_at(name, versions[name]), newest)
                 table = self._opened_at(name, None)
-                self._write(name, lambda: table.restore(versions[name]))
+                try:
+                    self._write(name, lambda: table.restore(versions[name]))
+                except DeltaError:
+                    self._check_files(name, self._opened_at(name, versions[name]), newest)
+                    raise
 
         concurrently(partial(restore, name) for name in versions)
 

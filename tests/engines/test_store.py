@@ -12,7 +12,7 @@ from deltalake import DeltaTable
 from pyspark.sql import functions as F, types as T
 
 from pipelines.engines.session import Session
-from pipelines.errors import StoreError
+from pipelines.errors import StoreError, VacuumedError
 from pipelines.store.folder import check_store, new_store
 from pipelines.store.store import Store
 from pipelines.tables import HISTORY, Table
@@ -72,6 +72,16 @@ def test_versions_can_be_read(sail: Session, tmp_path: Path, is_slow: bool) -> N
     assert sorted(row[:2] for row in rows(store, "mixed")) == [(1, "a"), (2, None), (3, "")]
     store.load("mixed", pa.table(FIRST))
     assert [store.read("mixed", version).count() for version in range(2, 6)] == [3, 1, 3, 5]
+
+
+def test_a_version_without_its_files_cannot_be_restored(sail: Session, tmp_path: Path) -> None:
+    store = mixed(sail, tmp_path)
+    store.load("mixed", pa.table(FIRST))
+    [file] = store.path("mixed").glob("*.parquet")
+    store.load("mixed", pa.table(SECOND), "overwrite")
+    file.unlink()
+    with pytest.raises(VacuumedError, match=r"version 1 of table .mixed. of the store .* is gone"):
+        store.rewind({"mixed": 1})
 
 
 def test_large_tables_are_the_engines(sail: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
