@@ -342,6 +342,8 @@ def plant_repository(run: Played, root: Path) -> dict[str, str]:
     late = run.told(root / "late", node_status=[
         replaced(f"node_id = {r2} and status = 'OPERATIONAL' and round > 100", round="cast(1300 as bigint)"),
     ])  # fmt: skip
+    silent = run.told(root / "silent", message=[removed(f"kind = 'R2R-Recovery' and dst = {r2} and sent_round > 100")])
+    assert missing(silent, {"recovers_missing": f"is OPERATIONAL before node {run.ids['R1']} has answered"}) == {}
     assert missing(late, {"recovery_ends": "recovers since round 104, without progress"}) == {}
     assert missing(found, {"leaves_covered": "R3 does not know that it leaves"}) == {}
     assert missing(found, {"leaves_covered": "has not told that it has number 99"}) == {}

@@ -166,6 +166,7 @@ def request_assistance(at: At) -> None:
     From the second request on, R2R-Assist also goes to all repositories as a discovery (rule P33). If the missing
     messages do not arrive, this repository becomes operational without them (`_may_end`).
     """
+    finish(at)
     if at.duty.is_operational or at.log.is_left:
         return
     n_missed = len(at.of(at.node.missed))
@@ -203,6 +204,9 @@ def on_assist(at: At, m: Assist) -> None:
     """
     if m.origin not in membership.departed_members(at):
         membership.add(at, m.origin)
+    if not at.duty.is_operational:
+        at.duty.answered.add(m.origin)
+        finish(at)
     if at.duty.is_operational:
         newest: dict[int, int] = {row.publisher: row.incarnation for row in at.of(at.node.incarnation)}
         at.send(
@@ -215,13 +219,14 @@ def on_assist(at: At, m: Assist) -> None:
 def on_recovery(at: At, m: BundleRecovery) -> None:
     """R2R-Recovery (rule P21): merges the sender's state, and reserves slots for missing messages.
 
-    Also requests the missing messages. If no message is missing, the recovery ends.
+    Also requests the missing messages. If no message is missing, and no other answer is awaited, the recovery ends.
     """
     if at.duty.is_operational:
         return
     if at.duty.assistant is None:
         at.duty.asked_round = at.round
     at.duty.assistant = m.origin
+    at.duty.answered.add(m.origin)
     membership.merge_members(at, m.members, (), m.left)
     if at.log.is_left:
         return
@@ -259,9 +264,10 @@ def _set_aside(at: At, assistant: int, prefix: Upto) -> None:
 
 
 def finish(at: At) -> None:
-    """Ends the recovery if R2R-Recovery has arrived and no message is missing."""
+    """Ends the recovery if all heard members have answered (`Duty.answered`), and no message is missing (rule P35)."""
     is_assisted = at.duty.assistant is not None and not at.duty.is_operational and not at.log.is_left
-    if is_assisted and not at.of(at.node.missed):
+    is_awaiting = any(peer not in at.duty.answered and membership.is_heard(at, peer) for peer in at.peers)
+    if is_assisted and not is_awaiting and not at.of(at.node.missed):
         complete(at)
 
 

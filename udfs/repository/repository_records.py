@@ -6,6 +6,7 @@ bundle. Gossip from these members restores the records.
 
 from __future__ import annotations
 
+from dataclasses import field
 from typing import Annotated
 
 from udfs.nodes.records import record
@@ -46,6 +47,9 @@ class Duty(OfTopic):
         "round of the recovery's last progress: its start, the assistant's answer, or the arrival of a message",
     ] = 0
     n_missed: Annotated[int, "number of messages that were missing at the last request of the recovery"] = 0
+    answered: Annotated[
+        set[int], "repositories that have sent R2R-Recovery, or R2R-Assist because they recover themselves"
+    ] = field(default_factory=set)
 
 
 @record(key="topic, seq")

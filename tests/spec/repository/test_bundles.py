@@ -148,6 +148,30 @@ def test_a_recovering_repository_steers_nobody() -> None:
     assert layout.delivered("s3") == list(range(1, 41))
 
 
+def test_a_recovery_waits_for_the_answer_of_each_heard_member() -> None:
+    """Rule P21: r2 answers at once, the answers of r1 are lost until round 230."""
+    layout = chain()
+    layout.publish("p", 90, matches=layout.subscribe("s2"))
+    layout.crash("r3", 150, 200)
+    r1 = layout.ids["r1"]
+    layout.faults = losing(
+        lambda one: one.kind == "R2R-Recovery" and one.message.origin == r1 and one.sent_round < 230
+    )  # fmt: skip
+    layout.network.play(600)
+    assert [at >= 230 for at in operational(layout, "r3")] == [False, True]
+
+
+def test_a_recovery_beside_a_dead_member_ends_when_the_member_is_not_heard() -> None:
+    layout = chain()
+    layout.publish("p", 90, matches=layout.subscribe("s2"))
+    layout.crash("r1", 100, 1000)
+    layout.crash("r3", 150, 200)
+    layout.network.play(600)
+    begun, recovered = operational(layout, "r3")
+    assert begun == 0
+    assert 200 + SETTINGS["assist_rounds"] <= recovered <= 200 + SETTINGS["assist_rounds"] + SETTINGS["fetch_rounds"]
+
+
 def test_nobody_is_left_to_assist() -> None:
     layout = chain()
     layout.publish("p", 100, 300, matches=layout.subscribe("s1"))

@@ -1,8 +1,9 @@
--- audit, is_dated: a repository is OPERATIONAL only after all messages of its assistant have arrived
+-- audit, is_dated: a repository is OPERATIONAL only after all answers and all messages of its assistants have arrived
 -- Section 4.8, rule P21. A row is a message that the recovery has requested, that an R2R-Recovery names, and that has
--- not arrived before the status. After T_assist rounds a recovery may end with the messages on the repository's own
--- disk (rules P22, P35). If a publisher has recovered since the crash, its earlier incarnations are closed, and their
--- missing numbers are void (rule P2).
+-- not arrived before the status, or a member that got R2R-Assist and has not answered. Members that have left or were
+-- removed need not answer. After T_assist rounds a recovery may end with the messages on the repository's own disk
+-- (rules P22, P35). If a publisher has recovered since the crash, its earlier incarnations are closed, and their missing
+-- numbers are void (rule P2).
 with life as (
   select n.run_id, n.node_id, n.crash_round, n.recovery_round, n.operational_round
   from node_recovery n
@@ -16,7 +17,7 @@ with life as (
   from life l
   join sent_message m on m.run_id = l.run_id and m.dst = l.node_id and m.fate = 'delivered'
     and m.due_round between l.recovery_round and l.operational_round
-  where m.kind in ('R2R-Recovery', 'R2R-Retransmit', 'P2R-Order', 'P2R-Retransmit')
+  where m.kind in ('R2R-Recovery', 'R2R-Assist', 'R2R-Retransmit', 'P2R-Order', 'P2R-Retransmit')
 ), prefix as (
   select run_id, node_id, recovery_round, topic, explode(from_json(get_json_object(body, '$.prefixes'),
     'array<struct<publisher:bigint,incarnation:bigint,n:bigint>>')) as one
@@ -44,6 +45,23 @@ with life as (
   from life l
   join sent_message m on m.run_id = l.run_id and m.src = l.node_id and m.kind = 'R2R-NAK'
     and m.sent_round between l.recovery_round and l.operational_round
+), asked as (
+  select distinct l.run_id, l.node_id, l.recovery_round, l.operational_round,
+    get_json_object(m.body, '$.topic') as topic, explode(from_json(get_json_object(m.body, '$.to'), 'array<bigint>'))
+      as peer
+  from life l
+  join sent_message m on m.run_id = l.run_id and m.src = l.node_id and m.kind = 'R2R-Assist'
+    and m.sent_round between l.recovery_round and l.operational_round
+  where cast(get_json_object(m.body, '$.origin') as bigint) = l.node_id
+), answered as (
+  select run_id, node_id, recovery_round, topic, cast(get_json_object(body, '$.origin') as bigint) as peer
+  from said
+  where kind in ('R2R-Recovery', 'R2R-Assist')
+), departed as (
+  select run_id, case when kind = 'remove' then peer else node_id end as node_id, min(round) as round
+  from issued_call
+  where kind in ('leave', 'remove')
+  group by run_id, case when kind = 'remove' then peer else node_id end
 )
 select distinct q.run_id, q.operational_round as round, q.node_id, q.one.publisher as source,
   cast(null as bigint) as source_seq,
@@ -57,3 +75,12 @@ left join arrived a on a.run_id = q.run_id and a.node_id = q.node_id and a.recov
 left join node_recovery c on c.run_id = q.run_id and c.node_id = q.one.publisher
   and c.recovery_round between q.crash_round and q.operational_round
 where a.run_id is null and c.run_id is null
+union all
+select k.run_id, k.operational_round as round, k.node_id, cast(null as bigint) as source,
+  cast(null as bigint) as source_seq, concat('is OPERATIONAL before node ', k.peer, ' has answered on topic ', k.topic)
+    as detail
+from asked k
+left join answered w on w.run_id = k.run_id and w.node_id = k.node_id and w.recovery_round = k.recovery_round
+  and w.topic = k.topic and w.peer = k.peer
+left join departed d on d.run_id = k.run_id and d.node_id = k.peer and d.round <= k.operational_round
+where w.run_id is null and d.run_id is null
