@@ -79,8 +79,9 @@ class Hunt:
             this audit.
         n_replayed: The number of executed scenarios of the corpus.
         n_played: The number of executed schedules.
-        n_bases: The number of executed schedules without an added fault: the base runs except the first.
         n_beyond: The number of executed schedules with an added fault that exceed the bound.
+        n_decided: The number of executed schedules within the bound that have an added fault and a verdict other than
+            ``unknown``.
         n_undecided: The number of executed schedules within the bound that have verdict ``unknown``.
         n_refused: The number of schedules that the protocol rejected.
         features: The features of all runs (`coverage.features`), and the verdicts of the runs.
@@ -96,8 +97,8 @@ class Hunt:
     failed_audits: Mapping[str, str]
     n_replayed: int
     n_played: int
-    n_bases: int
     n_beyond: int
+    n_decided: int
     n_undecided: int
     n_refused: int
     features: frozenset[str]

@@ -226,7 +226,7 @@ class _Search:
             if run_id:
                 schedule = Schedule((), (label,), "none", len(self.bases) - 1)
                 self._keys.add(schedule.key)
-                self._counts.update(("played", "bases"))
+                self._counts["played"] += 1
                 for guarantee, detail in violations.get(run_id, {}).items():
                     self._take(guarantee, detail, schedule, self._counts["played"])
         if not any(base.targets for base in self.bases):
@@ -375,6 +375,7 @@ class _Search:
             if run_id in further and len(schedule.aims) < _MOST_STAGES:
                 self._vary(schedule, further[run_id])
         self._count_undecided(report, range(len(batch)))
+        self._counts["decided"] += sum(run.verdict != "unknown" and run.within_bound is True for run in report.runs)
         for run_id, of_run in sorted(broken.items()):
             for guarantee, detail in of_run.items():
                 self._take(guarantee, detail, batch[run_id][0], self._counts["played"] + run_id + 1)
@@ -434,8 +435,7 @@ class _Search:
 
     def _key(self, guarantee: str, detail: str) -> tuple[str, str]:
         """Returns the key of a violation: its guarantee, and its detail without numbers and node names."""
-        without_names = _any_of(self._names).sub("node", detail)
-        return guarantee, re.sub(r"\d+", "#", without_names)
+        return guarantee, re.sub(r"\d+", "#", _any_of(self._names).sub("node", detail))
 
     def _take(self, guarantee: str, detail: str, schedule: Schedule, n_played: int) -> None:
         """Adds a violation to the findings.
@@ -483,8 +483,8 @@ class _Search:
         counts, n_beyond = self._counts, sum(counted[True] for counted in self._forms.values())
         return Hunt(
             self._name, self._protocol.name, strategy, tuple(self._findings.values()),
-            self._broken_again, self._failed_audits, counts["replayed"], counts["played"], counts["bases"],
-            n_beyond, counts["undecided"], counts["refused"], frozenset(self._features),
+            self._broken_again, self._failed_audits, counts["replayed"], counts["played"],
+            n_beyond, counts["decided"], counts["undecided"], counts["refused"], frozenset(self._features),
             tuple(kind for kind in self._protocol.kinds if kind != self._protocol.program.down_kind),
             time.monotonic() - self._begun,
         )  # fmt: skip

@@ -159,7 +159,8 @@ def test_a_hunt_tells_how_many_schedules_are_undecided(tmp_path: Path) -> None:
     corpus = tmp_path / "corpus"
     done = cli("hunt", path, "--runs", "8", "--corpus", corpus, "--json")
     told = json.loads(done.stdout.splitlines()[-1])
-    assert (told["n_played"], told["n_undecided"], told["findings"]) == (8, 8, [])
+    assert (told["n_played"], told["n_decided"], told["n_undecided"], told["findings"]) == (8, 0, 8, [])
+    assert done.exit_code == 2
     assert "<td>not decided within the bound</td><td>8</td>" in (corpus / "hunt.html").read_text()
     assert repr(rt.hunt(path, 2)) == "2 schedules of skipring: 0 findings, 2 not decided"
     assert ", 2 not decided, " in cli("hunt", path, "--runs", "2").stdout.splitlines()[-1]
@@ -178,6 +179,7 @@ def test_a_hunt_names_an_audit_that_fails(line: Path, monkeypatch: pytest.Monkey
     assert "the scenario itself is not decided, see roundtable audit; give it more rounds" in told
     assert "\nwrong: not checked, " in repr(found)
     assert "<td>audit wrong failed</td>" in page(found)
+    assert found.n_decided == 0
 
 
 def test_an_exhaustive_hunt_tells_how_many_schedules_there_are(line: Path) -> None:
