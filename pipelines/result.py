@@ -23,7 +23,6 @@ from pipelines.errors import StoreError, plural
 from pipelines.experiment.manifest import Manifest
 from pipelines.report.document import ReplaySelection
 from pipelines.report.pictures import Picture
-from pipelines.report.plots import Plot
 from pipelines.report.replay import Span
 from pipelines.report.show import Replay, diagram_of, plot_of, replay_of, write_report
 from pipelines.sql.errors import readable_errors
@@ -279,7 +278,7 @@ class Result:
             return diagram_of(self.reader, run_id, source, call, node, rounds)
 
     def plot(
-        self, name: str | None = None, run_id: int = 0, *, x: str | None = None, y: str | None = None,
+        self, name: str | None = None, run_id: int | None = None, *, x: str | None = None, y: str | None = None,
         colour: str | None = None, where: str | None = None, relation: str | None = None,
     ) -> Picture:  # fmt: skip
         """Returns a chart that notebooks display: chart ``name`` of one run, or a chart of two columns over all runs.
@@ -289,7 +288,7 @@ class Result:
 
         Args:
             name: The chart: ``latency``, ``hops``, ``over_time``, ``kinds``, ``nodes``, ``links`` or ``states``.
-            run_id: The run of chart ``name``.
+            run_id: The run of chart ``name``; None for run 0. A chart of columns takes a condition ``where`` instead.
             x: A column of ``relation``, or a parameter, the seed, the protocol or the verdict of runs.
             y: A numeric column of ``relation``. Pass ``x`` and ``y`` instead of ``name``.
             colour: A column of ``relation`` or of runs, as for ``x``; each of its values has a colour.
@@ -298,9 +297,10 @@ class Result:
                 ``round_summary`` that has the columns.
 
         Raises:
-            QueryError: The store has no such run, chart or column, or the chart has no rows.
+            QueryError: The store has no such run, chart or column, the chart has no rows, or an argument of the other
+                type of chart is given.
         """
-        columns = None if x is None or y is None else Plot(x, y, colour, where, relation)
+        columns = {"x": x, "y": y, "colour": colour, "where": where, "relation": relation}
         with self.reader.at_one_commit():
             return plot_of(self.reader, name, run_id, columns)
 

@@ -56,9 +56,9 @@ def plot_rows(reader: StoreReader, plot: Plot) -> list[dict[str, Any]]:
     """Returns the marks of a plot.
 
     Returns:
-        One row for each pair of ``x`` and ``colour``: ``n``, the number of values of ``y``; their mean, in a column
-        with the name of ``y``; ``ci_low`` and ``ci_high``, the ends of the 95 % confidence interval of the mean
-        (computed by `interval`); ``lowest`` and ``highest``, the extreme values.
+        One row for each pair of ``x`` and ``colour``: ``n``, the number of values of ``y``; ``mean``, their mean;
+        ``low`` and ``high``, the ends of the 95 % confidence interval of the mean (computed by `interval`); ``lowest``
+        and ``highest``, the extreme values.
 
     Raises:
         QueryError: The relation, a column or the condition is invalid, or the number of marks is 0 or too large.
@@ -75,7 +75,11 @@ def plot_rows(reader: StoreReader, plot: Plot) -> list[dict[str, Any]]:
             continue
         if isinstance(row[plot.y], (str, bytes, list, dict)):
             raise QueryError(f"column {plot.y!r} holds no numbers, but {row[plot.y]!r}; name a column of numbers as y")
-        values[row[plot.x], None if plot.colour is None else row[plot.colour]].append(float(row[plot.y]))
+        key = row[plot.x], None if plot.colour is None else row[plot.colour]
+        for name, value in zip((plot.x, plot.colour), key, strict=True):
+            if isinstance(value, (list, dict)):
+                raise QueryError(f"column {name!r} holds lists, e.g. {value!r}; name a column of single values instead")
+        values[key].append(float(row[plot.y]))
     if not values:
         raise QueryError(f"there is nothing to plot: {len(found):,} rows, none with a value of {plot.y!r}")
     if len(values) > MOST_MARKS:
@@ -83,30 +87,41 @@ def plot_rows(reader: StoreReader, plot: Plot) -> list[dict[str, Any]]:
     rows = []
     for (x, colour), of_mark in sorted(values.items(), key=lambda item: tuple(map(_order, item[0]))):
         low, high = interval(of_mark, is_ratio=plot.y in _RATIOS)
-        row = {plot.x: x} | ({} if plot.colour is None else {plot.colour: colour})
-        row |= {"n": len(of_mark), plot.y: fmean(of_mark), "ci_low": low, "ci_high": high}
+        row = {"x": x, "colour": colour, "n": len(of_mark), "mean": fmean(of_mark), "low": low, "high": high}
         rows.append(row | {"lowest": min(of_mark), "highest": max(of_mark)})
     return rows
 
 
 def draw_plot(reader: StoreReader, plot: Plot) -> Picture:
-    """Renders the rows that `plot_rows` returns for ``plot``; raises the errors of `plot_rows`."""
+    """Renders the rows that `plot_rows` returns for ``plot``; raises the errors of `plot_rows`.
+
+    The data of the picture has the values of ``x`` and ``colour`` and the mean of ``y`` in columns with the names of
+    ``x``, ``colour`` and ``y``. Such a column replaces a column of statistics that has its name.
+    """
     rows = plot_rows(reader, plot)
     groups = [""]
     if plot.colour is not None:
-        groups = [_said(value) for value in sorted({row[plot.colour] for row in rows}, key=_order)]
+        groups = [_said(value) for value in sorted({row["colour"] for row in rows}, key=_order)]
     if len(groups) > MOST_COLOURS:
         found = f"column {plot.colour!r} has {len(groups):,} values"
         raise QueryError(f"{found}; a plot has up to {MOST_COLOURS} colours; narrow it by a condition")
     marks = [
         {
-            "x": row[plot.x], "mean": row[plot.y], "colour": _said(row[plot.colour]) if plot.colour else "", "rest": "",
-            "low": row[plot.y] if row["ci_low"] is None else row["ci_low"],
-            "high": row[plot.y] if row["ci_high"] is None else row["ci_high"], "text": "",
+            "x": row["x"], "mean": row["mean"], "colour": _said(row["colour"]) if plot.colour else "", "rest": "",
+            "low": row["mean"] if row["low"] is None else row["low"],
+            "high": row["mean"] if row["high"] is None else row["high"], "text": "",
         }
         for row in rows
     ]  # fmt: skip
-    return Picture(picture(_plot_specification(plot, marks, groups), {"rows": marks}).svg, rows)
+    return Picture(
+        picture(_plot_specification(plot, marks, groups), {"rows": marks}).svg, [_data(plot, r) for r in rows]
+    )
+
+
+def _data(plot: Plot, row: dict[str, Any]) -> dict[str, Any]:
+    named = {plot.x: row["x"]} | ({} if plot.colour is None else {plot.colour: row["colour"]})
+    told = {"n": row["n"], plot.y: row["mean"], "ci_low": row["low"], "ci_high": row["high"]}
+    return named | told | {"lowest": row["lowest"], "highest": row["highest"], plot.y: row["mean"]} | named
 
 
 def interval(values: Sequence[float], *, is_ratio: bool) -> tuple[float | None, float | None]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from html import escape
@@ -78,19 +78,30 @@ def diagram_of(
         return of_run(reader, run_id, source, call, node, rounds).draw(f"Run {run_id}")
 
 
-def plot_of(reader: StoreReader, name: str | None, run_id: int, columns: Plot | None) -> Picture:
-    """Returns the chart ``name`` of a run, or the chart of ``columns`` over all runs.
+def plot_of(reader: StoreReader, name: str | None, run_id: int | None, columns: Mapping[str, str | None]) -> Picture:
+    """Returns the chart ``name`` of a run, or a chart of columns over all runs.
+
+    Args:
+        reader: The store.
+        name: The chart of `measure_of`; None for a chart of columns.
+        run_id: The run of chart ``name``; None for run 0.
+        columns: The attributes of `plots.Plot`; all None with ``name``.
 
     Raises:
-        QueryError: Both or neither of ``name`` and ``columns`` are set; or `measure_of` or `plots.draw_plot` raises
-            the error.
+        QueryError: The arguments are not those of one chart; or `measure_of` or `plots.draw_plot` raises the error.
     """
-    if (name is None) == (columns is None):
+    named = [key for key, value in columns.items() if value is not None]
+    if name is not None and named:
+        raise QueryError(f"measure {name!r} takes no {', '.join(named)}; leave out the measure or the columns")
+    if name is not None:
+        return measure_of(reader, run_id or 0, name)
+    x, y, colour, where, relation = map(columns.get, ("x", "y", "colour", "where", "relation"))
+    if x is None or y is None:
         raise QueryError("a plot shows a measure of one run, by its name, or two columns, x and y; name one of both")
-    if columns is None:
-        return measure_of(reader, run_id, str(name))
+    if run_id is not None:
+        raise QueryError(f"a plot of columns shows all runs; to show one, write the condition run_id = {run_id}")
     with readable_errors():
-        return draw_plot(reader, columns)
+        return draw_plot(reader, Plot(x, y, colour, where, relation))
 
 
 def measure_of(reader: StoreReader, run_id: int, name: str) -> Picture:

@@ -25,7 +25,7 @@ STUDY: dict[str, Any] = {
     "overlay": {"links": [["A", "B"], ["B", "C"], ["C", "D"]]},
     "workload": {
         "subscriptions": [{"at": "D", "topic": "t"}, {"at": "B", "topic": "t"}],
-        "publications": [{"at": "A", "round": at, "topic": "t"} for at in (10, 20, 30)],
+        "publications": [{"at": "A", "round": at, "topic": "t", "keys": ["k"]} for at in (10, 20, 30)],
     },
     "faults": [{"kind": "loss", "rate": 0.3, "round": 5}],
     "time": {"rounds": 60, "round_ms": 10},
@@ -106,6 +106,18 @@ def test_messages_under_way_at_the_start_are_counted_in_round_0(sail: Session, t
             assert sum(own) == sum(counts["n_sent"]) == sum(row["n"] for row in run["measures"]["kinds"])
 
 
+@pytest.mark.parametrize("name", ["n", "ci_low", "ci_high", "lowest", "highest"])
+def test_columns_with_the_name_of_a_statistic_keep_their_values(study: Result, name: str) -> None:
+    """Each value is one row of the view, so the mean is that value and the interval is missing."""
+    where = "measure = 'n_messages' and faults_0_rate = 0.3"
+    query = f"select {name}, mean from result_summary where {where}"
+    [(value, mean)] = study.sql(query).collect()
+    for columns in ({"x": name, "y": "mean"}, {"x": "measure", "y": "mean", "colour": name}, {"x": "mean", "y": name}):
+        [row] = study.plot(**columns, where=where, relation="result_summary").rows
+        assert (row[name], row["mean"]) == (value, mean)
+        assert {"n", "ci_low", "ci_high", "lowest", "highest"} <= row.keys()
+
+
 def test_what_cannot_be_plotted_is_refused_with_the_cure(study: Result, tmp_path: Path) -> None:
     for asked, said in (
         ({"x": "rond", "y": "n_lost"}, "did you mean 'round'"),
@@ -113,8 +125,16 @@ def test_what_cannot_be_plotted_is_refused_with_the_cure(study: Result, tmp_path
         ({"x": "run_id", "y": "verdict"}, "holds no numbers"),
         ({"x": "run_id", "y": "n_messages", "where": "run_id >"}, "the condition is 'run_id >'"),
         ({"x": "run_id", "y": "n_messages", "where": "run_id > 99"}, "nothing to plot"),
-        ({"name": "latency", "x": "run_id", "y": "n_messages"}, "name one of both"),
+        ({"name": "latency", "x": "run_id", "y": "n_messages"}, "takes no x, y"),
         ({"x": "run_id"}, "name one of both"),
+        ({"x": "run_id", "y": "n_messages", "run_id": 3}, "write the condition run_id = 3"),
+        ({"name": "latency", "x": "round"}, "measure 'latency' takes no x"),
+        ({"name": "latency", "where": "run_id = 3"}, "measure 'latency' takes no where"),
+        ({"x": "keys", "y": "issued_round", "relation": "publication"}, "column 'keys' holds lists"),
+        (
+            {"x": "run_id", "y": "issued_round", "colour": "keys", "relation": "publication"},
+            "column 'keys' holds lists",
+        ),
     ):
         with pytest.raises(QueryError, match=said):
             study.plot(**asked)
