@@ -75,7 +75,7 @@ class Latency(Strict):
         None, description="median in ms and sigma of the log-normal distribution of the latencies of links"
     )
     matrix: FilePath | None = Field(
-        None, description="a latency matrix: CSV with node names, or only numbers (PlanetLab, King); also .gz"
+        None, description="a latency matrix: CSV with node names, or only numbers (PlanetLab, King); also .gz or .xz"
     )
     pairs: FilePath | None = Field(
         None, description="a file with a row for each pair of nodes: two ends and a latency (WonderNetwork)"

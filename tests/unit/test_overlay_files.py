@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import gzip
 import io
+import lzma
 import os
 import tarfile
 import zipfile
@@ -382,7 +383,8 @@ def test_edge_lists_in_all_forms_are_the_same(tmp_path: Path) -> None:
     )
     with zipfile.ZipFile(tmp_path / "net.zip", "w") as archive:
         archive.writestr("folder/net.csv", text)
-    for name in ("net.csv", "net.tsv", "net.csv.gz", "net.parquet", "net.zip"):
+    (tmp_path / "net.csv.xz").write_bytes(lzma.compress(text.encode()))
+    for name in ("net.csv", "net.tsv", "net.csv.gz", "net.csv.xz", "net.parquet", "net.zip"):
         file = {"path": name, "src": "from", "dst": "to", "latency": "delay"}
         overlay = build({"file": file}, beside=tmp_path)
         assert overlay.names == ("x", "y", "z", "w"), name
@@ -527,6 +529,7 @@ def test_a_first_link_whose_cells_are_the_numbers_of_columns_is_kept(
         ("a.tar.gz", b"no archive", "no archive that can be unpacked"),
         ("a.zip", b"no archive", "no archive that can be unpacked"),
         ("a.csv.gz", b"no gzip", "cannot be unpacked"),
+        ("a.csv.xz", b"no xz", "cannot be unpacked"),
         ("a.csv.gz", gzip.compress(b"src,dst\nA,B\n" * 99, mtime=0)[:-12], "cannot be unpacked"),
     ],
 )
@@ -568,6 +571,9 @@ def test_parquet_columns_are_checked(tmp_path: Path) -> None:
     assert refused(tmp_path, "net.parquet", buffer.getvalue(), dst="dest")[0] == "dst"
     buffer = io.BytesIO()
     pq.write_table(pa.table({"src": [1], "dst": [2], "ms": ["x"]}), buffer)
+    twice = io.BytesIO()
+    pq.write_table(pa.table([[1], [2], [3]], names=["src", "dst", "dst"]), twice)
+    assert "has 2 columns called 'dst'" in refused(tmp_path, "net.parquet", twice.getvalue())[1]
     assert "row 1: the delay is 'x'" in refused(tmp_path, "net.parquet", buffer.getvalue(), latency="ms")[1]
     assert build({"file": {"path": "net.parquet"}}, beside=tmp_path).names == ("1", "2")
 

@@ -173,6 +173,31 @@ def test_a_matrix_may_have_a_title_in_its_corner_and_rows_in_any_order(tmp_path:
         assert overlay.latency_rounds.tolist() == [15, 2], name
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "0\t20\t8\t\n20\t0\t8\t\n8\t8\t0\t\n",
+        "% ms\n0;20;8\n20;0;8\n8;8;0\n",
+        "0  20 8 \n20  0 8\n8 8  0\n",
+        "0, 20, 8\n20, 0, nan\nnan, 8, 0\n",
+        "0;20,0;8\n20;0,0;8\n8;8,0;0\n",
+    ],
+)
+def test_a_matrix_without_names_may_have_any_delimiter(tmp_path: Path, text: str) -> None:
+    (tmp_path / "m.csv").write_text(text)
+    spec = {"generate": {"kind": "ring", "nodes": 3}, "latency": {"matrix": "m.csv", "draw_rows": True}}
+    overlay = build(spec, beside=tmp_path)
+    assert sorted(overlay.latency_rounds.tolist()) == [4, 4, 10]
+    assert overlay.notes[:1] == (("m.csv has decimal commas in 2",) if "20,0" in text else overlay.notes[:1])
+
+
+def test_a_matrix_with_names_may_have_decimal_commas_and_an_empty_last_column(tmp_path: Path) -> None:
+    (tmp_path / "m.csv").write_text(";A;B;C;\nA;0;20,5;1;\nB;20,5;0;8;\nC;1;8,0;0;\n")
+    overlay = build({"links": [["A", "B"], ["B", "C"]], "latency": {"matrix": "m.csv"}}, beside=tmp_path)
+    assert overlay.latency_rounds.tolist() == [11, 4]
+    assert "m.csv has decimal commas in A, B" in "; ".join(overlay.notes)
+
+
 def test_the_tree_is_cut_by_the_latencies_of_the_matrix(tmp_path: Path) -> None:
     (tmp_path / "m.csv").write_text("N1,N2,N3\nN1,0,2,2\nN2,2,0,2.5\nN3,2,2.4,0\n")
     ring = {"generate": {"kind": "ring", "nodes": 3}, "latency": {"matrix": "m.csv"}}
@@ -196,11 +221,13 @@ def test_the_sample_matrix_fits_the_sample_overlay(tmp_path: Path, monkeypatch: 
     ("name", "content", "words"),
     [
         ("m.txt", "0 1 2\n1 0 2\n", "2 lines of 3 numbers"),
-        ("m.txt", "0 1\nx 0\n", "could not convert string 'x'"),
-        ("m.txt", "0 1\n1\n", "not a matrix of numbers"),
-        ("m.txt", "0 -1\n1 0\n", "row 1, column 2: -1"),
+        ("m.txt", "0 1\nx 0\n", "line 2: the delay is 'x'"),
+        ("m.txt", "0 1\n1\n", "line 2: 1 cells, and the first line has 2"),
+        ("m.txt", "0 -1\n1 0\n", "line 1: the delay is -1"),
         ("m.txt", "0 nan nan\nnan 0 1\nnan 1 0\n", "add them, or write missing: mean"),
-        ("m.txt", "", "no numbers"),
+        ("m.txt", "", "no rows"),
+        ("m.txt", "hello\n", "no rows"),
+        ("m.txt", "0 1\n1_0 0\n", "line 2: the delay is '1_0'"),
         ("m.txt", b"\xff\x00", "not UTF-8 text"),
         ("m.gz", b"no gzip", "cannot be unpacked"),
         ("m.gz", gzip.compress(b"0 1\n1 0\n", mtime=0)[:-9], "cannot be unpacked"),
@@ -275,7 +302,9 @@ def test_names_that_a_list_of_pairs_lacks_are_holes_unless_all_are(tmp_path: Pat
     text = "A;B;1,5\nB;C;2,5\n"
     with pytest.raises(OverlayError, match="no pair for 1 of 4 nodes: 'D'; give the rows the names"):
         of_pairs(tmp_path, text)
-    assert of_pairs(tmp_path, text, missing="mean").latency_rounds.tolist() == [2, 3, 2]
+    overlay = of_pairs(tmp_path, text, missing="mean")
+    assert overlay.latency_rounds.tolist() == [2, 3, 2]
+    assert "pairs.csv has decimal commas in 3" in overlay.notes
     with pytest.raises(OverlayError, match="no pair for 4 of 4 nodes: 'A'"):
         of_pairs(tmp_path, "W;X;1\nY;Z;2\n", missing="mean")
 
@@ -292,6 +321,7 @@ def test_names_that_a_list_of_pairs_lacks_are_holes_unless_all_are(tmp_path: Pat
             "line 3: the delay is -1; a delay is 0 or more, and an empty cell where",
         ),
         (PAIRS.replace("80", "slow"), {}, "pairs", "line 3: the delay is 'slow'"),
+        (PAIRS.replace("80", "1_0"), {}, "pairs", "line 3: the delay is '1_0'"),
         (PAIRS.replace("B,A,80", "B,A"), {}, "pairs", "line 3: 2 cells, and the first line has 3"),
     ],
 )

@@ -6,6 +6,7 @@ A parsed overlay is cached until its file changes.
 from __future__ import annotations
 
 import gzip
+import lzma
 import re
 import tarfile
 import zipfile
@@ -30,12 +31,12 @@ from pipelines.inputs.overlay.weighted import (
     propagation_ms,
     unique_names,
 )
-from pipelines.inputs.text_rows import cached_until_changed, split
+from pipelines.inputs.text_rows import cached_until_changed, open_data, split
 from pipelines.scenario.overlay import FileOverlay, OverlayFormat, OverlaySpec
 
 _FORMATS = (
     "GraphML, GML, GEXF, Pajek, DOT, node-link JSON, SNDlib, DIMACS, Rocketfuel (.graph, .cch; Repetita's too), pssim, "
-    "edge lists in text or Parquet, each also with .gz or inside .tar.gz or .zip"
+    "edge lists in text or Parquet, each also with .gz or .xz or inside .tar.gz or .zip"
 )
 _ENDINGS: Mapping[str, OverlayFormat] = {
     ".graphml": "graphml", ".gml": "gml", ".gexf": "gexf", ".net": "pajek", ".paj": "pajek", ".dot": "dot",
@@ -73,15 +74,15 @@ def load_file(path: Path, spec: FileOverlay) -> WeightedGraph:
 
 
 def read_bytes(path: Path) -> bytes:
-    """Returns the content of the file `path`; decompresses a ``.gz`` file.
+    """Returns the content of the file `path`; decompresses ``.gz`` and ``.xz`` files.
 
     Raises:
         ContentError: The file cannot be read or decompressed.
     """
     try:
-        content = path.read_bytes()
-        return gzip.decompress(content) if path.suffix == ".gz" else content
-    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+        with open_data(path) as stream:
+            return stream.read()
+    except (gzip.BadGzipFile, EOFError, zlib.error, lzma.LZMAError) as error:
         raise ContentError(f"{path.name} cannot be unpacked: {error}") from error
     except OSError as error:
         raise ContentError(f"{path} cannot be read: {error.strerror or error}") from error
@@ -111,7 +112,7 @@ def _content(path: Path, member: str | None) -> tuple[str, bytes]:
     if not is_tar and path.suffix != ".zip":
         if member is not None:
             raise ContentError(f"{path.name} is no archive and has no members; leave member out", "member")
-        return path.name.removesuffix(".gz"), read_bytes(path)
+        return path.name.removesuffix(".gz").removesuffix(".xz"), read_bytes(path)
     try:
         if is_tar:
             with tarfile.open(path) as tar:

@@ -23,7 +23,7 @@ from pipelines.inputs.overlay.text_formats import decode
 from pipelines.inputs.overlay.weighted import ContentError
 
 Graph: TypeAlias = "nx.Graph[Any]"
-_CAUSES = (nx.NetworkXException, LookupError, ValueError, TypeError, AttributeError, ET.ParseError)
+_CAUSES = (nx.NetworkXException, LookupError, ValueError, TypeError, AttributeError, RecursionError, ET.ParseError)
 _SECTION = r"^\s*{}\s*\(\s*$(.*?)^\s*\)\s*$"
 _NODE = re.compile(r"^\s*(\S+)\s*\(\s*(\S+)\s+(\S+)\s*\)\s*$")
 _LINK = re.compile(r"^\s*(\S+)\s*\(\s*(\S+)\s+(\S+)\s*\)(.*)$")
@@ -233,8 +233,8 @@ def read_json(content: bytes) -> Graph:
     """
     try:
         data = json.loads(decode(content))
-    except ValueError as error:
-        raise ContentError(f"not JSON: {error}") from error
+    except (ValueError, RecursionError) as error:
+        raise ContentError(f"not JSON that can be read: {first_line(error)}") from error
     links = next((key for key in ("links", "edges") if isinstance(data, dict) and key in data), None)
     if links is None or not isinstance(data.get("nodes"), list) or not isinstance(data[links], list):
         raise ContentError("not node-link JSON; allowed: an object with a list nodes and a list links or edges")

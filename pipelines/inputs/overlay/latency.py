@@ -5,9 +5,7 @@ The replacing latencies are fixed, drawn from the seed, or measured (read from a
 
 from __future__ import annotations
 
-import re
-import warnings
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from io import BytesIO
 from pathlib import Path
@@ -25,13 +23,13 @@ from pipelines.inputs import draws_numpy
 from pipelines.inputs.overlay.files import read_bytes
 from pipelines.inputs.overlay.text_formats import DST, SRC, column_indexes, decode
 from pipelines.inputs.overlay.weighted import MS_OF, ContentError, WeightedGraph
-from pipelines.inputs.text_rows import TextTable, cached_until_changed, is_number, split, with_decimal_points
+from pipelines.inputs.text_rows import BLANKS, TextTable, cached_until_changed, is_number, split, with_decimal_points
 from pipelines.scenario.overlay import Latency
 
 _ROUND_TRIPS = ("rtt", "rtt_ms", "rtt_us", "ping", "avg", "min", "max")
 _VALUES = ("latency", "latency_ms", "delay", "delay_ms", "ms", "us", *_ROUND_TRIPS[:5], "mean", "median", "min", "max")
 _PAIR = ("source", "destination", "value")
-_UNKNOWN = ("", "nan", "na", "null", "none", "-", "inf")
+_UNKNOWN = ("", "nan", "na", "null", "none", "-", "inf", "infinity")
 Titles: TypeAlias = tuple[str | None, str | None, str | None]
 MAX_ROUNDS = 1_000_000
 _MAX_SHOWN = 5
@@ -48,6 +46,7 @@ class MeasuredLatencies:
         values: The latency of each pair, the mean if the pair has several rows; shape (pairs,).
         value_column: The name of the column of latencies; empty for a matrix.
         n_repeated: The number of rows whose pair of nodes has several rows.
+        decimal_commas: The names of the columns with decimal commas.
     """
 
     names: tuple[str, ...] | None
@@ -56,6 +55,7 @@ class MeasuredLatencies:
     values: Floats
     value_column: str = ""
     n_repeated: int = 0
+    decimal_commas: tuple[str, ...] = ()
 
     @property
     def is_round_trip(self) -> bool:
@@ -80,74 +80,64 @@ class MeasuredLatencies:
 
 @cached_until_changed(maxsize=8)
 def read_matrix(path: Path) -> MeasuredLatencies:
-    """Reads a latency matrix: CSV with a header and row names, or numbers without names.
+    """Reads a latency matrix in delimited text, with names of rows and columns or without names.
 
     Raises:
         ContentError: The file cannot be read, the matrix is not square, or a latency is negative.
     """
-    name = path.name.removesuffix(".gz")
     try:
-        content = read_bytes(path)
-        has_header = name.lower().endswith(".csv") or _has_words(content)
-        names, values = _with_header(content) if has_header else (None, _plain(content))
-    except (ContentError, DataFileError) as error:
-        raise ContentError(f"{path.name}: {error}", "matrix") from error
-    size = len(values)
+        return _matrix(decode(read_bytes(path)))
+    except (ContentError, DataFileError, pa.ArrowException) as error:
+        raise ContentError(f"{path.name}: {first_line(error)}", "matrix") from error
+
+
+def _matrix(text: str) -> MeasuredLatencies:
+    lines = split(text)
+    if len(lines.first) == 1:
+        lines = split(text, delimiter=BLANKS)
+    first, n_columns = lines.first, len(lines.first)
+    is_short = [len(row) for row in lines.sample[1:2]] == [n_columns + 1]
+    is_named = is_short or not first or not first[0] or not all(map(_is_latency, first))
+    table = lines.table([str(index) for index in range(n_columns + is_short)], skip=int(is_named))
+    rows, commas = with_decimal_points(table)
+    if not rows.num_rows or not rows.num_columns > is_named:
+        raise ContentError("the file has no rows of numbers; a matrix has a line of latencies for each node")
+    names = [] if not is_named else first if is_short else first[1:]
+    # Lines that end with a delimiter have an empty last cell.
+    if rows.columns[-1].null_count == rows.num_rows and (not names[-1] if is_named else rows.num_rows == n_columns - 1):
+        rows, names = rows.remove_column(rows.num_columns - 1), names[:-1]
+    values = np.column_stack([_numbers(table, column) for column in rows.columns[int(is_named) :]])
+    if is_named:
+        values = _ordered(table, pc.utf8_trim_whitespace(rows.column(0)).to_pylist(), names, values)
+    elif len(values) != values.shape[1]:
+        message = f"{len(values)} lines of {values.shape[1]} numbers; a matrix of latencies is square"
+        raise ContentError(message)
     codes = np.flatnonzero(~np.isnan(values)).astype(np.int64)
-    return MeasuredLatencies(names, size, codes, values.ravel()[codes])
+    decimal = tuple(names[int(index) - 1] if is_named else str(int(index) + 1) for index in commas)
+    return MeasuredLatencies(
+        tuple(names) or None, len(values), codes, values.ravel()[codes], decimal_commas=decimal
+    )  # fmt: skip
 
 
-def _has_words(content: bytes) -> bool:
-    lines = split(content[:65_536].decode("utf-8", "replace")).lines
-    return bool(lines) and not all(is_number(cell) for cell in re.split(r"[\s,;]+", lines[0].strip(" ,;")))
+def _is_latency(cell: str) -> bool:
+    return is_number(cell.replace(",", ".")) or cell.lower() in _UNKNOWN
 
 
-def _plain(content: bytes) -> Floats:
-    text = decode(content)
-    delimiter = "," if "," in text.partition("\n")[0] else None
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)
-            values = np.loadtxt(BytesIO(content), ndmin=2, delimiter=delimiter)
-    except ValueError as error:
-        raise ContentError(f"not a matrix of numbers: {str(error).split(';')[0]}") from error
-    if values.size == 0:
-        raise ContentError("the file holds no numbers; a matrix has a line of round-trip times in ms for each node")
-    if values.shape[0] != values.shape[1]:
-        n_lines, n_numbers = values.shape
-        raise ContentError(f"{n_lines} lines of {n_numbers} numbers; a matrix of round-trip times is square")
-    wrong = np.argwhere((values < 0) | np.isneginf(values))
-    if len(wrong):
-        i, j = wrong[0].tolist()
-        cell = f"row {i + 1}, column {j + 1}: {values[i, j]:g}"
-        raise ContentError(f"{cell}; a latency is 0 or more, or nan if it is not known")
-    return np.where(np.isfinite(values), values, np.nan)
-
-
-def _with_header(content: bytes) -> tuple[tuple[str, ...], Floats]:
-    lines = split(decode(content))
-    if len(lines.lines) < 2:
-        raise ContentError("the file holds no rows; a matrix has a header, then one line for each node")
-    column_names = lines.first if len(lines.first) < len(lines.sample[1]) else lines.first[1:]
-    column = {name: i for i, name in enumerate(column_names)}
-    if len(column) < len(column_names):
+def _ordered(table: TextTable, row_names: list[str | None], names: list[str], values: Floats) -> Floats:
+    """Returns the rows of `values`, which are called `row_names`, in the order of `names`, the names of the columns."""
+    if len({*names}) < len(names):
         raise ContentError("line 1: a column name is there twice; column names are unique")
-    table = lines.table([str(number) for number in range(len(column_names) + 1)], skip=1)
-    rows, _ = with_decimal_points(table)
-    values, seen = np.full((len(column_names), len(column_names)), np.nan), dict[str, int]()
-    cells = np.column_stack([_numbers(table, rows[str(number + 1)]) for number in range(len(column_names))])
-    for row, name in enumerate(pc.utf8_trim_whitespace(rows["0"]).to_pylist()):
-        if name not in column:
-            hint = nearest(str(name), column_names)
-            message = f"{table.place(row)}: no column is called {name!r};{hint} rows and columns share names"
-            raise ContentError(message)
+    seen: dict[str, int] = {}
+    for row, name in enumerate(row_names):
+        if name not in names:
+            hint = nearest(str(name), names)
+            raise ContentError(f"{table.place(row)}: no column is called {name!r};{hint} rows and columns share names")
         if seen.setdefault(name, row) != row:
             raise ContentError(f"{table.place(row)}: the row {name!r} is there already; row names are unique")
-        values[column[name]] = cells[row]
-    missing = [name for name in column_names if name not in seen]
+    missing = [name for name in names if name not in seen]
     if missing:
         raise ContentError(f"no row is called {missing[0]!r}; rows and columns have the same names")
-    return tuple(column_names), values
+    return values[[seen[name] for name in names]]
 
 
 def _numbers(table: TextTable | None, column: pa.ChunkedArray) -> Floats:
@@ -184,14 +174,14 @@ def read_pairs(path: Path, columns: Titles) -> MeasuredLatencies:
     try:
         content = read_bytes(path)
         if content.startswith(b"PAR1"):
-            rows, table = pq.read_table(BytesIO(content)), None
+            rows, table, commas = pq.read_table(BytesIO(content)), None, list[str]()
             column_names, has_header = list(rows.column_names), True
         else:
             lines = split(decode(content))
-            has_header = not all(is_number(cell.replace(",", ".")) for cell in lines.first[2:3])
+            has_header = not all(map(_is_latency, lines.first[2:3]))
             column_names = lines.first if has_header else [str(number + 1) for number in range(len(lines.first))]
             table = lines.table([str(number) for number in range(len(column_names))], skip=int(has_header))
-            rows = with_decimal_points(table)[0].rename_columns([str(number) for number in range(len(column_names))])
+            rows, commas = with_decimal_points(table)
         wanted = list(zip(_PAIR, columns, (SRC, DST, _VALUES), strict=True))
         picked = column_indexes(column_names, wanted, has_header=has_header)
         values = _numbers(table, rows.column(picked[2]))
@@ -210,7 +200,8 @@ def read_pairs(path: Path, columns: Titles) -> MeasuredLatencies:
     codes, place, counts = np.unique((src * len(names) + dst)[kept], return_inverse=True, return_counts=True)
     means = np.bincount(place, weights=values[kept]) / counts
     n_repeated = int(counts[counts > 1].sum())
-    return MeasuredLatencies(tuple(names), len(names), codes, means, column_names[picked[2]], n_repeated)
+    decimal = tuple(column_names[int(index)] for index in commas)
+    return MeasuredLatencies(tuple(names), len(names), codes, means, column_names[picked[2]], n_repeated, decimal)
 
 
 def to_rounds(ms: Floats, round_ms: float) -> Ints:
@@ -288,8 +279,7 @@ def measured_graph(graph: WeightedGraph, latency: Latency, path: Path, seed: int
         half = "half of it, as of a round trip" if is_round_trip else "all of it, as of one way"
         hint = "" if latency.round_trip is not None else "; latency.round_trip says otherwise"
         notes.append(f"a link takes of column {measured.value_column} of {path.name} {half}{hint}")
-    if measured.n_repeated:
-        notes.append(f"{measured.n_repeated:,} rows of {path.name} are of pairs with several, which take their mean")
+    notes += _file_notes(path.name, measured)
     there, back = (_known(measured.of(row[u], row[v]), latency) for u, v in ((graph.a, graph.b), (graph.b, graph.a)))
     n_one = int((np.isnan(there) != np.isnan(back)).sum())
     if n_one and field == "matrix":
@@ -308,6 +298,13 @@ def measured_graph(graph: WeightedGraph, latency: Latency, path: Path, seed: int
         notes.append(f"{n_apart:,} of {plural(len(apart), 'link')} differ by direction, by up to {apart.max():g} ms, "
                      "and take the mean; latency.per_direction: true keeps both")  # fmt: skip
     return replace(graph, ms=(there + back) / 2.0 * factor, back_ms=None, latency_note="", notes=tuple(notes))
+
+
+def _file_notes(name: str, measured: MeasuredLatencies) -> Iterator[str]:
+    if measured.decimal_commas:
+        yield f"{name} has decimal commas in {listed(measured.decimal_commas, _MAX_SHOWN)}"
+    if measured.n_repeated:
+        yield f"{measured.n_repeated:,} rows of {name} are of pairs with several, which take their mean"
 
 
 def _known(values: Floats, latency: Latency) -> Floats:

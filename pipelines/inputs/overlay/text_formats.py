@@ -270,7 +270,7 @@ def column_indexes(
         has_header: Whether the file has a header.
 
     Raises:
-        ContentError: The file lacks a column.
+        ContentError: The file lacks a column, or several columns have its name.
     """
     found = []
     for number, (field, title, known) in enumerate(wanted):
@@ -283,6 +283,8 @@ def column_indexes(
             if title is not None:
                 lacking, cure = f"{title!r};{nearest(title, column_names)}", f"its columns are {shown}"
             raise ContentError(f"the file has no column {lacking} {cure}", field)
+        if (count := column_names.count(named[0])) > 1:
+            raise ContentError(f"the file has {count} columns called {named[0]!r}; rename all but one", field)
         found.append(column_names.index(named[0]))
     return found
 
