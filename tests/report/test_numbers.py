@@ -218,7 +218,7 @@ def test_losses_and_late_deliveries_are_counted_in_full(large: tuple[Result, Pat
             what: min(1_000, n) for what, n in zip(("missing", "twice", "late"), expected.values(), strict=True) if n
         }
         unwanted = n_of(result, "wanted_delivery where delivery_round is null") - expected["Missing deliveries"]
-        assert (f"{unwanted:,} of them could not be expected" in found.text("#losses")) == (unwanted > 0)
+        assert (f"{unwanted:,} of them were not expected" in found.text("#losses")) == (unwanted > 0)
         n_violations = n_of(result, "violation")
         assert (f"Violations: {n_violations:,}" if n_violations else "Violations") in found.text("#losses")
 

@@ -54,8 +54,9 @@
   const unexpected = (replay) => {
     const { n_wanted: wanted, n_wanted_delivered: delivered, n_missing: missing } = replay.run;
     const number = wanted - delivered - missing;
-    return number <= 0 ? null : element("p", { class: "faint" }, `${text(wanted - delivered)} wanted deliveries did not happen; `
-      + `${text(number)} of them could not be expected, as the subscriber was down in between or the publisher crashed before the confirmation (view receiver).`);
+    return number <= 0 ? null : element("p", { class: "faint" }, `${text(wanted - delivered)} wanted deliveries did not happen. `
+      + `${text(number)} of them were not expected: the subscription was not confirmed before the publication, or the subscriber or the publisher crashed. `,
+    "For one of them: ", command("why", `--run ${replay.run.run_id} --subscriber NODE --source NODE --seq Q`));
   };
 
   pages.losses = {
