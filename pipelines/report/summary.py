@@ -40,7 +40,7 @@ MOST_EXPLAINED = 1_000
 """The maximum number of deliveries of a run and a category for which a report computes the cause."""
 MOST_STORIES = 60
 """The number of stories of a run and a category after which a report shows only the first story of each cause."""
-_WAITED = "no fault was in the way: it waited at nodes"
+_UNEXPLAINED = "no cause is known"
 MOST_OVERLAID = 60
 """The maximum number of runs in a chart of several runs; `roundtable plot` draws all runs."""
 _MOST_STEPS = 120
@@ -73,9 +73,10 @@ def summary(reader: StoreReader, rows: Sequence[dict[str, Any]]) -> dict[str, An
     """Returns the outcome of the runs as a JSON-serialisable dict; ``rows`` is the result of `run_rows`.
 
     Returns:
-        ``verdict, sentence``; ``runs``: the first `MOST_RUNS` runs, with ``beyond``: the round and the reason if the
-        run exceeds its protocol's fault bound, else None; ``n_runs``: the number of all runs; ``n_beyond``: the number
-        of runs that exceed the bound; ``varied``: the parameters that differ between runs; ``guarantees``: ``name,
+        ``verdict, sentence``; ``runs``: the first `MOST_RUNS` runs, with ``parameters``: the values of ``varied``, and
+        ``beyond``: the round and the reason if the run exceeds its protocol's fault bound, else None; ``n_runs``: the
+        number of all runs; ``n_beyond``: the number of runs that exceed the bound; ``varied``: the parameters that
+        differ between runs; ``common``: the parameters that all runs have, with one value; ``guarantees``: ``name,
         summary, n_broken, n_excused, is_checked`` and ``runs``: the ids of the first runs with violations.
     """
     broken = reader.sql(_BROKEN).collect()
@@ -95,13 +96,15 @@ def summary(reader: StoreReader, rows: Sequence[dict[str, Any]]) -> dict[str, An
     differ = varied([row["parameters"] for row in rows])
     verdict = store_verdict([row["verdict"] for row in rows])
     runs = []
-    for number, row in enumerate(rows[:MOST_RUNS]):
-        parameters = {name: row["parameters"].get(name) for name in (differ if number else row["parameters"])}
+    for row in rows[:MOST_RUNS]:
+        parameters = {name: row["parameters"].get(name) for name in differ}
         of_run = {"parameters": parameters, "beyond": beyond.get(row["run_id"])}
         runs.append({name: row[name] for name in _SHOWN} | of_run)
+    shared = set[str].intersection(*({*row["parameters"]} for row in rows)) - {*differ}
     return {
         "verdict": verdict, "sentence": _sentence(verdict, rows), "runs": runs, "n_runs": len(rows),
         "n_beyond": len(beyond), "varied": differ, "guarantees": guarantees,
+        "common": {name: value for name, value in rows[0]["parameters"].items() if name in shared},
     }  # fmt: skip
 
 
@@ -139,7 +142,8 @@ def _sentence(verdict: str, rows: Sequence[dict[str, Any]]) -> str:
     n_wanted, n_got = _deliveries(within)
     n_beyond, n_got_beyond = _deliveries(beyond)
     lost = f"{n_beyond - n_got_beyond:,} of {n_beyond:,} wanted deliveries lost, where nothing is promised"
-    parts = [told, f"{n_got:,} of {n_wanted:,} wanted deliveries happened"] if within else ["no run within the bound"]
+    told = "no run within the bound" if verdict == "valid" and not within else told
+    parts = [told, *([f"{n_got:,} of {n_wanted:,} wanted deliveries happened"] if within else [])]
     return "; ".join([*parts, *([f"{plural(len(beyond), 'run')} beyond the bound, {lost}"] if beyond else [])])
 
 
@@ -253,7 +257,7 @@ def _add_stories(found: dict[str, Any], what: str, told: Sequence[Story]) -> Non
         cause = None if what == TWICE else story.cause
         found["causes"].append({
             "what": what, "n": n, "round": story.round if cause is None else cause.round,
-            "text": _WAITED if what == LATE and cause is None else cause_words(what, story),
+            "text": _UNEXPLAINED if what == LATE and cause is None else cause_words(what, story),
             "node": None if cause is None else story.names[cause.node],
         })  # fmt: skip
     kept = [story for place, story in enumerate(told) if place < MOST_STORIES or story is first[cause_key(what, story)]]

@@ -16,6 +16,7 @@ from support.browser import Opened, browser, chromium, keep, opened
 import pipelines as rt
 from pipelines.engines.session import Session
 from pipelines.report.page import PROGRAMS
+from pipelines.report.summary import run_rows, summary
 from pipelines.result import Result
 
 pytestmark = [
@@ -278,10 +279,12 @@ def test_many_runs_beyond_the_bound_are_counted_and_told_apart_by_short_names(
         },
         "faults": [{"generate": {"kind": "crash", "count": 1, "nodes": ["B"], "rounds": [19, 22], "down": [2, 4]}}],
         "time": {"rounds": 40},
-        "runs": {"seeds": {"count": 13}, "grid": {"protocol": [{"name": "forwarding"}, {"name": "epidemic"}]}},
+        "runs": {"seeds": {"count": 13}, "grid": {"protocol": [{"name": "epidemic"}, {"name": "forwarding"}]}},
     }
     with rt.run(given, spark=sail.spark, store=tmp_path / "store") as result:
         n_beyond = sum(not run.within_bound for run in result.runs)
+        rows = run_rows(result.reader)
+        assert summary(result.reader, rows)["common"].keys() < rows[0]["parameters"].keys()
         result.report(out=tmp_path / "report.html")
     assert n_beyond == 26
     with opened(started, tmp_path / "report.html") as found:

@@ -83,10 +83,8 @@
     `: ${run.beyond.reason}. What broke in it is excused.`))
     .concat(nMore > 0 ? [element("li", { class: "faint" }, `and ${text(nMore)} more runs`)] : []);
 
-  const parameters = () => {
-    const same = Object.entries(found.runs[0].parameters).filter(([name]) => !found.varied.includes(name));
-    return table(["parameter", "value"], [...same.map(([name, value]) => [name, text(value)]), ...found.varied.map((name) => [name, "differs between runs"])]);
-  };
+  const parameters = () => table(["parameter", "value"],
+    [...Object.entries(found.common).map(([name, value]) => [name, text(value)]), ...found.varied.map((name) => [name, "differs between runs"])]);
 
   globalThis.roundtable.pages.verdict = {
     title: "Verdict",
