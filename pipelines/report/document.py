@@ -31,11 +31,13 @@ from pipelines.sql.query import StoreReader
 from pipelines.store.roots import Root
 
 NODE_FIELDS = frozenset((
-    "a", "acked", "askers", "assistant", "b", "broker", "brokers", "client", "clients", "contact", "dead", "declined",
-    "dst", "edge", "failed", "first_hop", "gone", "heard", "holders", "initiator", "join_point", "joiner",
-    "lost_parent", "members", "neighbour", "next_hop", "node", "node_id", "origin", "origin_path", "parent", "partner",
-    "path", "peer", "publisher", "receiver", "recipient", "repository", "responsible", "sender", "source", "src",
-    "subscriber", "supervisor", "target", "way",
+    "a", "acked", "acknowledged", "answered", "answers", "approach", "asked", "askers", "assistant", "awaited", "b",
+    "below", "broker", "brokers", "client", "clients", "contact", "covered", "dead", "declined", "dst", "edge",
+    "expected", "failed", "fanout", "first_hop", "from", "gone", "heard", "holders", "initiator", "join_point",
+    "joiner", "lacking", "late", "leaving", "left", "lost_parent", "members", "mesh", "neighbour", "next_hop", "node",
+    "node_id", "origin", "origin_path", "owner", "parent", "partner", "path", "peer", "peers", "publisher", "receiver",
+    "recipient", "registered", "repository", "responsible", "sender", "sent", "source", "src", "steering", "subscriber",
+    "supervisor", "target", "to", "waiting", "way",
 ))  # fmt: skip
 """The fields that contain a node id or a list of node ids; the page shows node names instead."""
 MESSAGE_FIELDS = frozenset(("added_trigger", "message_id", "removed_trigger", "trigger"))

@@ -12,19 +12,29 @@ from xml.etree import ElementTree
 
 import networkx as nx
 import pytest
+from pyspark.sql import types as T
 
+from pipelines.contract.state_tables import stored_tables
 from pipelines.errors import QueryError
+from pipelines.protocols import PROTOCOLS, protocol_form
 from pipelines.report import page as pages, replay as replays
-from pipelines.report.document import ReplaySelection
+from pipelines.report.document import MESSAGE_FIELDS, NODE_FIELDS, ReplaySelection
 from pipelines.report.layout import MAP, RING, SPRINGS, TREE, layout
 from pipelines.report.measures import histogram
 from pipelines.report.page import PROGRAMS, asset, embedded, page
 from pipelines.report.replay import Span
 from pipelines.report.show import write_report
 from pipelines.report.space_time import Arrow, Diagram, angle
-from pipelines.report.summary import chosen_runs
+from pipelines.report.summary import _sentence, chosen_runs
 from pipelines.sql.query import StoreReader
 
+NUMBERS = frozenset((
+    "age", "applied", "arrival", "bits", "confirmed", "degree", "designation", "distance", "fanout_end", "frontier",
+    "hops", "incarnation", "join_seq", "key", "last", "last_seq", "matches", "msg_id", "n", "next", "next_number",
+    "number", "numerator", "offered", "pattern_id", "position", "prefix", "prev", "run_id", "seen", "seq", "silent",
+    "source_seq", "subscription_id", "subscription_ids", "sync", "told", "tries", "unacknowledged", "value", "vote",
+))  # fmt: skip
+"""The integer fields of state tables without node ids, besides rounds and counts; `next` is a node id in one table."""
 HOSTILE = "</script><script>alert('\"🐇')</script><!-- \u2028"
 
 
@@ -212,3 +222,29 @@ def test_a_target_that_cannot_be_written_is_refused_before_the_store_is_read(
     with pytest.raises(QueryError, match=f"cannot be written: .*{reason}; name another with --out"):
         write_report(cast("StoreReader", None), tmp_path, ReplaySelection(()), tmp_path / name)
     assert [*tmp_path.iterdir()] == []
+
+
+def integer_fields(name: str, kind: T.DataType) -> set[str]:
+    """Returns the names of the integer fields of a type, at any depth; ``name`` is the name of the field itself."""
+    if isinstance(kind, T.StructType):
+        return {found for one in kind.fields for found in integer_fields(one.name, one.dataType)}
+    if isinstance(kind, T.ArrayType):
+        return integer_fields(name, kind.elementType)
+    return {name} if isinstance(kind, T.IntegralType) else set()
+
+
+def test_every_integer_of_a_state_table_is_a_node_id_or_a_number() -> None:
+    tables = [table for name in PROTOCOLS for table in stored_tables({name: protocol_form(name)})]
+    found = {name for table in tables for name in integer_fields("", table.schema)}
+    counts = {name for name in found if name.startswith("n_") or name.endswith(("round", "rounds"))}
+    assert found - counts - NODE_FIELDS - MESSAGE_FIELDS == NUMBERS
+    assert not NODE_FIELDS & (NUMBERS | counts | MESSAGE_FIELDS)
+
+
+@pytest.mark.parametrize(("verdict", "told"), [("valid", "no run within the bound"), ("invalid", "1 of 1 run broke")])
+def test_the_heading_names_a_guarantee_that_is_broken_beyond_the_bound(verdict: str, told: str) -> None:
+    row = {"verdict": verdict, "within_bound": False, "n_wanted": 2, "n_wanted_delivered": 1}
+    assert _sentence(verdict, [row]).startswith(told)
+    assert _sentence(verdict, [row]).endswith(
+        "1 run beyond the bound, 1 of 2 wanted deliveries lost, where nothing is promised"
+    )
