@@ -104,7 +104,7 @@ def moments_of(column: pa.ChunkedArray, unit: str | None) -> Moments:
         found = pd.to_datetime(pd.Series(texts.to_pandas()), format="ISO8601", utc=True, errors="coerce")
         return replace(_stamps(found, "timestamps in ISO 8601"), is_wrong=found.isna().to_numpy() & ~is_empty)
     numbers = np.where(np.isfinite(numbers), numbers, np.nan)
-    least = float(np.nanmin(numbers))
+    least = float(np.fmin.reduce(numbers))
     fitting = [name for name in _SINCE_1970 if EPOCH_SECONDS <= least / _PER_SECOND[name] < 100 * EPOCH_SECONDS]
     chosen = unit or (fitting[0] if fitting else "ms")
     ms = numbers * (1e3 / _PER_SECOND[chosen])

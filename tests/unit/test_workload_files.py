@@ -322,6 +322,7 @@ def test_content_cannot_hold_lists_or_a_second_topic(tmp_path: Path) -> None:
         ("unknown.dat", b"hello\n", "give format: csv, tsv or parquet"),
         ("line.padres", b"[class,'A']\n[class,\n", "line.padres, line 2: '[class,' is no list"),
         ("twice.padres", b"[class,'A'],[class,'B']\n", "line 1: attribute 'class' is given twice"),
+        ("deep.jsonl", b'{"a": 1e300, "b": ' + 9999 * b"[" + 9999 * b"]" + b"}", "recursion"),
         ("grouped.padres", b"[open,1_0]\n[open,2]\n", "line 1: the value of 'open' is neither a number nor a text"),
         ("number.padres", b"[class,'A'],[open,1]\n[class,'A'],[open,x]\n", "line 2: the value of 'open' is neither"),
     ],

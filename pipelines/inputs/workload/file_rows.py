@@ -140,10 +140,10 @@ class FileRows:
             return np.empty(0, dtype=np.int64)
         try:
             moments = moments_of(column, unit)
-        except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-            self.refuse(key, f"column {name!r} holds {column.type}, which is no time: {error}; name another column")
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+            self.refuse(key, f"column {name!r} holds {column.type!s:.80}, which is no time; name another column")
             return np.empty(0, dtype=np.int64)
-        cells = column.combine_chunks()
+        cells = pc.cast(column.combine_chunks(), pa.string())
         cure = "allowed: ms from the start, ISO 8601, or numbers from 1970"
         self._refuse_rows(key, moments.is_wrong, lambda row: f"{cells[row].as_py()!r} is no time; {cure}")
         if key == "at_ms":
@@ -185,8 +185,8 @@ class FileRows:
             return None
         try:
             return names_of(column) if key in ("node", "topic") else texts_of(column)
-        except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-            self.refuse(key, f"column {name!r} holds {column.type}, which is no text: {error}; name another column")
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+            self.refuse(key, f"column {name!r} holds {column.type!s:.80}, which is no text; name another column")
             return None
 
     def nodes(self, name: str | None, nodes: Nodes | None, seed: int, purpose: str) -> Ints:
@@ -269,7 +269,10 @@ class FileRows:
         try:
             values = typed_column(self.table[name])
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-            self.refuse("content", f"column {name!r} holds {self.table[name].type}: {error}; leave it out of content")
+            self.refuse(
+                "content",
+                f"column {name!r} holds {self.table[name].type!s:.80}: {error!s:.200}; leave it out of content",
+            )
             return
         if pa.types.is_floating(values.type):
             is_bad = pc.fill_null(pc.invert(pc.is_finite(values)), False).to_numpy(zero_copy_only=False)

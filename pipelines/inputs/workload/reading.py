@@ -186,7 +186,7 @@ def load_noted(source: Source) -> Loaded:
     """
     try:
         loaded = _read(source)
-    except (*_DAMAGED, tarfile.TarError, pa.ArrowException) as error:
+    except (*_DAMAGED, tarfile.TarError, pa.ArrowException, RecursionError) as error:
         message = f"{source.path} cannot be read as {source.format}: {error}; check the file and its format"
         raise DataFileError(message) from error
     table = loaded.table
