@@ -74,7 +74,10 @@ def _stored(path: Root) -> Stored:
         manifest = Manifest.read(path)
     except StoreError:
         return Stored(path, "?", _unreadable(path), None, size, "", "")
-    n_runs, state, parameters = _runs(path)
+    try:
+        n_runs, state, parameters = _runs(path)
+    except Exception:  # Delta and Arrow raise errors of several types; a damaged store does not hide the others
+        n_runs, state, parameters = None, "damaged", ""
     return Stored(path, Path(manifest.scenario).stem, state, n_runs, size, parameters, " ".join(manifest.overrides))
 
 

@@ -431,6 +431,18 @@ def test_stores_are_removed_as_a_whole_and_only_on_request(small: tuple[Path, Re
     assert (none.exit_code, "contains no store" in none.stderr) == (64, True)
 
 
+@pytest.mark.parametrize("damaged", ["run/*.parquet", "run/_delta_log/*.json"])
+def test_a_damaged_store_does_not_hide_the_others(small: tuple[Path, Result], tmp_path: Path, damaged: str) -> None:
+    (source,) = [path for path in (small[0] / "runs/small").iterdir() if not path.is_symlink()]
+    for name in ("first", "second"):
+        shutil.copytree(source, tmp_path / name)
+    for file in (tmp_path / "first").glob(damaged):
+        file.write_bytes(b"{")
+    rows = json.loads(cli("runs", tmp_path, "--json").stdout)
+    assert [(row["scenario"], row["state"], row["runs"]) for row in rows] == [("s", "damaged", None), ("s", "valid", 2)]
+    assert "removed: 1 store" in cli("runs", tmp_path / "first", "--remove", "--yes").stdout
+
+
 def test_a_closed_pipe_ends_without_a_traceback(small: tuple[Path, Result]) -> None:
     store = small[0] / "runs/small/latest"
     command = [sys.executable, "-m", "pipelines", "sql", str(store), "select explode(sequence(1, 200000))"]
