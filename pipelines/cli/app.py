@@ -92,7 +92,7 @@ def doctor(form: RowFormat = "table", as_json: AsJson = False, output: Output = 
     """Check this machine, and execute a small run.
 
     Checks Python, Java, the engines, Spark's jars, memory and disk. The mark ! is a warning: the check failed, but runs
-    with --engine local do not need the component. Exit code 1: no run works on this machine.
+    on another engine do not need the component. Exit code 1: no run works on this machine.
     """
     with opened_output(output) as out:
         is_well = print_checks("json" if as_json else form, out)

@@ -22,7 +22,7 @@ from typing import TextIO
 import pyarrow as pa
 
 from pipelines.cli.printing import print_lines, write_rows
-from pipelines.engines.names import WITH_TESTED_SPARK, check_java, check_spark
+from pipelines.engines.names import WITH_TESTED_SPARK, AskedEngine, check_java, check_spark
 from pipelines.engines.settings import heap_megabytes
 from pipelines.errors import EngineError, RoundtableError
 
@@ -117,9 +117,17 @@ class Check:
 
 
 def checks() -> Iterator[Check]:
-    """Runs the checks and yields their results. The last check executes scenario `_TEST` on engine local."""
+    """Runs the checks and yields their results.
+
+    The last check executes scenario `_TEST`: on engine local, or on engine auto if pysail is not installed.
+    """
     yield Check("python", True, f"{platform.python_version()}, {sys.executable}")
-    yield Check("engine local", True, f"pysail {version('pysail')}, needs no Java")
+    has_local = find_spec("pysail") is not None
+    if has_local:
+        yield Check("engine local", True, f"pysail {version('pysail')}, needs no Java")
+    else:
+        found = "package pysail is not installed; run pip install 'roundtable-pubsub[local]' to run without Java"
+        yield Check("engine local", False, found, is_needed=False)
     if find_spec("delta"):
         yield _spark()
         yield _jars()
@@ -128,7 +136,7 @@ def checks() -> Iterator[Check]:
         yield Check("engine spark", False, found, is_needed=False)
     yield _memory()
     yield _disk(Path.cwd())
-    yield _self_test()
+    yield _self_test("local" if has_local else "auto")
 
 
 def _spark() -> Check:
@@ -171,17 +179,17 @@ def _disk(folder: Path) -> Check:
     return Check("disk", not hint, f"{free:.1f} GiB free in {folder}{hint}", is_needed=not writable)
 
 
-def _self_test() -> Check:
+def _self_test(asked: AskedEngine) -> Check:
     from pipelines.api import run
 
     started = time.monotonic()
     try:
-        with tempfile.TemporaryDirectory() as folder, run(_TEST, store=Path(folder, "store"), engine="local") as result:
-            verdict = result.verdict
+        with tempfile.TemporaryDirectory() as folder, run(_TEST, store=Path(folder, "store"), engine=asked) as result:
+            verdict, engine = result.verdict, result.session.engine
     except RoundtableError as error:
         return Check("self-test", False, str(error))
     seconds = time.monotonic() - started
-    return Check("self-test", verdict == "valid", f"{_TEST} on local: {verdict}, in {seconds:.1f} s")
+    return Check("self-test", verdict == "valid", f"{_TEST} on {engine}: {verdict}, in {seconds:.1f} s")
 
 
 def print_checks(form: str, out: TextIO) -> bool:

@@ -152,10 +152,24 @@ def test_the_doctor_says_what_is_there_and_tries_it(monkeypatch: pytest.MonkeyPa
     assert list(found) == ["python", "engine local", "engine spark", "spark's jars", "memory", "disk", "self-test"]
     assert found["self-test"]["found"].startswith("single_crash on local: valid, in ")
     monkeypatch.setenv("JAVA_HOME", "/nowhere")
-    monkeypatch.setattr("pipelines.cli.listing._self_test", lambda: listing.Check("self-test", True, "not made"))
+    monkeypatch.setattr("pipelines.cli.listing._self_test", lambda _: listing.Check("self-test", True, "not made"))
     result = cli("doctor")
     assert result.exit_code == 0, "a run needs no Java"
     assert "!   engine spark  the engine 'spark' needs Java 17 to 21; /nowhere/bin/java is no Java" in result.stdout
+
+
+def test_the_doctor_does_not_need_sail(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the extra spark only, the self-test runs on the engine that a run would choose."""
+    monkeypatch.setattr(listing, "find_spec", lambda name: None if name == "pysail" else object())
+    monkeypatch.setattr(listing, "_self_test", lambda asked: listing.Check("self-test", True, asked))
+    result = cli("doctor")
+    lines = [" ".join(line.split()) for line in result.stdout.splitlines()]
+    assert (
+        "! engine local package pysail is not installed; run pip install 'roundtable-pubsub[local]' to run without Java"
+        in lines
+    )
+    assert "ok self-test auto" in lines
+    assert result.exit_code == 0
 
 
 def test_runs_lists_no_folder_that_is_not_there(tmp_path: Path) -> None:
