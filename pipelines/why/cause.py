@@ -26,6 +26,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any
 
 from pipelines.errors import plural
@@ -42,10 +43,11 @@ from pipelines.why.facts import (
     make_trail,
 )
 
-CRASH, LINK, UNDER_WAY, IN_FLIGHT, DUPLICATE, WAITING, WAITED, UNEXPLAINED = (
-    "crash", "link", "subscription_under_way", "in_flight", "taken_for_duplicate", "waiting", "waited",
+CRASH, LINK, UNDER_WAY, IN_FLIGHT, DUPLICATE, WAITING, WAITED, DETOUR, UNEXPLAINED = (
+    "crash", "link", "subscription_under_way", "in_flight", "taken_for_duplicate", "waiting", "waited", "detour",
     "unexplained",
 )  # fmt: skip
+_SLOWING = ("delay", "reorder", "duplicate")
 _SHOWN = 3
 
 
@@ -57,8 +59,8 @@ class Cause:
         kind: ``crash``; ``link``: a link lost or delayed a copy, or was replaced; ``subscription_under_way``: the
             subscription had not arrived; ``in_flight``: a message that may lead to the delivery is in flight;
             ``taken_for_duplicate``: a node dropped a copy as a duplicate; ``waiting``: a node holds the publication
-            back; ``waited``: a node held the publication back for some rounds; ``unexplained``; or a kind that
-            `telling.exemption` returns.
+            back; ``waited``: a node held the publication back for some rounds; ``detour``: the delivery did not use the
+            fastest path; ``unexplained``; or a kind that `telling.exemption` returns.
         node: The node of the event, for example the crashed node or the receiver of the lost copy.
         round: The round of the event.
         text: The cause as a phrase.
@@ -218,8 +220,8 @@ def waited(trail: Trail, publication: tuple[int, int], round_: int) -> Cause | N
     return from_crash(down, f"{text}, longer because of {crashed(facts, down)}")
 
 
-def delay(trail: Trail, publication: tuple[int, int], round_: int) -> Cause | None:
-    """Returns the cause of a late delivery in round ``round_``; None if the history shows no cause.
+def delay(trail: Trail, publication: tuple[int, int], round_: int) -> Cause:
+    """Returns the cause of a late delivery in round ``round_``.
 
     The result is the first of these causes that exists:
 
@@ -227,15 +229,17 @@ def delay(trail: Trail, publication: tuple[int, int], round_: int) -> Cause | No
     2. the loss of a copy whose sender later sent another copy on the path;
     3. the crash of a next node, because of which a sender waited or chose a detour;
     4. any other loss of a copy;
-    5. a link fault that delayed a copy.
+    5. the longer one of the longest delay by a link fault and the longest wait at a node;
+    6. the longest delay of another copy on the fastest path;
+    7. a detour.
     """
     facts = trail.facts
     if cause := waited(trail, publication, round_):
         return cause
-    for copy in trail.chain():
-        parent = trail.parent(copy)
-        had = trail.start if parent is None else parent.due
-        if copy.sent <= had:
+    chain = trail.chain(round_)
+    arrivals = [(trail.path[0], trail.start), *((copy.dst, copy.due) for copy in chain)]
+    for copy, (node, had) in zip(chain, arrivals, strict=False):
+        if copy.src != node or copy.sent <= had:
             continue
         if lost := [one for one in trail.copies if one.src == copy.src and one.sent < copy.sent and one.fate in LOST]:
             return lost_copy(facts, lost[0])
@@ -245,18 +249,40 @@ def delay(trail: Trail, publication: tuple[int, int], round_: int) -> Cause | No
             text = f"{facts.names[copy.src]} had it in round {had} and sent it in round {copy.sent} only"
             return from_crash(felt[0], f"{text}, because of {crashed(facts, felt[0])}")
     lost = [copy for copy in trail.copies if copy.fate in LOST and copy.due <= round_]
-    return lost_copy(facts, lost[0]) if lost else _slow_copy(trail)
+    if lost:
+        return lost_copy(facts, lost[0])
+    departures = [*((copy.src, copy.sent) for copy in chain), (trail.path[-1], round_)]
+    stays = [
+        (until - had, Cause(WAITED, at, had, f"it waited at {facts.names[at]} from round {had} to {until}"))
+        for (at, had), (node, until) in zip(arrivals, departures, strict=True) if at == node and until > had
+    ]  # fmt: skip
+    links = {*pairwise(trail.path)}
+    others = [copy for copy in trail.copies if (copy.src, copy.dst) in links and copy.sent < round_]
+    slowest = max(
+        [*_slow_copies(facts, chain), *stays] or _slow_copies(facts, others),
+        default=(0, Cause(DETOUR, trail.path[-1], round_, "it took another way than the fastest")),
+        key=lambda pair: pair[0],
+    )
+    return slowest[1]
 
 
-def _slow_copy(trail: Trail) -> Cause | None:
-    facts = trail.facts
-    for copy in trail.chain():
-        longer = copy.due - copy.sent - facts.latency([copy.src, copy.dst])
-        slow = [fault for fault in facts.link_faults if fault.kind in ("delay", "reorder") and fault.concerns(copy)]
-        if longer > 0 and slow:
-            text = f"the copy of round {copy.sent} to {facts.names[copy.dst]} took {longer} rounds longer on the link"
-            return Cause(LINK, copy.dst, copy.due, f"{text} from {facts.names[copy.src]} ({slow[0]})", fault=slow[0])
-    return None
+def _slow_copies(facts: RunFacts, copies: Sequence[MessageFact]) -> list[tuple[int, Cause]]:
+    """Returns the copies that link faults delayed, each with its delay in rounds, as causes.
+
+    A copy does not overtake earlier messages of its link, so a fault that ended before the copy was sent may delay it.
+    Of several faults, the cause has one that is active when the copy is sent, or else the last.
+    """
+    found = []
+    for copy in copies:
+        longer = copy.due - copy.sent - facts.latency(facts.path(copy.src, copy.dst))
+        slow = [fault for fault in facts.link_faults if fault.kind in _SLOWING and fault.round <= copy.sent]
+        slow = [fault for fault in slow if fault.is_on(copy.src, copy.dst)]
+        if longer > 0 and slow and copy.src != copy.dst:
+            fault = max(slow, key=lambda one: (one.is_at(copy.sent), one.round))
+            text = f"the copy of round {copy.sent} to {facts.names[copy.dst]} took {plural(longer, 'round')} longer"
+            text += f" on the link from {facts.names[copy.src]} ({fault})"
+            found.append((longer, Cause(LINK, copy.dst, copy.due, text, fault=fault)))
+    return found
 
 
 def _lost_call(case: Case, node: int, round_: int) -> Cause | None:

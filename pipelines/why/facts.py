@@ -118,10 +118,13 @@ class LinkFault:
         """Returns whether the fault is active in ``round_``."""
         return self.round <= round_ < (NEVER if self.until is None else self.until)
 
+    def is_on(self, src: int, dst: int) -> bool:
+        """Returns whether the fault affects the messages from ``src`` to ``dst``."""
+        return self.src in (None, src) and self.dst in (None, dst)
+
     def concerns(self, message: MessageFact) -> bool:
         """Returns whether the fault may have affected ``message``."""
-        is_there = self.src in (None, message.src) and self.dst in (None, message.dst)
-        return is_there and self.is_at(message.sent)
+        return self.is_on(message.src, message.dst) and self.is_at(message.sent)
 
     def __str__(self) -> str:
         """Returns the kind and the rounds of the fault, as ``roundtable why`` prints them."""
@@ -253,7 +256,7 @@ class RunFacts:
         Faults on the link of ``message`` take precedence over faults on other links.
         """
         faults = [fault for fault in self.link_faults if fault.kind == "reorder" and fault.round <= message.due]
-        there = [fault for fault in faults if fault.src in (None, message.src) and fault.dst in (None, message.dst)]
+        there = [fault for fault in faults if fault.is_on(message.src, message.dst)]
         return max(there or faults, key=lambda fault: fault.round, default=None)
 
     def reports(self, node: int, peer: int) -> list[MessageFact]:
@@ -323,14 +326,16 @@ class Trail:
         taken = [other for other in self.arrivals.get(copy.src, []) if other.due <= copy.sent]
         return taken[-1] if taken else None
 
-    def chain(self) -> list[MessageFact]:
-        """Returns the sequence of copies that first brought the message to the last node of the path.
+    def chain(self, came: int | None = None) -> list[MessageFact]:
+        """Returns the sequence of copies that brought the message to the last node of the path.
 
-        The sequence begins with a copy from the issuing node. It is empty if the last node accepted no copy.
+        The sequence ends with the last copy that this node accepted up to round ``came``, or with the first copy if
+        ``came`` is None. It is empty if the node accepted no such copy.
         """
         found: list[MessageFact] = []
         taken = self.arrivals.get(self.path[-1], [])
-        copy = taken[0] if taken else None
+        taken = taken[:1] if came is None else [copy for copy in taken if copy.due <= came]
+        copy = taken[-1] if taken else None
         while copy is not None and len(found) < len(self.copies):
             found.append(copy)
             copy = self.parent(copy)
@@ -358,7 +363,7 @@ def make_trail(
     if came is not None and len(path) > 1 and not any(copy in copies and copy.due <= came for copy in taken):
         copies += tuple(copy for copy in taken if copy not in copies and copy.due == came)
     whole = Trail(facts, tuple(path), start, copies)
-    ways = whole.chain()
+    ways = whole.chain() + ([] if came is None else whole.chain(came))
     if len(path) == 1 and came != start:
         ways = [copy for copy in copies if path[0] in (copy.src, copy.dst)]
     near = {*path, *(end for copy in ways for end in (copy.src, copy.dst))}

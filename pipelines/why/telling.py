@@ -180,12 +180,11 @@ def _delivered(trail: Trail, publication: PublicationFact, deliveries: list[tupl
     facts, subscriber = trail.facts, trail.path[-1]
     (round_, hops), again = deliveries[0], deliveries[1:]
     late = round_ - trail.start - facts.latency(trail.path) if facts.links else None
-    cause = delay(trail, (publication.source, publication.seq), round_) if late else None
+    cause = None
     text = f"delivered: to {facts.names[subscriber]} in round {round_}, over {plural(hops, 'hop')}"
-    if late:
-        text += f", {plural(late, 'round')} later than the links allow"
-    if cause is not None:
-        text += f": {cause.text}"
+    if late is not None and late > 0:
+        cause = delay(trail, (publication.source, publication.seq), round_)
+        text += f", {plural(late, 'round')} later than the links allow: {cause.text}"
     if again:
         text += f"; and again in round {', '.join(str(other) for other, _ in again)}"
     return _End("delivered", subscriber, round_, text, cause, late)

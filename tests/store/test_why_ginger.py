@@ -139,10 +139,11 @@ def test_a_total_order_message_names_the_crash_that_kept_its_keys_locked(store: 
     assert "its key items stayed locked until a failure was repaired, longer because of B0 down" in found.cause.text
 
 
-def test_what_nothing_delayed_names_no_wait(store: Store) -> None:
-    """Total order takes longer than the links, and that is no wait for others."""
+def test_what_nothing_delayed_names_the_broker_that_orders_it(store: Store) -> None:
+    """Total order takes longer than the links."""
     found = story(store, "C2", "C1", 1, run=2)
-    assert (found.ended, found.cause) == ("delivered", None)
+    assert (found.ended, found.cause and found.cause.kind) == ("delivered", "waited")
+    assert found.verdict.endswith("it waited at B2 from round 33 to 35")
 
 
 def test_a_publication_that_does_not_return_to_its_publisher_is_explained(store: Store) -> None:

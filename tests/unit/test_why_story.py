@@ -368,3 +368,40 @@ def test_an_excuse_names_a_crash_that_ends_after_the_publication(source: int, co
     downs = {S: [Downtime(S, 5, 8, 8, None, ()), Downtime(S, 12, 14, 14, None, ())]}
     facts = history(downs=downs, receivers={(S, source, 1): code})
     assert excuse(facts, S, PublicationFact(source, 1, 10, "t", "{}", None)) == words
+
+
+@pytest.mark.parametrize(("copies", "delivered", "wanted", "words"), [
+    ([FIRST, replace(copy(101, A, B, 11), due=17), copy(102, B, S, 17)], 18, ("link", "B", 17),
+     "the copy of round 11 to B took 5 rounds longer on the link from A (duplicate since round 5, up to 8)"),
+    ([FIRST, copy(101, A, B, 11), copy(102, B, S, 12), copy(103, B, S, 30)], 31, ("crash", "S", 20),
+     "B had it in round 12 and sent it in round 30 only, because of S down"),
+    ([FIRST, copy(101, A, B, 11), copy(102, B, S, 15)], 18, ("waited", "B", 12), "it waited at B from round 12 to 15"),
+    ([copy(100, P, A, 12), copy(101, A, B, 13), copy(102, B, S, 14)], 15, ("waited", "P", 10),
+     "it waited at P from round 10 to 12"),
+    ([FIRST, copy(101, A, B, 11), copy(102, B, S, 12)], 16, ("waited", "S", 13), "it waited at S from round 13 to 16"),
+    ([FIRST, copy(101, A, B, 11), copy(102, B, A, 12), copy(103, A, S, 13)], 14, ("detour", "S", 14),
+     "later than the links allow: it took another way than the fastest"),
+    ([FIRST, replace(copy(101, A, B, 11), due=18, fate="duplicate"), copy(102, A, P, 11), copy(103, P, S, 12),
+      replace(copy(104, S, B, 13), due=99)], 14, ("waited", "S", 13), "it waited at S from round 13 to 14"),
+    ([copy(100, P, A, 10), replace(copy(101, A, B, 11), due=18, fate="duplicate"), copy(102, A, P, 11),
+      copy(103, P, A, 12), copy(104, A, S, 13)], 14, ("link", "B", 18), "took 6 rounds longer on the link from A"),
+], ids=[
+    "after the fault", "after a crash", "broker", "source", "subscriber", "detour", "wait after a detour",
+    "fastest path",
+])  # fmt: skip
+def test_each_late_delivery_has_a_cause(
+    copies: list[MessageFact], delivered: int, wanted: tuple[str, str, int], words: str
+) -> None:
+    """The delay fault is active on another link."""
+    faults = [LinkFault("duplicate", A, B, 5, 9), LinkFault("delay", B, A, 0, None)]
+    downs = {S: [restored(S, 20, 29, 30)]}
+    story = told(history(*copies, delivered=delivered, link_faults=faults, downs=downs))
+    assert ended(story) == ("delivered", "S", *wanted)
+    assert words in story.verdict
+
+
+def test_an_early_delivery_is_not_late() -> None:
+    """A replaced link was slower when the publication was issued."""
+    story = told(history(FIRST, copy(101, A, S, 11), delivered=12))
+    assert (story.late_rounds, story.cause) == (-1, None)
+    assert story.verdict == "delivered: to S in round 12, over 3 hops"
