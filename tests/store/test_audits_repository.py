@@ -115,6 +115,22 @@ def test_nothing_breaks(clean: Store) -> None:
     assert asked(clean, "select distinct is_settled from settled_run") == [(True,)]
 
 
+def test_a_repository_that_is_down_in_the_round_of_its_join_is_no_member(sail: Session, tmp_path: Path) -> None:
+    joining = scenario(
+        protocol={"name": "repository", "topics": {"news": {"owner": "p", "publishers": ["p"], "subscribers": []}}},
+        overlay={
+            "links": [["b1", "b2"]], "servers": [{"name": "r1", "at": "b2"}, {"name": "r2", "at": "b1"}],
+            "clients": [{"name": "p", "at": "b1"}],
+        },
+        workload={
+            "publications": [{"at": "p", "round": 130, "topic": "news"}],
+            "calls": [{"at": "r2", "kind": "join", "round": 25}],
+        },
+        faults=[{"kind": "crash", "node": "r2", "round": 21, "until": 27}], time={"rounds": 1000},
+    )  # fmt: skip
+    assert broken(audited(run_all(run_configs([joining]), sail, tmp_path), "repository")) == {}
+
+
 AT_S2 = f"subscriber = {S2} and source_seq"
 PLANTED: tuple[tuple[str, str, Change, set[str]], ...] = (
     ("never delivered", "delivery", removed(f"{AT_S2} = 2"),

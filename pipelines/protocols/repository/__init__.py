@@ -272,7 +272,9 @@ PROTOCOL = Protocol(
     settings=RepositorySettings,
     program=Repository,
     audits=sql_audits("pipelines.protocols.repository.audits"),
-    audit_relations={name: _SQL[name] for name in ("ordered_delivery", "placed_delivery", "acknowledged_number")},
+    audit_relations={
+        name: _SQL[name] for name in ("moved_member", "ordered_delivery", "placed_delivery", "acknowledged_number")
+    },
     bound=arrow_bound(sql_files(__name__)["bound"], repository_beyond),
     undecided=_SQL["undecided"],
     waits={name: _WAITS[name] for name in ("queued", "unstable", "slot", "expected", "buffered")},

@@ -10,10 +10,6 @@ with said as (
     cast(get_json_object(body, '$.n') as bigint) as n
   from sent_message
   where kind in ('R2P-NAK', 'R2R-NAK', 'Gossip-ACK', 'Message', 'P2R-Order', 'P2R-Retransmit')
-), moved as (
-  select run_id, node_id from issued_call where kind in ('join', 'leave')
-  union
-  select run_id, peer as node_id from issued_call where kind = 'remove'
 ), gossip as (
   select run_id, src as node_id, topic, sent_round, explode(concat(
     from_json(get_json_object(body, '$.entries'), 'array<struct<publisher:bigint,incarnation:bigint,n:bigint>>'),
@@ -36,7 +32,7 @@ with said as (
     and m.publisher = a.publisher and m.source_seq = a.source_seq
   join run r on r.run_id = a.run_id
   left join topic_owner o on o.run_id = a.run_id and o.topic = a.topic
-  left join moved v on v.run_id = a.run_id and v.node_id = a.node_id
+  left join moved_member v on v.run_id = a.run_id and v.node_id = a.node_id
   left join node_recovery c on c.run_id = a.run_id and (c.node_id = a.publisher or (c.node_id = a.node_id
     and c.crash_round between least(a.due_round, m.due_round) and greatest(a.due_round, m.due_round)
       + cast(get_json_object(r.parameters, "$['protocol.store_rounds']") as bigint)))

@@ -15,10 +15,6 @@ with life as (
   left join life l on l.run_id = p.run_id and l.node_id = p.source
   left join kept k on k.run_id = p.run_id and k.node_id = p.source and k.source_seq = p.source_seq
   where k.source_seq is null and p.issued_round >= coalesce(l.first_round, 0)
-), moved as (
-  select run_id, node_id from issued_call where kind in ('join', 'leave')
-  union
-  select run_id, peer as node_id from issued_call where kind = 'remove'
 )
 select d.run_id, d.issued_round as round, d.source as node_id, d.source, d.source_seq,
   concat('its publisher keeps no copy, and ', n.name, ' does not have it') as detail
@@ -26,7 +22,7 @@ from dropped d
 join topic_service v on v.run_id = d.run_id and v.topic = d.topic
 join state_log l on l.run_id = d.run_id and l.topic = d.topic
 join node n on n.run_id = l.run_id and n.node_id = l.node_id
-left join moved m on m.run_id = l.run_id and m.node_id = l.node_id
+left join moved_member m on m.run_id = l.run_id and m.node_id = l.node_id
 left join stored_message s on s.run_id = d.run_id and s.node_id = l.node_id and s.topic = d.topic
   and s.source = d.source and s.source_seq = d.source_seq
 where m.node_id is null and s.node_id is null

@@ -15,9 +15,7 @@ with published as (
 ), away as (
   select run_id, node_id from node_recovery where recovery_round is null
   union
-  select run_id, node_id from issued_call where kind = 'leave'
-  union
-  select run_id, peer as node_id from issued_call where kind = 'remove'
+  select run_id, node_id from moved_member where not is_join
 ), dead as (
   select l.run_id, l.topic, min(n.crash_round) as gone_round
   from state_log l

@@ -2,11 +2,7 @@
 -- Sections 4.3 and 4.6, rules P11 and P15. A steering repository knows an acknowledgement when the S2R-ACK has arrived.
 -- Any other repository knows it when both the S2R-ACK and the Gossip-ACK with the entry of the acknowledged number have
 -- arrived. The audit does not check repositories that crash, join or leave before.
-with moved as (
-  select run_id, node_id from issued_call where kind in ('join', 'leave')
-  union
-  select run_id, peer as node_id from issued_call where kind = 'remove'
-), range as (
+with range as (
   select run_id, dst as node_id, get_json_object(body, '$.topic') as topic,
     cast(get_json_object(body, '$.origin') as bigint) as client,
     cast(get_json_object(body, '$.steering') as bigint) as steering, due_round,
@@ -41,7 +37,7 @@ with moved as (
   select k.run_id, k.node_id, k.topic, k.client, s.source, s.incarnation, s.n, min(k.known_round) as known_round
   from known k
   join stored_message s on s.run_id = k.run_id and s.node_id = k.steering and s.topic = k.topic and s.seq = k.seq
-  left join moved m on m.run_id = k.run_id and m.node_id in (k.node_id, k.steering)
+  left join moved_member m on m.run_id = k.run_id and m.node_id in (k.node_id, k.steering)
   left join node_recovery c on c.run_id = k.run_id and c.node_id in (k.node_id, k.steering)
     and c.crash_round <= k.known_round
   where m.run_id is null and c.run_id is null

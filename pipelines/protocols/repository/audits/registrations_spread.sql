@@ -1,11 +1,7 @@
 -- audit, is_dated: a registration is confirmed when all heard members have it
 -- Section 3.3, rule P34. A member is heard if its Gossip-ACK has arrived at the confirming repository in the last
 -- T_assist rounds. It has a registration from the owner or from a Gossip-ACK. Members that leave are left out.
-with moved as (
-  select run_id, node_id from issued_call where kind = 'leave'
-  union
-  select run_id, peer as node_id from issued_call where kind = 'remove'
-), said as (
+with said as (
   select run_id, kind, src, dst, sent_round, due_round, fate, body, get_json_object(body, '$.topic') as topic,
     cast(get_json_object(body, '$.origin') as bigint) as origin,
     cast(get_json_object(body, '$.client') as bigint) as client, get_json_object(body, '$.role') as role,
@@ -23,7 +19,7 @@ with moved as (
   from confirmed c
   join said g on g.run_id = c.run_id and g.dst = c.node_id and g.topic = c.topic and g.kind = 'Gossip-ACK'
     and g.fate = 'delivered' and g.due_round > c.silent_round and g.due_round <= c.round
-  left join moved m on m.run_id = g.run_id and m.node_id = g.origin
+  left join moved_member m on not m.is_join and m.run_id = g.run_id and m.node_id = g.origin
   where m.run_id is null
 ), entry as (
   select run_id, dst, topic, due_round, explode(from_json(get_json_object(body, '$.entries'),

@@ -1,11 +1,7 @@
 -- audit, is_dated: Gossip-ACK tells the other members all messages that the repository has acknowledged to publishers
 -- Section 4.5, rules P17 and P18. Each message is an entry of this Gossip-ACK or of an earlier one, or this Gossip-ACK
 -- lists it as stored after the first reserved number. The audit does not check Gossip-ACKs to members that leave.
-with moved as (
-  select run_id, node_id from issued_call where kind = 'leave'
-  union
-  select run_id, peer as node_id from issued_call where kind = 'remove'
-), stored as (
+with stored as (
   select run_id, node_id, topic, publisher, incarnation, n, min(sent_round) as round
   from acknowledged_number
   group by run_id, node_id, topic, publisher, incarnation, n
@@ -17,7 +13,7 @@ with moved as (
 ), regular as (
   select g.run_id, g.message_id, g.node_id, g.topic, g.sent_round
   from gossip g
-  left join moved m on m.run_id = g.run_id and array_contains(g.receivers, m.node_id)
+  left join moved_member m on not m.is_join and m.run_id = g.run_id and array_contains(g.receivers, m.node_id)
   where m.run_id is null
 ), entry as (
   select run_id, node_id, topic, sent_round, explode(from_json(get_json_object(body, '$.entries'),
