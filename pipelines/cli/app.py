@@ -27,10 +27,13 @@ from pipelines.cli.options import (
     Remote,
     RowFormat,
     Stores,
+    argument,
     begun,
+    flag,
     form_of,
     one_of,
     opened_output,
+    option,
     rounds_of_a_job,
 )
 from pipelines.cli.printing import print_lines
@@ -50,9 +53,7 @@ app = typer.Typer(
 
 
 @app.callback(invoke_without_command=True)
-def top(
-    context: typer.Context, show_version: Annotated[bool, typer.Option("--version", help="Show the version.")] = False
-) -> None:
+def top(context: typer.Context, show_version: Annotated[bool, flag("Show the version.", "--version")] = False) -> None:
     """Run publish/subscribe protocols on Spark, and check their guarantees."""
     if show_version:
         print(f"roundtable {version('roundtable-pubsub')}")
@@ -64,9 +65,9 @@ def top(
 def list_(
     group: Annotated[
         str | None,
-        typer.Argument(
-            metavar="|".join(GROUPS), callback=one_of(tuple(GROUPS)), autocompletion=begun(tuple(GROUPS)),
-            help="Group to list.  \\[default: all]", show_default=False,
+        argument(
+            "|".join(GROUPS), "Group to list.  \\[default: all]", callback=one_of(tuple(GROUPS)),
+            autocompletion=begun(tuple(GROUPS)),
         ),
     ] = None,
     form: RowFormat = "table", as_json: AsJson = False, output: Output = None,
@@ -103,9 +104,9 @@ def doctor(form: RowFormat = "table", as_json: AsJson = False, output: Output = 
 def runs(
     folder: Stores = "runs", form: RowFormat = "table", as_json: AsJson = False, output: Output = None,
     removes: Annotated[
-        bool, typer.Option("--remove", help="Remove the store, or all stores in the folder, after a confirmation.")
+        bool, flag("Remove the store, or all stores in the folder, after a confirmation.", "--remove")
     ] = False,
-    is_sure: Annotated[bool, typer.Option("--yes", help="With --remove: do not ask for confirmation.")] = False,
+    is_sure: Annotated[bool, flag("With --remove: do not ask for confirmation.", "--yes")] = False,
 ) -> None:  # fmt: skip
     """List stores with their verdicts, or remove them."""
     from pipelines.cli.printing import write_rows
@@ -121,18 +122,10 @@ def runs(
 
 @app.command(epilog="Example: roundtable init mine.yaml --overlay net.graphml")
 def init(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="Scenario file to write.")] = Path("scenario.yaml"),
-    overlay: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Your overlay: GraphML, an edge list, ...", show_default=False)
-    ] = None,
-    subscriptions: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Your subscriptions: CSV, JSON lines, Parquet.", show_default=False),
-    ] = None,
-    publications: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Your publications: CSV, JSON lines, Parquet, PADRES.", show_default=False),
-    ] = None,
+    file: Annotated[Path, argument("FILE", "Scenario file to write.")] = Path("scenario.yaml"),
+    overlay: Annotated[Path | None, option("FILE", "Your overlay: GraphML, an edge list, ...")] = None,
+    subscriptions: Annotated[Path | None, option("FILE", "Your subscriptions: CSV, JSON lines, Parquet.")] = None,
+    publications: Annotated[Path | None, option("FILE", "Your publications: CSV, JSON lines, Parquet, PADRES.")] = None,
 ) -> None:
     """Write a commented scenario for your overlay and workload."""
     from pipelines.cli.template import write_scenario  # imports the inputs and all protocols
@@ -142,7 +135,7 @@ def init(
 
 @app.command(epilog="Example: roundtable validate conf/scenarios/*.yaml")
 def validate(
-    files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Scenario files.", show_default=False)],
+    files: Annotated[list[Path], argument("FILE...", "Scenario files.")],
 ) -> None:
     """Show all errors of scenario files; write nothing."""
     from pipelines.errors import plural
@@ -170,8 +163,8 @@ def plan(
     overrides: Overrides = None,
     engine: Engine = None,
     form: Form = None,
-    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Also show engine settings and tables.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object, with settings and tables.")] = False,
+    verbose: Annotated[bool, flag("Also show engine settings and tables.", "--verbose", "-v")] = False,
+    as_json: Annotated[bool, flag("Print one JSON object, with settings and tables.", "--json")] = False,
 ) -> None:
     """Show the runs, costs and tables of a scenario; write nothing."""
     from pipelines.cli.planning import plan_json, print_plan
@@ -193,27 +186,23 @@ def run(
     form: Form = None,
     commit_every: Annotated[
         int | None,
-        typer.Option(
-            metavar="K", min=1, show_default=False,
-            help="Rounds between commits.  \\[default: 20; with several rounds a job 200, or 500 from 16 runs on]",
+        option(
+            "K", "Rounds between commits.  \\[default: 20; with several rounds a job 200, or 500 from 16 runs on]",
+            min=1,
         ),
     ] = None,
     rounds_per_job: Annotated[
         str,
-        typer.Option(
-            metavar="auto|N", callback=rounds_of_a_job,
-            help="Rounds that one job executes; dataflow steps always execute 1. The rows do not depend on it.",
+        option(
+            "auto|N", "Rounds that one job executes; dataflow steps always execute 1. The rows do not depend on it.",
+            callback=rounds_of_a_job,
         ),
     ] = "auto",
     batch_runs: Annotated[
-        int | None,
-        typer.Option(
-            metavar="N", min=1, help="Runs executed concurrently.  \\[default: as many as fit into memory]",
-            show_default=False,
-        ),
+        int | None, option("N", "Runs executed concurrently.  \\[default: as many as fit into memory]", min=1)
     ] = None,
     fail_on: FailOn = None,
-    has_report: Annotated[bool, typer.Option("--report", help="Also write DIR/report.html.")] = False,
+    has_report: Annotated[bool, flag("Also write DIR/report.html.", "--report")] = False,
     quiet: Quiet = False, as_json: Json = False,
 ) -> None:  # fmt: skip
     """Run a scenario, store its history, check every guarantee."""

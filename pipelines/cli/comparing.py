@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from pipelines.cli.ends import INTERRUPTION, INVALID, VALID
-from pipelines.cli.options import Engine, File, Json, NewStore, Overrides, Quiet, Remote, form_of
+from pipelines.cli.options import Engine, File, Json, NewStore, Overrides, Quiet, Remote, form_of, option
 from pipelines.cli.printing import print_lines, print_table
 from pipelines.rounds.progress import reporter
 
@@ -25,13 +25,10 @@ def add_to(app: typer.Typer) -> None:
 def compare(
     file: File,
     want: Annotated[
-        str, typer.Option(metavar="WANTS", help="Required guarantees and limits of measures, separated by commas.")
+        str, option("WANTS", "Required guarantees and limits of measures, separated by commas.")
     ] = "exactly_once, per_source_order",
     minimise: Annotated[
-        str,
-        typer.Option(
-            metavar="MEASURE", help="Measure that ranks candidates that break equally many WANTS: messages, p95, ..."
-        ),
+        str, option("MEASURE", "Measure that ranks candidates that break equally many WANTS: messages, p95, ...")
     ] = "messages",
     store: NewStore = None, engine: Engine = None, remote: Remote = None, overrides: Overrides = None,
     quiet: Quiet = False, as_json: Json = False,

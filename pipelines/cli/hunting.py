@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from pipelines.cli.ends import INTERRUPTION, INVALID, UNKNOWN, VALID, complain
-from pipelines.cli.options import Engine, File, Json, Overrides, Quiet, Remote, begun, one_of
+from pipelines.cli.options import Engine, File, Json, Overrides, Quiet, Remote, choice, flag, one_of, option
 from pipelines.cli.printing import print_lines, print_table
 from pipelines.errors import QueryError, plural
 
@@ -29,49 +29,23 @@ def add_to(app: typer.Typer) -> None:
 
 def hunt(
     file: File,
-    runs: Annotated[
-        int, typer.Option(metavar="N", min=0, help="Number of schedules to execute; 0 only replays the corpus.")
-    ] = 1_000,
-    minutes: Annotated[
-        float | None, typer.Option(metavar="M", min=0.0, help="Stop after M minutes.", show_default=False)
-    ] = None,
+    runs: Annotated[int, option("N", "Number of schedules to execute; 0 only replays the corpus.", min=0)] = 1_000,
+    minutes: Annotated[float | None, option("M", "Stop after M minutes.", min=0.0)] = None,
     within_bound: Annotated[
-        bool, typer.Option("--within-bound", help="Do not vary schedules that exceed the protocol's fault model.")
+        bool, flag("Do not vary schedules that exceed the protocol's fault model.", "--within-bound")
     ] = False,
     corpus: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="DIR", help="Folder for findings, written as scenarios; existing ones are replayed first.",
-            show_default=False,
-        ),
+        Path | None, option("DIR", "Folder for findings, written as scenarios; existing ones are replayed first.")
     ] = None,
-    strategy: Annotated[
-        str,
-        typer.Option(
-            metavar="|".join(_STRATEGIES), callback=one_of(_STRATEGIES), autocompletion=begun(_STRATEGIES),
-            help="Strategy that selects the schedules.",
-        ),
-    ] = "guided",
-    seed: Annotated[int, typer.Option(metavar="S", min=0, help="Seed of random choices.")] = 0,
-    crashes: Annotated[
-        int, typer.Option(metavar="K", min=1, max=4, help="exhaustive: maximal number of crashes of a schedule.")
-    ] = 2,
+    strategy: Annotated[str, choice(_STRATEGIES, "Strategy that selects the schedules.")] = "guided",
+    seed: Annotated[int, option("S", "Seed of random choices.", min=0)] = 0,
+    crashes: Annotated[int, option("K", "exhaustive: maximal number of crashes of a schedule.", min=1, max=4)] = 2,
     window: Annotated[
-        str | None,
-        typer.Option(
-            metavar="A:B", help="exhaustive: first and last round of crashes.  \\[default: all rounds with messages]",
-            show_default=False,
-        ),
+        str | None, option("A:B", "exhaustive: first and last round of crashes.  \\[default: all rounds with messages]")
     ] = None,
-    until_found: Annotated[
-        bool, typer.Option("--until-found", help="Stop after the first job with a finding.")
-    ] = False,
+    until_found: Annotated[bool, flag("Stop after the first job with a finding.", "--until-found")] = False,
     fail_on: Annotated[
-        str | None,
-        typer.Option(
-            metavar="excused", callback=one_of(("excused",)), help="Count excused violations as findings.",
-            show_default=False,
-        ),
+        str | None, option("excused", "Count excused violations as findings.", callback=one_of(("excused",)))
     ] = None,
     engine: Engine = None, remote: Remote = None, overrides: Overrides = None, quiet: Quiet = False,
     as_json: Json = False,

@@ -61,6 +61,26 @@ def begun(names: tuple[str, ...]) -> Callable[[str], list[str]]:
     return complete
 
 
+def option(metavar: str | None, text: str, *names: str, **others: Any) -> Any:  # noqa: ANN401 - as in Typer
+    """Returns an option with help ``text``; without ``names``, its name is that of the parameter."""
+    return typer.Option(*names, metavar=metavar, help=text, **others)
+
+
+def flag(text: str, *names: str) -> Any:  # noqa: ANN401 - as in Typer
+    """Returns an option without a value, with help ``text``; ``names`` excludes an option ``--no-...``."""
+    return option(None, text, *names)
+
+
+def choice(allowed: tuple[str, ...], text: str, *names: str) -> Any:  # noqa: ANN401 - as in Typer
+    """Returns an option with help ``text`` whose value is one of ``allowed``."""
+    return option("|".join(allowed), text, *names, callback=one_of(allowed), autocompletion=begun(allowed))
+
+
+def argument(metavar: str, text: str, **others: Any) -> Any:  # noqa: ANN401 - as in Typer
+    """Returns an argument with help ``text``."""
+    return typer.Argument(metavar=metavar, help=text, **others)
+
+
 def _begun_scenario(incomplete: str) -> list[str]:
     """Returns the names of installed scenarios that begin with ``incomplete``, for shell completion.
 
@@ -115,35 +135,20 @@ def _remote(url: str | None) -> str | None:
 
 
 File = Annotated[
-    Path,
-    typer.Argument(
-        metavar="FILE", autocompletion=_begun_scenario, help="A scenario file, or the name of an installed one.",
-        show_default=False,
-    ),
+    Path, argument("FILE", "A scenario file, or the name of an installed one.", autocompletion=_begun_scenario)
 ]  # fmt: skip
 Folder = Annotated[
-    StorePlace,
-    typer.Argument(
-        parser=place, callback=_located, metavar="DIR", help="A store: a folder, an address, or catalog.schema.",
-        show_default=False,
-    ),
+    StorePlace, argument("DIR", "A store: a folder, an address, or catalog.schema.", parser=place, callback=_located)
 ]  # fmt: skip
-FirstStore = Annotated[
-    StorePlace, typer.Argument(parser=place, callback=_located, metavar="A", help="A store.", show_default=False)
-]
-SecondStore = Annotated[
-    StorePlace,
-    typer.Argument(parser=place, callback=_located, metavar="B", help="Another or the same store.", show_default=False),
-]
-Stores = Annotated[
-    StorePlace, typer.Argument(parser=place, callback=_located, metavar="DIR", help="A folder of stores.")
-]
+FirstStore = Annotated[StorePlace, argument("A", "A store.", parser=place, callback=_located)]
+SecondStore = Annotated[StorePlace, argument("B", "Another or the same store.", parser=place, callback=_located)]
+Stores = Annotated[StorePlace, argument("DIR", "A folder of stores.", parser=place, callback=_located)]
 NewStore = Annotated[
     StorePlace,
-    typer.Option(
-        parser=place, metavar="DIR", show_default=False,
-        help="A new or empty folder, an address (s3a://bucket/folder, hdfs://host:port/folder, ...), or "
-        "catalog.schema.  \\[default: runs/<scenario>/<UTC time>]",
+    option(
+        "DIR",
+        "A new or empty folder, an address (s3a://bucket/folder, hdfs://host:port/folder, ...), or catalog.schema.  "
+        "\\[default: runs/<scenario>/<UTC time>]", parser=place,
     ),
 ]  # fmt: skip
 
@@ -155,57 +160,42 @@ def _engine(value: str | None) -> str | None:
 
 Engine = Annotated[
     str | None,
-    typer.Option(
-        metavar="|".join(ASKED_ENGINES), callback=_engine, autocompletion=begun(ASKED_ENGINES), help="The engine.",
-        show_default=False, is_eager=True,
+    option(
+        "|".join(ASKED_ENGINES), "The engine.", callback=_engine, autocompletion=begun(ASKED_ENGINES), is_eager=True,
     ),
 ]  # fmt: skip
 Form = Annotated[
     str | None,
-    typer.Option(
-        metavar="|".join(ASKED_FORMS), callback=one_of(ASKED_FORMS), autocompletion=begun(ASKED_FORMS),
-        help="Node programs (many rounds per job) or dataflow steps (several jobs per round). Both write equal "
-        "rows.",
-        show_default=False,
+    choice(
+        ASKED_FORMS,
+        "Node programs (many rounds per job) or dataflow steps (several jobs per round). Both write equal rows.",
     ),
 ]  # fmt: skip
-SomeRunId = Annotated[
-    int | None,
-    typer.Option("--run", metavar="R", help="Id of the run; required if a store has several.", show_default=False),
-]
-RowFormat = Annotated[
-    str,
-    typer.Option(
-        "--format", metavar="|".join(FORMATS), callback=one_of(FORMATS), autocompletion=begun(FORMATS),
-        help="Output format of the rows.",
-    ),
-]  # fmt: skip
+SomeRunId = Annotated[int | None, option("R", "Id of the run; required if a store has several.", "--run")]
+RowFormat = Annotated[str, choice(FORMATS, "Output format of the rows.", "--format")]
 Remote = Annotated[
     str | None,
-    typer.Option(
-        metavar="URL", envvar="SPARK_REMOTE", callback=_remote, show_default=False, is_eager=True,
-        help="The server of --engine connect, e.g. sc://localhost:15002.",
+    option(
+        "URL", "The server of --engine connect, e.g. sc://localhost:15002.", envvar="SPARK_REMOTE", callback=_remote,
+        is_eager=True,
     ),
 ]  # fmt: skip
 Overrides = Annotated[
-    list[str] | None,
-    typer.Option("--set", metavar="PATH=VALUE", help="Replace a value of the scenario; may be repeated."),
+    list[str] | None, option("PATH=VALUE", "Replace a value of the scenario; may be repeated.", "--set")
 ]
 
 FailOn = Annotated[
     list[str] | None,
-    typer.Option(
-        "--fail-on", metavar="|".join(FAILING), callback=_all_of(FAILING), autocompletion=begun(FAILING),
-        help="Also exit with 1 if violations were excused, faults exceeded the fault model, or wanted deliveries are "
-        "missing; may be repeated.",
+    option(
+        "|".join(FAILING),
+        "Also exit with 1 if violations were excused, faults exceeded the fault model, or wanted deliveries are "
+        "missing; may be repeated.", "--fail-on", callback=_all_of(FAILING), autocompletion=begun(FAILING),
     ),
 ]  # fmt: skip
-Quiet = Annotated[bool, typer.Option("--quiet", help="Print only the verdict.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Same as --format json.")]
-Output = Annotated[
-    Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write to a file.", show_default=False)
-]
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON object per line.")]
+Quiet = Annotated[bool, flag("Print only the verdict.", "--quiet")]
+AsJson = Annotated[bool, flag("Same as --format json.", "--json")]
+Output = Annotated[Path | None, option("FILE", "Write to a file.", "--output", "-o")]
+Json = Annotated[bool, flag("Print one JSON object per line.", "--json")]
 
 
 def form_of(*, quiet: bool, as_json: bool) -> ProgressForm:

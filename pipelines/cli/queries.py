@@ -19,8 +19,10 @@ from pipelines.cli.options import (
     Remote,
     RowFormat,
     SomeRunId,
+    argument,
     opened_output,
     opened_store,
+    option,
     statement_of,
     the_run,
 )
@@ -116,23 +118,11 @@ def audit(
 
 def why(
     folder: Folder, run_id: SomeRunId = None,
-    subscriber: Annotated[
-        str | None, typer.Option(metavar="NODE", help="Node that should receive the publication.", show_default=False)
-    ] = None,
-    source: Annotated[
-        str | None, typer.Option(metavar="NODE", help="Node that published.", show_default=False)
-    ] = None,
-    seq: Annotated[
-        int | None,
-        typer.Option(metavar="Q", help="Number among the publications of the source, from 1.", show_default=False),
-    ] = None,
-    call: Annotated[
-        int | None,
-        typer.Option(metavar="C", help="Instead of --seq: number among all calls of the source.", show_default=False),
-    ] = None,
-    svg: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Also write a space-time diagram.", show_default=False)
-    ] = None,
+    subscriber: Annotated[str | None, option("NODE", "Node that should receive the publication.")] = None,
+    source: Annotated[str | None, option("NODE", "Node that published.")] = None,
+    seq: Annotated[int | None, option("Q", "Number among the publications of the source, from 1.")] = None,
+    call: Annotated[int | None, option("C", "Instead of --seq: number among all calls of the source.")] = None,
+    svg: Annotated[Path | None, option("FILE", "Also write a space-time diagram.")] = None,
     as_json: Json = False, engine: Engine = None, remote: Remote = None,
 ) -> None:  # fmt: skip
     """Explain the delivery of one publication to one subscriber.
@@ -161,7 +151,7 @@ def why(
 
 def compare_node(
     folder: Folder,
-    node: Annotated[str, typer.Option(metavar="NODE", help="A node that crashed.", show_default=False)],
+    node: Annotated[str, option("NODE", "A node that crashed.")],
     run_id: SomeRunId = None, form: RowFormat = "table", as_json: AsJson = False, output: Output = None,
     engine: Engine = None, remote: Remote = None,
 ) -> None:  # fmt: skip
@@ -187,21 +177,13 @@ def compare_node(
 def sql(
     folder: Folder,
     statement: Annotated[
-        str | None,
-        typer.Argument(
-            metavar="STATEMENT", help="One SELECT, or - for stdin; SHOW TABLES lists the names.", show_default=False
-        ),
+        str | None, argument("STATEMENT", "One SELECT, or - for stdin; SHOW TABLES lists the names.")
     ] = None,
-    file: Annotated[
-        Path | None, typer.Option("--file", "-f", metavar="FILE", help="A file with the SELECT.", show_default=False)
-    ] = None,
+    file: Annotated[Path | None, option("FILE", "A file with the SELECT.", "--file", "-f")] = None,
     form: RowFormat = "table", as_json: AsJson = False, output: Output = None,
     as_of_round: Annotated[
         int | None,
-        typer.Option(
-            metavar="R", show_default=False,
-            help="Read the history up to the end of round R, and state tables as of the last commit up to round R.",
-        ),
+        option("R", "Read the history up to the end of round R, and state tables as of the last commit up to round R."),
     ] = None,
     engine: Engine = None, remote: Remote = None,
 ) -> None:  # fmt: skip

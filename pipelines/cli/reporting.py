@@ -10,7 +10,7 @@ from typing import Annotated
 import pyarrow as pa
 import typer
 
-from pipelines.cli.options import Engine, Folder, Remote, SomeRunId, opened_store, the_run
+from pipelines.cli.options import Engine, Folder, Remote, SomeRunId, opened_store, option, the_run
 from pipelines.cli.printing import write_rows
 
 
@@ -38,20 +38,14 @@ def report(
     folder: Folder,
     runs: Annotated[
         list[int] | None,
-        typer.Option(
-            "--run", metavar="R", show_default=False,
-            help="Run to replay; may be repeated.  \\[default: all of up to 3 runs, else the worst and the median]",
+        option(
+            "R", "Run to replay; may be repeated.  \\[default: all of up to 3 runs, else the worst and the median]",
+            "--run",
         ),
     ] = None,
-    rounds: Annotated[
-        str | None, typer.Option(metavar="A:B", callback=_rounds, help="Rounds of the replays.", show_default=False)
-    ] = None,
+    rounds: Annotated[str | None, option("A:B", "Rounds of the replays.", callback=_rounds)] = None,
     out: Annotated[
-        Path | None,
-        typer.Option(
-            "--output", "--out", "-o", metavar="FILE", show_default=False,
-            help="HTML file.  \\[default: DIR/report.html]",
-        ),
+        Path | None, option("FILE", "HTML file.  \\[default: DIR/report.html]", "--output", "--out", "-o")
     ] = None,
     engine: Engine = None, remote: Remote = None,
 ) -> None:  # fmt: skip
@@ -69,35 +63,18 @@ def report(
 
 def plot(
     folder: Folder,
-    x: Annotated[str | None, typer.Option(metavar="COLUMN", help="Horizontal axis.", show_default=False)] = None,
-    y: Annotated[
-        str | None, typer.Option(metavar="COLUMN", help="Vertical axis; a numeric column.", show_default=False)
-    ] = None,
-    colour: Annotated[
-        str | None,
-        typer.Option("--colour", "--color", metavar="COLUMN", help="One colour per value.", show_default=False),
-    ] = None,
-    where: Annotated[
-        str | None, typer.Option(metavar="SQL", help="Condition that selects rows.", show_default=False)
-    ] = None,
+    x: Annotated[str | None, option("COLUMN", "Horizontal axis.")] = None,
+    y: Annotated[str | None, option("COLUMN", "Vertical axis; a numeric column.")] = None,
+    colour: Annotated[str | None, option("COLUMN", "One colour per value.", "--colour", "--color")] = None,
+    where: Annotated[str | None, option("SQL", "Condition that selects rows.")] = None,
     relation: Annotated[
-        str | None,
-        typer.Option(
-            "--from", metavar="NAME", show_default=False,
-            help="Table or view.  \\[default: result, latency_quantile or round_summary]",
-        ),
+        str | None, option("NAME", "Table or view.  \\[default: result, latency_quantile or round_summary]", "--from")
     ] = None,
-    measure: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", help="A diagram of the report, instead of columns.", show_default=False),
-    ] = None,
+    measure: Annotated[str | None, option("NAME", "A diagram of the report, instead of columns.")] = None,
     run_id: SomeRunId = None,
     out: Annotated[
         Path | None,
-        typer.Option(
-            "--output", "-o", metavar="FILE", show_default=False,
-            help="FILE.svg, .png, .pdf, or .csv for the data.  \\[default: print the data]",
-        ),
+        option("FILE", "FILE.svg, .png, .pdf, or .csv for the data.  \\[default: print the data]", "--output", "-o"),
     ] = None,
     engine: Engine = None, remote: Remote = None,
 ) -> None:  # fmt: skip

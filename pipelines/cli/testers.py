@@ -21,6 +21,7 @@ from pipelines.cli.options import (
     SecondStore,
     SomeRunId,
     opened_store,
+    option,
     the_run,
 )
 from pipelines.errors import StoreError
@@ -55,11 +56,7 @@ def extract(folder: Folder, run_id: SomeRunId = None, output: Output = None) -> 
 def shrink(
     folder: Folder, run_id: SomeRunId = None, output: Output = None,
     guarantee: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME", help="Guarantee that the scenario must break.  \\[default: the first broken]",
-            show_default=False,
-        ),
+        str | None, option("NAME", "Guarantee that the scenario must break.  \\[default: the first broken]")
     ] = None,
     engine: Engine = None, remote: Remote = None,
 ) -> None:  # fmt: skip
@@ -114,12 +111,8 @@ def write(output: Path | None, text: str) -> None:
 
 def diff(
     first: FirstStore, second: SecondStore,
-    run_id: Annotated[
-        int | None, typer.Option("--run", metavar="R", help="Run of A.  \\[default: all runs]", show_default=False)
-    ] = None,
-    other_run: Annotated[
-        int | None, typer.Option(metavar="S", help="Run of B.  \\[default: R]", show_default=False)
-    ] = None,
+    run_id: Annotated[int | None, option("R", "Run of A.  \\[default: all runs]", "--run")] = None,
+    other_run: Annotated[int | None, option("S", "Run of B.  \\[default: R]")] = None,
     as_json: Json = False, engine: Engine = None, remote: Remote = None,
 ) -> None:  # fmt: skip
     """Show the first difference of two runs or two stores.
