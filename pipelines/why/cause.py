@@ -10,8 +10,8 @@ cause is the first of the following that applies:
 2. A copy to a later node was lost in a crash of its receiver or by a link fault. If no copy was lost, the cause is the
    first copy to a later node that its receiver dropped as a duplicate.
 3. The last node had lost the subscription in a crash, and the protocol does not yet report the node as restored.
-4. The last node is the subscriber, which had not yet issued a subscription. Or the last node had not yet received the
-   subscription, or had dropped it as a duplicate.
+4. The subscriber had not yet issued a subscription. Or the last node had not yet received it, or had dropped it as a
+   duplicate.
 5. A later node was down.
 6. The last node crashed before it forwarded the publication.
 7. A link lost another message between two nodes of the path. The message was sent no later than the round in which the
@@ -20,6 +20,7 @@ cause is the first of the following that applies:
 8. A node on the path crashed. The cause is the latest crash before the publication arrived at the last node. If no node
    crashed before, the cause is the first crash after the arrival.
 9. A link was replaced before the publication arrived at the last node. The cause is the latest replacement.
+10. A link fault may have delayed the subscription, and the messages of the protocol do not name subscriptions.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ from pipelines.errors import plural
 from pipelines.why.facts import (
     LINKED,
     LOST,
+    NEVER,
     UNLINKED,
     Downtime,
     LinkFault,
@@ -47,7 +49,6 @@ CRASH, LINK, UNDER_WAY, IN_FLIGHT, DUPLICATE, WAITING, WAITED, DETOUR, UNEXPLAIN
     "crash", "link", "subscription_under_way", "in_flight", "taken_for_duplicate", "waiting", "waited", "detour",
     "unexplained",
 )  # fmt: skip
-_SLOWING = ("delay", "reorder", "duplicate")
 _SHOWN = 3
 
 
@@ -199,92 +200,6 @@ def lost_copy(facts: RunFacts, copy: MessageFact) -> Cause:
     return from_crash(down, f"{text} in round {down.round} (since round {down.until}) but could not use it")
 
 
-def waited(trail: Trail, publication: tuple[int, int], round_: int) -> Cause | None:
-    """Returns the longest wait of ``publication`` as a cause, or None if the publication did not wait.
-
-    Of equally long waits, the function prefers a wait that a crash extended. It ignores waits that ended after
-    ``round_``, and waits at other subscribers outside the path, because they do not delay this delivery.
-    """
-    facts = trail.facts
-    ended = [
-        wait for wait in facts.waited.get(publication, ())
-        if wait.until <= round_ and (wait.node in trail.path or not facts.deliveries.get((wait.node, *publication)))
-    ]  # fmt: skip
-    if not ended:
-        return None
-    wait = max(ended, key=lambda one: (one.until - one.since, one.crash is not None, -one.node, one.reason))
-    text = f"it waited at {facts.names[wait.node]} from round {wait.since} to {wait.until}: {wait.reason}"
-    down = None if wait.crash is None else facts.down(*wait.crash)
-    if down is None:
-        return Cause(WAITED, wait.node, wait.since, text)
-    return from_crash(down, f"{text}, longer because of {crashed(facts, down)}")
-
-
-def delay(trail: Trail, publication: tuple[int, int], round_: int) -> Cause:
-    """Returns the cause of a late delivery in round ``round_``.
-
-    The result is the first of these causes that exists:
-
-    1. the longest wait that the protocol reports;
-    2. the loss of a copy whose sender later sent another copy on the path;
-    3. the crash of a next node, because of which a sender waited or chose a detour;
-    4. any other loss of a copy;
-    5. the longer one of the longest delay by a link fault and the longest wait at a node;
-    6. the longest delay of another copy on the fastest path;
-    7. a detour.
-    """
-    facts = trail.facts
-    if cause := waited(trail, publication, round_):
-        return cause
-    chain = trail.chain(round_)
-    arrivals = [(trail.path[0], trail.start), *((copy.dst, copy.due) for copy in chain)]
-    for copy, (node, had) in zip(chain, arrivals, strict=False):
-        if copy.src != node or copy.sent <= had:
-            continue
-        if lost := [one for one in trail.copies if one.src == copy.src and one.sent < copy.sent and one.fate in LOST]:
-            return lost_copy(facts, lost[0])
-        between = facts.path(copy.src, copy.dst)[1:]
-        felt = [down for node in between if (down := facts.down(node, copy.sent)) and down.overlaps(had, copy.sent)]
-        if felt:
-            text = f"{facts.names[copy.src]} had it in round {had} and sent it in round {copy.sent} only"
-            return from_crash(felt[0], f"{text}, because of {crashed(facts, felt[0])}")
-    lost = [copy for copy in trail.copies if copy.fate in LOST and copy.due <= round_]
-    if lost:
-        return lost_copy(facts, lost[0])
-    departures = [*((copy.src, copy.sent) for copy in chain), (trail.path[-1], round_)]
-    stays = [
-        (until - had, Cause(WAITED, at, had, f"it waited at {facts.names[at]} from round {had} to {until}"))
-        for (at, had), (node, until) in zip(arrivals, departures, strict=True) if at == node and until > had
-    ]  # fmt: skip
-    links = {*pairwise(trail.path)}
-    others = [copy for copy in trail.copies if (copy.src, copy.dst) in links and copy.sent < round_]
-    slowest = max(
-        [*_slow_copies(facts, chain), *stays] or _slow_copies(facts, others),
-        default=(0, Cause(DETOUR, trail.path[-1], round_, "it took another way than the fastest")),
-        key=lambda pair: pair[0],
-    )
-    return slowest[1]
-
-
-def _slow_copies(facts: RunFacts, copies: Sequence[MessageFact]) -> list[tuple[int, Cause]]:
-    """Returns the copies that link faults delayed, each with its delay in rounds, as causes.
-
-    A copy does not overtake earlier messages of its link, so a fault that ended before the copy was sent may delay it.
-    Of several faults, the cause has one that is active when the copy is sent, or else the last.
-    """
-    found = []
-    for copy in copies:
-        longer = copy.due - copy.sent - facts.latency(facts.path(copy.src, copy.dst))
-        slow = [fault for fault in facts.link_faults if fault.kind in _SLOWING and fault.round <= copy.sent]
-        slow = [fault for fault in slow if fault.is_on(copy.src, copy.dst)]
-        if longer > 0 and slow and copy.src != copy.dst:
-            fault = max(slow, key=lambda one: (one.is_at(copy.sent), one.round))
-            text = f"the copy of round {copy.sent} to {facts.names[copy.dst]} took {plural(longer, 'round')} longer"
-            text += f" on the link from {facts.names[copy.src]} ({fault})"
-            found.append((longer, Cause(LINK, copy.dst, copy.due, text, fault=fault)))
-    return found
-
-
 def _lost_call(case: Case, node: int, round_: int) -> Cause | None:
     """Returns the crash of a publisher that accepted the call and crashed before it sent a message for the call.
 
@@ -360,17 +275,19 @@ def _has(spread: Trail, node: int, round_: int) -> bool:
     return taken is not None and taken[0].due < round_
 
 
-def _too_early(case: Case, node: int, round_: int) -> Cause | None:
-    """Returns a cause if the publication reached the subscriber before the subscriber issued a matching subscription.
+def _issued_later(case: Case, node: int, round_: int) -> Cause | None:
+    """Returns a cause if ``node`` received the publication before the subscriber issued a matching subscription.
 
     A node handles the messages of a round before its calls.
     """
     first = min((subscription.issued_round for subscription in case.subscriptions), default=None)
-    if node != case.subscriber or node == case.publication[0] or first is None or first < round_:
+    is_own = node == case.subscriber != case.publication[0]
+    if first is None or first < round_ or (first == round_ and not is_own):
         return None
-    return Cause(
-        UNDER_WAY, node, round_, f"{case.name(node)} had it in round {round_} and subscribed in round {first} only"
+    text = (
+        f"{case.name(node)} had it in round {round_}, and {case.name(case.subscriber)} subscribed in round {first} only"
     )
+    return Cause(UNDER_WAY, node, round_, text)
 
 
 def _unknown_subscription(case: Case, node: int, round_: int) -> Cause | None:
@@ -386,8 +303,7 @@ def _unknown_subscription(case: Case, node: int, round_: int) -> Cause | None:
     if any(spread.reached(before) == node for spread in ways):
         return None
     way = ways[0]
-    when = f"had issued in round {way.start}" if way.start <= round_ else f"issued in round {way.start} only"
-    issued = f"the subscription that {case.name(case.subscriber)} {when}"
+    issued = f"the subscription that {case.name(case.subscriber)} had issued in round {way.start}"
     unaware = f"{case.name(node)} passed it on to nobody in round {round_}: it did not know {issued}"
     beyond = way.copies_beyond(way.reached(before))
     lost = [copy for copy in beyond if copy.fate in LOST]
@@ -411,19 +327,38 @@ def _distant_subscription(case: Case, node: int, round_: int) -> Cause | None:
     Applies to protocols that forward subscriptions on a tree and confirm nothing. Returns None, too, if the history has
     the messages that propagate the subscriptions (`_unknown_subscription`).
     """
-    if case.facts.confirms or not case.facts.routes_on_tree or case.spread():
+    if not _is_spread_unknown(case):
         return None
     latency = case.facts.latency(case.facts.path(case.subscriber, node))
-    issued = [subscription.issued_round for subscription in case.subscriptions]
-    if not issued or min(issued) + latency <= round_:
+    issued = min(subscription.issued_round for subscription in case.subscriptions)
+    if issued + latency <= round_:
         return None
-    there, from_ = case.name(node), case.name(case.subscriber)
-    text = (
-        f"the subscription that {from_} had issued in round {min(issued)} takes {plural(latency, 'round')} to {there}"
-    )
-    if min(issued) > round_:
-        text = f"{from_} subscribed in round {min(issued)} only"
-    return Cause(UNDER_WAY, node, round_, f"{there} passed it on to nobody in round {round_}: {text}")
+    there = f"{plural(latency, 'round')} to {case.name(node)}"
+    text = f"the subscription that {case.name(case.subscriber)} had issued in round {issued} takes {there}"
+    return Cause(UNDER_WAY, node, round_, f"{case.name(node)} passed it on to nobody in round {round_}: {text}")
+
+
+def _delayed_subscription(case: Case, node: int, round_: int) -> Cause | None:
+    """Returns a cause if a link fault may have delayed each matching subscription on its way to ``node``, else None.
+
+    The fault delays the messages of a link of the path. It began by ``round_``, and ended after the subscription.
+    """
+    if not _is_spread_unknown(case):
+        return None
+    issued = min(subscription.issued_round for subscription in case.subscriptions)
+    links = [*pairwise(case.facts.path(case.subscriber, node))]
+    for fault in case.facts.link_faults:
+        is_then = fault.round <= round_ and issued < (NEVER if fault.until is None else fault.until)
+        if fault.kind in ("delay", "reorder") and is_then and any(fault.is_on(*link) for link in links):
+            text = f"{case.name(node)} passed it on to nobody in round {round_}: the subscription that"
+            text += f" {case.name(case.subscriber)} had issued in round {issued} may have been held up ({fault})"
+            return Cause(UNDER_WAY, node, round_, text, fault=fault)
+    return None
+
+
+def _is_spread_unknown(case: Case) -> bool:
+    """Returns whether the protocol forwards subscriptions on a tree, confirms nothing, and does not name them."""
+    return case.facts.routes_on_tree and not case.facts.confirms and bool(case.subscriptions) and not case.spread()
 
 
 def _early_confirmation(case: Case, way: Trail) -> tuple[int, Downtime] | None:
@@ -510,6 +445,6 @@ def _any_replacement(case: Case, node: int, round_: int) -> Cause | None:
 
 
 _DETECTORS = (
-    _lost_call, _lost_copy, _forgotten, _too_early, _unknown_subscription, _distant_subscription, _next_down,
-    _own_crash, _any_loss, _any_crash, _any_replacement,
+    _lost_call, _lost_copy, _forgotten, _issued_later, _unknown_subscription, _distant_subscription, _next_down,
+    _own_crash, _any_loss, _any_crash, _any_replacement, _delayed_subscription,
 )  # fmt: skip

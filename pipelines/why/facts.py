@@ -330,7 +330,7 @@ class Trail:
         """Returns the sequence of copies that brought the message to the last node of the path.
 
         The sequence ends with the last copy that this node accepted up to round ``came``, or with the first copy if
-        ``came`` is None. It is empty if the node accepted no such copy.
+        ``came`` is ``None``. It is empty if the node accepted no such copy.
         """
         found: list[MessageFact] = []
         taken = self.arrivals.get(self.path[-1], [])

@@ -4,13 +4,40 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from pipelines.errors import plural
-from pipelines.why.cause import CRASH, IN_FLIGHT, UNDER_WAY, Case, Cause, crash_words, delay, lost_because, waiting
-from pipelines.why.facts import LOST, NEVER, Downtime, PublicationFact, RunFacts, SubscriptionFact, Trail, make_trail
+from pipelines.why.cause import (
+    CRASH,
+    DETOUR,
+    IN_FLIGHT,
+    LINK,
+    UNDER_WAY,
+    WAITED,
+    Case,
+    Cause,
+    crash_words,
+    crashed,
+    from_crash,
+    lost_because,
+    lost_copy,
+    waiting,
+)
+from pipelines.why.facts import (
+    LOST,
+    NEVER,
+    Downtime,
+    MessageFact,
+    PublicationFact,
+    RunFacts,
+    SubscriptionFact,
+    Trail,
+    make_trail,
+)
 from pipelines.why.story import Ended, Story, StoryBuilder, StoryStep, subscribing
 
 _SHOWN = 3
+_SLOWING = ("delay", "reorder", "duplicate")
 ISSUED_LATER, NOT_CONFIRMED = "issued_later", "not_confirmed"
 
 
@@ -183,11 +210,97 @@ def _delivered(trail: Trail, publication: PublicationFact, deliveries: list[tupl
     cause = None
     text = f"delivered: to {facts.names[subscriber]} in round {round_}, over {plural(hops, 'hop')}"
     if late is not None and late > 0:
-        cause = delay(trail, (publication.source, publication.seq), round_)
+        cause = _delay(trail, (publication.source, publication.seq), round_)
         text += f", {plural(late, 'round')} later than the links allow: {cause.text}"
     if again:
         text += f"; and again in round {', '.join(str(other) for other, _ in again)}"
     return _End("delivered", subscriber, round_, text, cause, late)
+
+
+def _waited(trail: Trail, publication: tuple[int, int], round_: int) -> Cause | None:
+    """Returns the longest wait of ``publication`` as a cause, or None if the publication did not wait.
+
+    Of equally long waits, the function prefers a wait that a crash extended. It ignores waits that ended after
+    ``round_``, and waits at other subscribers outside the path, because they do not delay this delivery.
+    """
+    facts = trail.facts
+    ended = [
+        wait for wait in facts.waited.get(publication, ())
+        if wait.until <= round_ and (wait.node in trail.path or not facts.deliveries.get((wait.node, *publication)))
+    ]  # fmt: skip
+    if not ended:
+        return None
+    wait = max(ended, key=lambda one: (one.until - one.since, one.crash is not None, -one.node, one.reason))
+    text = f"it waited at {facts.names[wait.node]} from round {wait.since} to {wait.until}: {wait.reason}"
+    down = None if wait.crash is None else facts.down(*wait.crash)
+    if down is None:
+        return Cause(WAITED, wait.node, wait.since, text)
+    return from_crash(down, f"{text}, longer because of {crashed(facts, down)}")
+
+
+def _delay(trail: Trail, publication: tuple[int, int], round_: int) -> Cause:
+    """Returns the cause of a late delivery in round ``round_``.
+
+    The result is the first of these causes that exists:
+
+    1. the longest wait that the protocol reports;
+    2. the loss of a copy whose sender later sent another copy on the path;
+    3. the crash of a next node, because of which a sender waited or chose a detour;
+    4. any other loss of a copy;
+    5. the longer one of the longest delay by a link fault and the longest wait at a node;
+    6. the longest delay of another copy on the fastest path;
+    7. a detour.
+    """
+    facts = trail.facts
+    if cause := _waited(trail, publication, round_):
+        return cause
+    chain = trail.chain(round_)
+    arrivals = [(trail.path[0], trail.start), *((copy.dst, copy.due) for copy in chain)]
+    for copy, (node, had) in zip(chain, arrivals, strict=False):
+        if copy.src != node or copy.sent <= had:
+            continue
+        if lost := [one for one in trail.copies if one.src == copy.src and one.sent < copy.sent and one.fate in LOST]:
+            return lost_copy(facts, lost[0])
+        between = facts.path(copy.src, copy.dst)[1:]
+        felt = [down for node in between if (down := facts.down(node, copy.sent)) and down.overlaps(had, copy.sent)]
+        if felt:
+            text = f"{facts.names[copy.src]} had it in round {had} and sent it in round {copy.sent} only"
+            return from_crash(felt[0], f"{text}, because of {crashed(facts, felt[0])}")
+    lost = [copy for copy in trail.copies if copy.fate in LOST and copy.due <= round_]
+    if lost:
+        return lost_copy(facts, lost[0])
+    departures = [*((copy.src, copy.sent) for copy in chain), (trail.path[-1], round_)]
+    stays = [
+        (until - had, Cause(WAITED, at, had, f"it waited at {facts.names[at]} from round {had} to {until}"))
+        for (at, had), (node, until) in zip(arrivals, departures, strict=True) if at == node and until > had
+    ]  # fmt: skip
+    links = {*pairwise(trail.path)}
+    others = [copy for copy in trail.copies if (copy.src, copy.dst) in links and copy.sent < round_]
+    slowest = max(
+        [*_slow_copies(facts, chain), *stays] or _slow_copies(facts, others),
+        default=(0, Cause(DETOUR, trail.path[-1], round_, "it took another way than the fastest")),
+        key=lambda pair: pair[0],
+    )
+    return slowest[1]
+
+
+def _slow_copies(facts: RunFacts, copies: Sequence[MessageFact]) -> list[tuple[int, Cause]]:
+    """Returns the copies that link faults delayed, each with its delay in rounds, as causes.
+
+    A copy does not overtake earlier messages of its link, so a fault that ended before the copy was sent may delay it.
+    Of several faults, the cause has one that is active when the copy is sent, or else the last.
+    """
+    found = []
+    for copy in copies:
+        longer = copy.due - copy.sent - facts.latency(facts.path(copy.src, copy.dst))
+        slow = [fault for fault in facts.link_faults if fault.kind in _SLOWING and fault.round <= copy.sent]
+        slow = [fault for fault in slow if fault.is_on(copy.src, copy.dst)]
+        if longer > 0 and slow and copy.src != copy.dst:
+            fault = max(slow, key=lambda one: (one.is_at(copy.sent), one.round))
+            text = f"the copy of round {copy.sent} to {facts.names[copy.dst]} took {plural(longer, 'round')} longer"
+            text += f" on the link from {facts.names[copy.src]} ({fault})"
+            found.append((longer, Cause(LINK, copy.dst, copy.due, text, fault=fault)))
+    return found
 
 
 def _missing(trail: Trail, subscriber: int, publication: PublicationFact) -> _End:

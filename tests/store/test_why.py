@@ -287,15 +287,9 @@ def test_a_lost_message_that_hands_subscriptions_to_a_joining_broker_explains_a_
     assert "the last message lost on the way before that was PAR_SUB of round 21 from B to J" in told.verdict
 
 
-@pytest.mark.parametrize(
-    ("protocol", "text"),
-    [
-        ("forwarding", "it did not know the subscription that S issued in round 40 only; that came to it in round 48"),
-        ("epidemic", "S subscribed in round 40 only"),
-    ],
-)
+@pytest.mark.parametrize("protocol", ["forwarding", "epidemic"])
 def test_a_publication_that_was_issued_before_the_subscription_says_so(
-    sail: Session, tmp_path: Path, protocol: str, text: str
+    sail: Session, tmp_path: Path, protocol: str
 ) -> None:
     """S subscribes in round 40. A delay lets the publication of round 30 arrive after that, but that of 34 has no way.
 
@@ -316,7 +310,7 @@ def test_a_publication_that_was_issued_before_the_subscription_says_so(
     result = opened(run_all(run_configs([given]), sail, tmp_path))
     told = result.why(0, "S", "P", 2)
     assert (told.ended, cause(told)) == ("lost", ("subscription_under_way", "P", 34))
-    assert f"P passed it on to nobody in round 34: {text}" in told.verdict
+    assert "P had it in round 34, and S subscribed in round 40 only" in told.verdict
 
 
 def test_a_publication_that_came_before_the_subscription_says_so(sail: Session, tmp_path: Path) -> None:
@@ -334,7 +328,7 @@ def test_a_publication_that_came_before_the_subscription_says_so(sail: Session, 
     result = opened(run_all(run_configs([given]), sail, tmp_path))
     assert result.why(0, "S", "P", 1).ended == "delivered"
     told = result.why(0, "S", "P", 2)
-    assert (told.ended, told.verdict) == ("lost", "lost: S had it in round 22 and subscribed in round 22 only")
+    assert (told.ended, told.verdict) == ("lost", "lost: S had it in round 22, and S subscribed in round 22 only")
 
 
 def test_a_broker_that_came_back_without_its_entries_is_told(forwarding: Result) -> None:

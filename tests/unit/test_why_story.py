@@ -405,3 +405,25 @@ def test_an_early_delivery_is_not_late() -> None:
     story = told(history(FIRST, copy(101, A, S, 11), delivered=12))
     assert (story.late_rounds, story.cause) == (-1, None)
     assert story.verdict == "delivered: to S in round 12, over 3 hops"
+
+
+@pytest.mark.parametrize(("fault", "kind"), [
+    (LinkFault("delay", S, B, 0, 3), "subscription_under_way"),
+    (LinkFault("reorder", None, None, 10, None), "subscription_under_way"),
+    (LinkFault("delay", S, B, 0, 2), "unexplained"),
+    (LinkFault("delay", B, S, 0, None), "unexplained"),
+    (LinkFault("delay", B, A, 11, None), "unexplained"),
+    (LinkFault("duplicate", None, None, 0, None), "unexplained"),
+], ids=["link", "everywhere", "before", "other direction", "after", "duplicate"])  # fmt: skip
+def test_a_delayed_subscription_that_messages_do_not_name_is_explained_by_the_fault(
+    fault: LinkFault, kind: str
+) -> None:
+    """S subscribes in round 2, and its subscription takes 3 rounds to P, which publishes in round 10."""
+    subscribed = {S: [SubscriptionFact(7, "topic = t", 2, None, None)]}
+    parts = {"confirms": False, "routes_on_tree": True, "spread": {}, "subscriptions": subscribed}
+    story = told(history(**parts, link_faults=[fault]))
+    assert ended(story) == ("lost", "P", kind, "P", 10)
+    assert story.cause is not None
+    assert story.cause.fault == (None if kind == "unexplained" else fault)
+    crash = told(history(**parts, link_faults=[fault], downs={A: [for_good(A, 5)]}))
+    assert ended(crash) == ("lost", "P", "crash", "A", 5)
