@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import typer
@@ -30,55 +30,39 @@ _SCHEMA = pa.schema({
 })  # fmt: skip
 
 
-@dataclass(frozen=True)
-class Stored:
-    """A store in a folder, with the values that ``roundtable runs`` lists.
-
-    Attributes:
-        path: The folder.
-        scenario: Name of the scenario file.
-        state: ``valid``, ``invalid``, ``unknown``; ``running`` (a program writes the store); ``interrupted`` (it can be
-            resumed); or the reason why it cannot be read.
-        n_runs: Number of runs; None before the first commit.
-        megabytes: Size of all files in MB.
-        parameters: The protocols, and the parameters that differ between the runs.
-        settings: The overrides of the scenario.
-    """
-
-    path: Root
-    scenario: str
-    state: str
-    n_runs: int | None
-    megabytes: float
-    parameters: str
-    settings: str
-
-
-def stores(folder: Root) -> Iterator[Stored]:
-    """Yields the stores in a folder and its subfolders, sorted by path.
+def stores(folder: Root) -> Iterator[dict[str, Any]]:
+    """Yields a row per store in a folder and its subfolders, sorted by path.
 
     The link ``latest`` is not followed.
+
+    Yields:
+        The columns of ``roundtable runs`` (`_SCHEMA`): ``store``: the path; ``scenario``: the name of the scenario
+        file; ``state``: ``valid``, ``invalid``, ``unknown``, ``running`` (a program writes the store), ``interrupted``
+        (it can be resumed), or the reason why it cannot be read; ``runs``: the number of runs, None before the first
+        commit; ``MB``: the size of all files; ``parameters``: the protocols, and the parameters that differ between the
+        runs; ``settings``: the overrides of the scenario.
     """
     level = [folder]
     for _ in range(_DEPTH):
         for path in level:
             if (path / MANIFEST).is_file() and not path.name.startswith(_REMOVED_PREFIX):
-                yield _stored(path)
+                size = round(sum(sizes(path).values()) / 1024**2, 1)
+                yield dict(zip(_SCHEMA.names, (str(path), *_described(path, size)), strict=True))
         below = [path for outer in level if not (outer / MANIFEST).is_file() for path in outer.iterdir()]
         level = sorted((path for path in below if path.name != LATEST and path.is_dir()), key=str)
 
 
-def _stored(path: Root) -> Stored:
-    size = sum(sizes(path).values()) / 1024**2
+def _described(path: Root, size: float) -> tuple[str, str, int | None, float, str, str]:
+    """Returns the columns of a store after its path."""
     try:
         manifest = Manifest.read(path)
     except StoreError:
-        return Stored(path, "?", _unreadable(path), None, size, "", "")
+        return "?", _unreadable(path), None, size, "", ""
     try:
         n_runs, state, parameters = _runs(path)
     except Exception:  # Delta and Arrow raise errors of several types; a damaged store does not hide the others
         n_runs, state, parameters = None, "damaged", ""
-    return Stored(path, Path(manifest.scenario).stem, state, n_runs, size, parameters, " ".join(manifest.overrides))
+    return Path(manifest.scenario).stem, state, n_runs, size, parameters, " ".join(manifest.overrides)
 
 
 def _unreadable(path: Root) -> str:
@@ -131,16 +115,16 @@ def remove_stores(folder: Root, *, is_sure: bool) -> None:
     if not found:
         raise StoreError(f"folder {str(folder)!r} contains no store; `roundtable runs` lists the stores")
     for one in found:
-        if one.state == "running":
-            raise StoreError(f"a program is writing the store {str(one.path)!r}; wait for its end, or end it")
+        if one["state"] == "running":
+            raise StoreError(f"a program is writing the store {one['store']!r}; wait for its end, or end it")
     for one in found:
-        print(f"{one.path}: {one.scenario}, {one.state}, {one.megabytes:.1f} MB")
+        print(f"{one['store']}: {one['scenario']}, {one['state']}, {one['MB']} MB")
     question = f"Remove {plural(len(found), 'store')}?"
     if not is_sure and not (sys.stdin.isatty() and typer.confirm(question)):
         raise StoreError(f"nothing is removed; to remove {plural(len(found), 'store')} without a question add --yes")
     for one in found:
-        _remove(Path(str(one.path)))
-    print(f"removed: {plural(len(found), 'store')}, {sum(one.megabytes for one in found):.1f} MB")
+        _remove(Path(one["store"]))
+    print(f"removed: {plural(len(found), 'store')}, {sum(one['MB'] for one in found):.1f} MB")
 
 
 def _remove(store: Path) -> None:
@@ -174,8 +158,4 @@ def store_rows(folder: Root) -> pa.Table:
     """
     if not folder.is_dir():
         raise StoreError(f"folder {str(folder)!r} does not exist; `roundtable run` makes runs/<scenario>/<time>")
-    rows = [
-        (str(one.path), one.scenario, one.state, one.n_runs, round(one.megabytes, 1), one.parameters, one.settings)
-        for one in stores(folder)
-    ]
-    return pa.Table.from_pylist([dict(zip(_SCHEMA.names, row, strict=True)) for row in rows], _SCHEMA)
+    return pa.Table.from_pylist(list(stores(folder)), _SCHEMA)
