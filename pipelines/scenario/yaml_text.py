@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import PurePath
-from typing import Any, TypeAlias, cast
+from typing import Any, TypeAlias
 
 import numpy as np
 import yaml
@@ -71,7 +71,7 @@ def read_yaml(text: str, place_of: PlaceOf) -> tuple[ValueNode, list[Complaint]]
     if document is None:
         return ValueNode(None, place_of(1, 1)), []
     reader = _Reader(text, place_of)
-    return reader.measured(document)[0], reader.complaints
+    return reader.read(document), reader.complaints
 
 
 def _cure(error: yaml.MarkedYAMLError) -> str:
@@ -117,51 +117,39 @@ class _Reader:
     text: str
     place_of: PlaceOf
     complaints: list[Complaint] = field(default_factory=list)
-    seen: dict[int, tuple[ValueNode, int, int]] = field(default_factory=dict)
-    copies: int = 0
+    seen: set[int] = field(default_factory=set)
+    n_copies: int = 0
 
-    # Methods that read lists and mappings return a node, the number of values in the node, and its depth. All aliases
-    # of a value share one node.
-    def measured(self, source: yaml.Node) -> tuple[ValueNode, int, int]:
+    def read(self, source: yaml.Node, depth: int = 0, repeated: SourcePlace | None = None) -> ValueNode:
+        # `repeated` is the place of the value outside all aliases that an alias repeats.
         place = self._place(source)
-        known = self.seen.get(id(source))
-        if known is None:
-            self.seen[id(source)] = (ValueNode(None, place), 0, MAX_DEPTH + 1)
-            known = self.seen[id(source)] = self._read(source, place)
-            return known
-        self.copies += known[1]
-        if self.copies > MAX_COPIES:
+        if id(source) in self.seen:
+            self.n_copies += 1
+            repeated = repeated or place
+        self.seen.add(id(source))
+        message = ""
+        if self.n_copies > MAX_COPIES:
             message = f"aliases repeat more than {MAX_COPIES} values; write them out, or use a file or a generator"
-            raise scenario_error([Complaint(place, message)])
-        return known
-
-    def _read(self, source: yaml.Node, place: SourcePlace) -> tuple[ValueNode, int, int]:
-        if source.tag not in (_TAG + "map", _TAG + "seq") and not isinstance(source, yaml.ScalarNode):
-            self.complaints.append(Complaint(place, _tag_message(source.tag)))
-            return ValueNode(None, place), 1, 0
-        if isinstance(source, yaml.MappingNode):
-            return self._mapping(source, place)
-        if isinstance(source, yaml.SequenceNode):
-            read = [self.measured(item) for item in source.value]
-            items = [node for node, _, _ in read]
-            return self._collection(ValueNode(items, place), [(size, depth) for _, size, depth in read])
-        return self._scalar(cast("yaml.ScalarNode", source), place), 1, 0
-
-    def _collection(self, node: ValueNode, measures: list[tuple[int, int]]) -> tuple[ValueNode, int, int]:
-        depth = 1 + max((depth for _, depth in measures), default=0)
-        if depth > MAX_DEPTH:
+        elif depth > MAX_DEPTH:
             message = f"aliases nest values more than {MAX_DEPTH} deep, or a value inside itself; write the values out"
-            raise scenario_error([Complaint(node.place, message)])
-        return node, 1 + sum(size for size, _ in measures), depth
+        if message:
+            raise scenario_error([Complaint(repeated or place, message)])
+        if isinstance(source, yaml.ScalarNode):
+            return self._scalar(source, place)
+        if source.tag not in (_TAG + "map", _TAG + "seq"):
+            self.complaints.append(Complaint(place, _tag_message(source.tag)))
+            return ValueNode(None, place)
+        if isinstance(source, yaml.MappingNode):
+            return self._mapping(source, place, depth, repeated)
+        return ValueNode([self.read(item, depth + 1, repeated) for item in source.value], place)
 
-    def _mapping(self, source: yaml.MappingNode, place: SourcePlace) -> tuple[ValueNode, int, int]:
+    def _mapping(
+        self, source: yaml.MappingNode, place: SourcePlace, depth: int, repeated: SourcePlace | None
+    ) -> ValueNode:
         values: dict[str, ValueNode] = {}
         mapping = ValueNode(values, place)
-        measures = []
         for key_source, value_source in source.value:
-            value, size, depth = self.measured(value_source)
-            measures.append((size, depth))
-            key_place = self._place(key_source)
+            value, key_place = self.read(value_source, depth + 1, repeated), self._place(key_source)
             key = self._key(key_source, key_place)
             if key is None:
                 continue
@@ -172,7 +160,7 @@ class _Reader:
                 continue
             values[key] = value
             mapping.key_places[key] = key_place
-        return self._collection(mapping, measures)
+        return mapping
 
     def _key(self, source: yaml.Node, place: SourcePlace) -> str | None:
         if source.tag == _MERGE:
