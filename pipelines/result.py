@@ -21,7 +21,6 @@ from pipelines.engines.frames import frame_of
 from pipelines.engines.session import Session
 from pipelines.errors import StoreError, plural
 from pipelines.experiment.manifest import Manifest
-from pipelines.report.document import ReplaySelection
 from pipelines.report.pictures import Picture
 from pipelines.report.replay import Span
 from pipelines.report.show import Replay, diagram_of, plot_of, replay_of, write_report
@@ -239,9 +238,9 @@ class Result:
         Raises:
             QueryError: The store has no such run, or the file cannot be written.
         """
-        asked = ReplaySelection(tuple(runs), Span(first_round, last_round))
+        path = None if out is None else Path(out)
         with self.reader.at_one_commit():
-            return write_report(self.reader, self.store, asked, None if out is None else Path(out))
+            return write_report(self.reader, self.store, runs, Span(first_round, last_round), path)
 
     def replay(self, run_id: int = 0, first_round: int = 0, last_round: int | None = None) -> Replay:
         """Returns the report page of one run, which initially shows the replay; notebooks display the page.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from pipelines.errors import RoundtableError
@@ -44,19 +43,11 @@ MESSAGE_FIELDS = frozenset(("added_trigger", "message_id", "removed_trigger", "t
 """The fields that contain a message id; the page describes the message instead."""
 
 
-@dataclass(frozen=True)
-class ReplaySelection:
-    """The runs and the rounds that a report shows message by message.
-
-    If ``runs`` is empty, `summary.chosen_runs` selects the runs.
-    """
-
-    runs: tuple[int, ...] = ()
-    span: Span = WHOLE
-
-
-def gather(reader: StoreReader, root: Root, asked: ReplaySelection) -> dict[str, Any]:
+def gather(reader: StoreReader, root: Root, named: Sequence[int] = (), span: Span = WHOLE) -> dict[str, Any]:
     """Returns the content of a report as a JSON-serialisable dict.
+
+    ``named`` lists the runs that are shown message by message; if it is empty, `summary.chosen_runs` selects them.
+    ``span`` selects the rounds of these runs.
 
     Raises:
         QueryError: The store has no such run, or the run has no such round.
@@ -64,10 +55,10 @@ def gather(reader: StoreReader, root: Root, asked: ReplaySelection) -> dict[str,
     manifest = Manifest.read(root)
     with readable_errors():
         rows = run_rows(reader)
-        chosen = chosen_runs(rows, asked.runs)
+        chosen = chosen_runs(rows, named)
         by_id = {row["run_id"]: row for row in rows}
         runs = [by_id[run_id] | {"why": why} for run_id, why in chosen.items()]
-        replays = _replayed(reader, manifest, runs, asked.span)
+        replays = _replayed(reader, manifest, runs, span)
         found, study = summary(reader, rows), studies(reader, rows)
         lines = overlaid(reader, list(chosen), rows)
     charts = {name: specification(name) for name in ("space_time", "measures", "study")}

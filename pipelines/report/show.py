@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
-from typing import Any
 
-from pipelines.errors import QueryError, nearest, unknown_run
-from pipelines.report.document import ReplaySelection, gather
+from pipelines.errors import QueryError, nearest
+from pipelines.report.document import gather
 from pipelines.report.measures import measures
 from pipelines.report.page import page
 from pipelines.report.pictures import Picture, picture, specification, with_unit
@@ -18,6 +17,7 @@ from pipelines.report.plots import Plot, draw_plot
 from pipelines.report.replay import Span, last_round
 from pipelines.report.space_time import of_run
 from pipelines.report.summary import run_rows
+from pipelines.sql.differences import check_run
 from pipelines.sql.errors import readable_errors
 from pipelines.sql.query import StoreReader
 from pipelines.store.roots import Root, check_target, write_whole
@@ -25,9 +25,10 @@ from pipelines.store.roots import Root, check_target, write_whole
 NAME = "report.html"
 
 
-def write_report(reader: StoreReader, root: Root, asked: ReplaySelection, out: Path | None = None) -> Root:
+def write_report(reader: StoreReader, root: Root, runs: Sequence[int], span: Span, out: Path | None) -> Root:
     """Writes the report of a store to ``out``, or to ``report.html`` in the store's folder; returns the path.
 
+    Parameters ``runs`` and ``span`` are those of `document.gather`.
     The file is written under a temporary name and then renamed, so the file ``out`` is never incomplete.
 
     Raises:
@@ -36,7 +37,7 @@ def write_report(reader: StoreReader, root: Root, asked: ReplaySelection, out: P
     path = out if out is not None else root / NAME
     with _writing(path):
         check_target(path)
-    data = gather(reader, root, asked)
+    data = gather(reader, root, runs, span)
     with _writing(path):
         write_whole(path, page(data, f"{data['scenario']} - Roundtable"))
     return path
@@ -64,7 +65,7 @@ class Replay:
 
 def replay_of(reader: StoreReader, root: Root, run_id: int, span: Span) -> Replay:
     """Returns the report page of one run, which initially shows the replay; raises the errors of `document.gather`."""
-    data = gather(reader, root, ReplaySelection((run_id,), span))
+    data = gather(reader, root, (run_id,), span)
     return Replay(page(data | {"start": "replay"}, f"{data['scenario']}, run {run_id}"))
 
 
@@ -74,7 +75,7 @@ def diagram_of(
 ) -> Picture:  # fmt: skip
     """Returns the space-time diagram of a run; parameters and errors are those of `space_time.of_run`."""
     with readable_errors():
-        _row(reader, run_id)
+        check_run(reader, run_id)
         return of_run(reader, run_id, source, call, node, rounds).draw(f"Run {run_id}")
 
 
@@ -114,15 +115,9 @@ def measure_of(reader: StoreReader, run_id: int, name: str) -> Picture:
     if name not in known:
         raise QueryError(f"measure {name!r} does not exist;{nearest(name, known)} known: {', '.join(known)}")
     with readable_errors():
-        run = _row(reader, run_id)
+        check_run(reader, run_id)
+        run = next(row for row in run_rows(reader) if row["run_id"] == run_id)
         rows = measures(reader, {run_id: last_round(reader, run)}, (name,))[run_id][name]
     if not rows:
         raise QueryError(f"run {run_id} has nothing to show as {name!r}: no row of what it counts")
     return picture(with_unit(known[name], run["round_ms"]), {"rows": rows})
-
-
-def _row(reader: StoreReader, run_id: int) -> dict[str, Any]:
-    rows = {row["run_id"]: row for row in run_rows(reader)}
-    if run_id not in rows:
-        raise unknown_run(run_id, rows)
-    return rows[run_id]

@@ -16,7 +16,7 @@ from support.commands import cli
 import pipelines as rt
 from pipelines.engines.session import Session
 from pipelines.errors import QueryError
-from pipelines.report.document import ReplaySelection, gather
+from pipelines.report.document import gather
 from pipelines.result import Result
 
 STUDY: dict[str, Any] = {
@@ -95,7 +95,7 @@ def test_messages_under_way_at_the_start_are_counted_in_round_0(sail: Session, t
         "workload.publications.generate.rounds=[20, 40]",
     )
     with rt.run("gossipsub", spark=sail.spark, store=tmp_path / "store", overrides=changed) as result:
-        data = gather(result.reader, result.store, ReplaySelection())
+        data = gather(result.reader, result.store)
         for run in data["replays"]:
             counts = run["counts"]
             assert counts["round"][0] == 0

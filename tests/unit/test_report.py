@@ -18,11 +18,11 @@ from pipelines.contract.state_tables import stored_tables
 from pipelines.errors import QueryError
 from pipelines.protocols import PROTOCOLS, protocol_form
 from pipelines.report import page as pages, replay as replays
-from pipelines.report.document import MESSAGE_FIELDS, NODE_FIELDS, ReplaySelection
+from pipelines.report.document import MESSAGE_FIELDS, NODE_FIELDS
 from pipelines.report.layout import MAP, RING, SPRINGS, TREE, layout
 from pipelines.report.measures import histogram
 from pipelines.report.page import PROGRAMS, asset, embedded, page
-from pipelines.report.replay import Span
+from pipelines.report.replay import WHOLE, Span
 from pipelines.report.show import write_report
 from pipelines.report.space_time import Arrow, Diagram, angle
 from pipelines.report.summary import _sentence, chosen_runs
@@ -220,7 +220,7 @@ def test_a_target_that_cannot_be_written_is_refused_before_the_store_is_read(
     tmp_path: Path, name: str, reason: str
 ) -> None:
     with pytest.raises(QueryError, match=f"cannot be written: .*{reason}; name another with --out"):
-        write_report(cast("StoreReader", None), tmp_path, ReplaySelection(()), tmp_path / name)
+        write_report(cast("StoreReader", None), tmp_path, (), WHOLE, tmp_path / name)
     assert [*tmp_path.iterdir()] == []
 
 
