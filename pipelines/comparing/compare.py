@@ -120,8 +120,7 @@ def compare_prepared(
     ``say`` receives a line for each step before the first round.
     """
     columns = list(view_head(_VIEW).columns)
-    has_ms = prepared.scenario.time.round_ms is not None
-    wants, measure = parse_wants(want, columns, has_ms=has_ms), measure_named(minimise, columns, has_ms=has_ms)
+    wants, measure = parse_wants(want, columns), measure_named(minimise, columns)
     candidates, refused = with_candidates(prepared)
     with run_prepared(candidates, spark=spark, store=store, engine=engine, observe=observe, say=say) as result:
         result.audit()
@@ -214,22 +213,21 @@ _NAMED = {
 }
 
 
-def parse_wants(text: str, columns: Sequence[str], *, has_ms: bool) -> dict[str, tuple[Condition, ...]]:
+def parse_wants(text: str, columns: Sequence[str]) -> dict[str, tuple[Condition, ...]]:
     """Parses criteria, separated by commas, and returns the conditions of each criterion.
 
     A run satisfies a criterion if all its conditions hold. ``columns`` are the numeric columns of view `comparison`.
-    ``has_ms`` is true if rounds have a duration in ms.
 
     Raises:
-        QueryError: A criterion is invalid, or its unit or measure is unavailable.
+        QueryError: A criterion is invalid, or its measure is unknown.
     """
     parts = [part.strip() for part in text.split(",")]
     if not all(parts):
         raise QueryError(f"the wants {text!r} have an empty one; write e.g. 'exactly_once, p95 < 500 ms'")
-    return {part: _conditions(part, columns, has_ms=has_ms) for part in parts}
+    return {part: _conditions(part, columns) for part in parts}
 
 
-def _conditions(part: str, columns: Sequence[str], *, has_ms: bool) -> tuple[Condition, ...]:
+def _conditions(part: str, columns: Sequence[str]) -> tuple[Condition, ...]:
     if part in _NAMED:
         return _NAMED[part]
     found = _CONDITION.fullmatch(part)
@@ -242,8 +240,6 @@ def _conditions(part: str, columns: Sequence[str], *, has_ms: bool) -> tuple[Con
         if unit not in _UNITS:
             raise QueryError(f"the want {part!r} is a time without a unit; write {', '.join(_UNITS)}")
         of, factor = _UNITS[unit]
-        if of == "ms" and not has_ms:
-            raise QueryError(f"the want {part!r} is in {unit}, and the scenario has no time.round_ms; write rounds")
         return (Condition(_TIMES[name].format(of), relation, float(number) * factor),)
     if unit is not None and (unit != "%" or measure_of(name, columns) != "wanted_ratio"):
         raise QueryError(f"the want {part!r} has the unit {unit!r}, which {name} has not; leave it out")
@@ -270,17 +266,13 @@ def measure_of(name: str, columns: Sequence[str]) -> str:
     )
 
 
-def measure_named(name: str, columns: Sequence[str], *, has_ms: bool) -> str:
-    """Returns the column of view `comparison` for the measure to minimise.
-
-    Durations are in ms if rounds have a duration in ms (``has_ms``), else in rounds.
+def measure_named(name: str, columns: Sequence[str]) -> str:
+    """Returns the column of view `comparison` for the measure to minimise; durations are in ms.
 
     Raises:
         QueryError: The measure is unknown.
     """
-    if name in _TIMES:
-        return _TIMES[name].format("ms" if has_ms else "rounds")
-    return measure_of(name, columns)
+    return _TIMES[name].format("ms") if name in _TIMES else measure_of(name, columns)
 
 
 def ranked(

@@ -107,10 +107,8 @@ def specification(name: str) -> Any:  # noqa: ANN401 - Vega-Lite's JSON
     return json.loads((files("pipelines.report") / "assets" / f"{name}.json").read_text("utf-8"))
 
 
-def with_unit(spec: Mapping[str, Any], round_ms: float | None) -> Any:  # noqa: ANN401 - Vega-Lite's JSON
-    """Replaces "(rounds)" by "(rounds of N ms)" in ``spec``; if ``round_ms`` is ``None``, returns ``spec``."""
-    if round_ms is None:
-        return spec
+def with_unit(spec: Mapping[str, Any], round_ms: float) -> Any:  # noqa: ANN401 - Vega-Lite's JSON
+    """Replaces "(rounds)" by "(rounds of N ms)" in ``spec``."""
     return json.loads(json.dumps(spec).replace("(rounds)", f"(rounds of {round_ms:g} ms)"))
 
 

@@ -31,7 +31,7 @@ LINE: dict[str, Any] = {
 
 
 def holds(want: str, **others: Any) -> bool:
-    (conditions,) = parse_wants(want, COLUMNS, has_ms=True).values()
+    (conditions,) = parse_wants(want, COLUMNS).values()
     return all(condition.holds({**ROW, **others}) for condition in conditions)
 
 
@@ -74,15 +74,12 @@ def test_what_has_no_value_holds_unless_deliveries_are_missing() -> None:
 )
 def test_wants_that_cannot_be_read(wants: str, message: str) -> None:
     with pytest.raises(QueryError, match=message.replace("?", r"\?")):
-        parse_wants(wants, COLUMNS, has_ms=True)
+        parse_wants(wants, COLUMNS)
 
 
-def test_times_in_ms_need_the_length_of_a_round() -> None:
-    with pytest.raises(QueryError, match=r"no time\.round_ms; write rounds"):
-        parse_wants("p95 < 5 ms", COLUMNS, has_ms=False)
-    assert measure_named("p95", COLUMNS, has_ms=False) == "latency_rounds_p95"
-    assert measure_named("p95", COLUMNS, has_ms=True) == "latency_ms_p95"
-    assert measure_named("bytes", COLUMNS, has_ms=True) == "bytes_per_delivery"
+def test_a_measure_is_named_by_a_column_or_a_short_name() -> None:
+    assert measure_named("p95", COLUMNS) == "latency_ms_p95"
+    assert measure_named("bytes", COLUMNS) == "bytes_per_delivery"
 
 
 def test_candidates_are_ranked_by_wants_and_then_by_the_measure() -> None:
@@ -95,7 +92,7 @@ def test_candidates_are_ranked_by_wants_and_then_by_the_measure() -> None:
         {**ROW, "run_id": 4, "messages_per_delivery": 1.0},
         {**ROW, "run_id": 5, "wanted_ratio": 0.5, "n_wanted_delivered": 2, "within_bound": False},
     ]
-    wants = parse_wants("exactly_once, causal_order", COLUMNS, has_ms=True)
+    wants = parse_wants("exactly_once, causal_order", COLUMNS)
     settings = dict(enumerate([dear, dear, cheap, cheap, lossy, lossy]))
     found = ranked(rows, settings, wants, "messages_per_delivery")
     assert [(one.protocol, one.settings, one.measure) for one in found] == [
@@ -114,7 +111,7 @@ def test_fewer_missed_wants_win_over_more_runs_that_miss_none() -> None:
     kept = {**ROW, "n_causal_order_broken": 0}
     rows = [{**kept, "run_id": 0}, {**ROW, **lost, "run_id": 1}, {**ROW, "run_id": 2}, {**ROW, "run_id": 3}]
     settings = dict(enumerate([{"name": "forwarding"}] * 2 + [{"name": "delta"}] * 2))
-    wants = parse_wants("at_least_once, at_most_once, per_source_order, causal_order", COLUMNS, has_ms=True)
+    wants = parse_wants("at_least_once, at_most_once, per_source_order, causal_order", COLUMNS)
     found = ranked(rows, settings, wants, "messages_per_delivery")
     assert [(one.protocol, one.n_as_wanted) for one in found] == [("delta", 0), ("forwarding", 1)]
 

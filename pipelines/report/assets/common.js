@@ -74,10 +74,7 @@ globalThis.roundtable = (() => {
     return value;
   };
 
-  const ms = (replay, rounds) => {
-    const one = replay.run.round_ms;
-    return one === null || rounds === null ? "" : ` (${text(rounds * one)} ms)`;
-  };
+  const ms = (replay, rounds) => (rounds === null ? "" : ` (${text(rounds * replay.run.round_ms)} ms)`);
   const rounds = (replay, number) => (number === null ? "-" : `${text(number)} ${number === 1 ? "round" : "rounds"}${ms(replay, number)}`);
 
   /** The display name of a publication: its index among the publications and among all calls of its source. */

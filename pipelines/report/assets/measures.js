@@ -14,10 +14,7 @@
   };
 
   /** Adds the duration of a round to titles. */
-  const timed = (spec, replay) => {
-    const one = replay.run.round_ms;
-    return one === null ? spec : JSON.parse(JSON.stringify(spec).replaceAll("(rounds)", `(rounds of ${text(one)} ms)`));
-  };
+  const timed = (spec, replay) => JSON.parse(JSON.stringify(spec).replaceAll("(rounds)", `(rounds of ${text(replay.run.round_ms)} ms)`));
 
   pages.measures = {
     title: "Measures",

@@ -254,7 +254,7 @@
       ...count("n-flying", flying === 1 ? "message in flight" : "messages in flight", flying, n_hidden ? `, ${text(n_hidden)} of them not drawn` : ""),
       element("strong", { id: "n-delivered" }, text(delivered)), delivered === 1 ? " delivery so far" : " deliveries so far");
     byId("round").value = round;
-    byId("now").textContent = `${round} of ${replay.end}${replay.run.round_ms === null ? "" : `, ${text(round * replay.run.round_ms)} ms`}`;
+    byId("now").textContent = `${round} of ${replay.end}, ${text(round * replay.run.round_ms)} ms`;
     byId("round").setAttribute("aria-valuetext", `round ${round}`);
     listEvents(replay, round);
     if (at.node !== null) showNode();

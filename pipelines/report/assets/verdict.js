@@ -18,7 +18,7 @@
     return replayOf(run.run_id) ? element("a", { href: address("losses", { run: run.run_id }) }, text(number)) : text(number);
   };
 
-  const inTime = (value, one) => (value === null ? "-" : `${text(value)} ${value === 1 ? "round" : "rounds"}${one === null ? "" : ` (${text(one)} ms)`}`);
+  const inTime = (value, one) => (value === null ? "-" : `${text(value)} ${value === 1 ? "round" : "rounds"} (${text(one)} ms)`);
   /** Columns of the table of runs: title, value for sorting and filtering, and displayed value if it differs. */
   const columns = [
     ["run", (run) => run.run_id, (run) => runLink(run.run_id)], ["seed", (run) => run.seed],
