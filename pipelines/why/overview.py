@@ -18,6 +18,7 @@ from pipelines.sql.differences import check_run
 from pipelines.sql.query import StoreReader
 from pipelines.store.roots import Root
 from pipelines.why.ask import Question, stories
+from pipelines.why.cause import IN_FLIGHT, UNEXPLAINED, WAITING
 from pipelines.why.facts import RunFacts
 from pipelines.why.reading import read_overlays
 from pipelines.why.story import Story
@@ -121,7 +122,7 @@ def _latencies(facts: RunFacts, source: int, round_: int) -> dict[int, int]:
     return {node: int(latency) for node, latency in found.items()}
 
 
-CauseKey = tuple[str | int, ...]
+CauseKey = tuple[str | int | None, ...]
 
 
 @dataclass(frozen=True)
@@ -200,7 +201,13 @@ def _grouped(what: str, told: Sequence[Story]) -> list[Group]:
 def cause_key(what: str, story: Story) -> CauseKey:
     """Returns a key by which stories of category ``what`` are grouped: stories with one cause have equal keys."""
     cause = None if what == TWICE else story.cause
-    return () if cause is None else (cause.kind, story.names[cause.node], cause.round, story.run_id)
+    if cause is None:
+        return ()
+    if (fault := cause.fault) is not None:
+        event: CauseKey = (fault.kind, fault.round, fault.src, fault.dst)
+    else:
+        event = (cause.text,) if cause.kind in (WAITING, IN_FLIGHT, UNEXPLAINED) else (cause.node, cause.round)
+    return (story.run_id, cause.kind, *event)
 
 
 def cause_words(what: str, story: Story) -> str:
