@@ -142,10 +142,10 @@ def waiting(facts: RunFacts, publication: tuple[int, int], subscriber: int, roun
 
     Returns None if no node holds the publication back.
     """
-    waits = sorted(facts.waits.get(publication, ()), key=lambda wait: wait[0] != subscriber)
+    waits = sorted({*facts.waits.get(publication, ())}, key=lambda wait: (wait[0] != subscriber, wait))
     if not waits:
         return None
-    texts = dict.fromkeys(f"at {facts.names[at]}, where {reason}" for at, reason in waits[:_SHOWN])
+    texts = [f"at {facts.names[at]}, where {reason}" for at, reason in waits[:_SHOWN]]
     more = f", and {len(waits) - _SHOWN} more" if len(waits) > _SHOWN else ""
     return Cause(WAITING, waits[0][0], round_, f"it still waits {'; '.join(texts)}{more}")
 

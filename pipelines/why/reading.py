@@ -7,6 +7,7 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
+from pipelines.contract.protocol import Protocol
 from pipelines.protocols import protocol_named
 from pipelines.sql.query import StoreReader
 from pipelines.why.facts import (
@@ -67,8 +68,8 @@ def read_facts(
     keys = {"runs": runs, "subscribers": subscribers, "sources": sources, "seqs": seqs}
     texts = {name: ", ".join(map(str, sorted(ids))) for name, ids in keys.items()}
     rows = {name: reader.sql(text.format(**texts)).toArrow().to_pylist() for name, text in _TABLES.items()}
-    rows["waits"] = _waiting(reader, texts["runs"])
-    rows["waited"] = _waited(reader, texts)
+    rows["waits"] = _protocol_rows(reader, texts, lambda protocol: protocol.waits.values())
+    rows["waited"] = _protocol_rows(reader, texts, lambda protocol: (protocol.waited,))
     is_finished = reader.is_finished()
     facts = {
         row["run_id"]: RunFacts(
@@ -115,18 +116,10 @@ def read_overlays(reader: StoreReader, runs: Collection[int]) -> dict[int, RunFa
     return facts
 
 
-def _waiting(reader: StoreReader, runs: str) -> list[dict[str, Any]]:
-    """Returns the publications that nodes hold back at the end of a run, from the queries `Protocol.waits`."""
-    found = (
-        reader.of_protocol(name).sql(f"select * from ({sql}) w where run_id in ({runs})")  # noqa: S608 - numbers
-        for name in reader.protocols
-        for sql in protocol_named(name).waits.values()
-    )
-    return [row for rows in found for row in sorted(rows.toArrow().to_pylist(), key=lambda row: row["reason"])]
-
-
-def _waited(reader: StoreReader, texts: Mapping[str, str]) -> list[dict[str, Any]]:
-    """Returns the ended waits of the publications in ``texts``, from the queries `Protocol.waited`.
+def _protocol_rows(
+    reader: StoreReader, texts: Mapping[str, str], queries: Callable[[Protocol], Iterable[str | None]]
+) -> list[dict[str, Any]]:
+    """Returns the rows of the SQL ``queries`` of all protocols of the store for the publications in ``texts``.
 
     ``texts`` contains the ids of runs, the ids of sources and the call numbers of the publications as SQL lists.
     """
@@ -134,7 +127,8 @@ def _waited(reader: StoreReader, texts: Mapping[str, str]) -> list[dict[str, Any
     found = (
         reader.of_protocol(name).sql(f"select * from ({sql}) w where {where}")  # noqa: S608 - numbers
         for name in reader.protocols
-        if (sql := protocol_named(name).waited) is not None
+        for sql in queries(protocol_named(name))
+        if sql is not None
     )
     return [row for rows in found for row in rows.toArrow().to_pylist()]
 

@@ -12,6 +12,7 @@ import pytest
 
 from pipelines.report.space_time import of_story
 from pipelines.why.facts import Downtime, LinkFault, MessageFact, PublicationFact, RunFacts, SubscriptionFact
+from pipelines.why.overview import MISSING, TWICE, CauseKey, cause_key
 from pipelines.why.story import Story, print_story, publication_name
 from pipelines.why.telling import excuse, issued_story
 
@@ -427,3 +428,32 @@ def test_a_delayed_subscription_that_messages_do_not_name_is_explained_by_the_fa
     assert story.cause.fault == (None if kind == "unexplained" else fault)
     crash = told(history(**parts, link_faults=[fault], downs={A: [for_good(A, 5)]}))
     assert ended(crash) == ("lost", "P", "crash", "A", 5)
+
+
+def test_nodes_that_hold_a_publication_back_are_named_once_in_a_fixed_order() -> None:
+    """The rows of an engine have no order, and a node may hold a publication back in several places."""
+    waits = [(S, "it is locked"), (B, "it is locked"), (A, "it is cached"), (S, "it is locked"), (S, "it is cached")]
+    expected = (
+        "lost: it still waits at S, where it is cached; at S, where it is locked; at A, where it is cached, and 1 more"
+    )
+    for order in (waits, waits[::-1]):
+        story = told(history(FIRST, waits={(P, 1): order}))
+        assert (ended(story), story.verdict) == (("lost", "A", "waiting", "S", 11), expected)
+
+
+def test_deliveries_are_grouped_by_the_event_and_not_by_the_copy() -> None:
+    def key(*copies: MessageFact, **parts: object) -> CauseKey:
+        return cause_key(MISSING, told(history(*copies, **parts)))
+
+    def lost(sent: int, *faults: LinkFault) -> CauseKey:
+        return key(copy(100, P, A, sent, "lost_link"), link_faults=faults)
+
+    assert lost(11, EVERYWHERE) == lost(12, EVERYWHERE) != lost(11)
+    assert lost(11, EVERYWHERE) != lost(11, replace(EVERYWHERE, src=P)) != lost(11, replace(EVERYWHERE, dst=A))
+    assert lost(11) != lost(12)
+    late = replace(FIRST, due=15)
+    assert key(FIRST) == key(late) != key()
+    waits = {(P, 1): [(B, "it is locked")]}
+    assert key(FIRST, waits=waits) == key(late, waits=waits) != key(FIRST)
+    assert key(FIRST, waits=waits) != key(FIRST, waits=waits, run_id=1)
+    assert cause_key(TWICE, told(history(FIRST))) == ()
