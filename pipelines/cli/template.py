@@ -19,7 +19,7 @@ from pipelines.experiment.plan import built, check, notes
 from pipelines.experiment.prepared import expand_runs
 from pipelines.inputs.overlay.text_formats import is_link
 from pipelines.inputs.timestamps import iso, moments_of
-from pipelines.inputs.workload.reading import load, source_of
+from pipelines.inputs.workload.reading import load
 from pipelines.scenario.load import read_scenario
 from pipelines.scenario.pages import SCHEMA_FILE
 from pipelines.scenario.yaml_text import flow_text
@@ -272,12 +272,7 @@ def _rows(path: Path) -> list[list[str]]:
 
 
 def _loaded(path: Path) -> pa.Table:
-    try:
-        return load(source_of(path, None, reverse=False, limit=None))
-    except DataFileError:
-        raise
-    except OSError as error:
-        raise _unreadable(path, error) from error
+    return load(path).table
 
 
 def _unreadable(path: Path, error: Exception) -> DataFileError:

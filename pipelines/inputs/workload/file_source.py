@@ -17,7 +17,7 @@ from pipelines.inputs.timestamps import moments_of, with_origin
 from pipelines.inputs.workload.calls import PUBLICATIONS, SUBSCRIPTIONS, canonical_text
 from pipelines.inputs.workload.contents import NO_CONTENT, attribute_rows, json_rows, publication_rows
 from pipelines.inputs.workload.file_rows import FileRows, names_of, texts_of, typed_column
-from pipelines.inputs.workload.reading import Source, load, load_noted, source_of
+from pipelines.inputs.workload.reading import Loaded, load
 from pipelines.scenario.times import Clock
 from pipelines.scenario.workload_files import PublicationFile, SubscriptionFile
 
@@ -32,12 +32,12 @@ def subscriptions_of_file(
         WorkloadError: The file or a column is missing, or rows are invalid. The message names the rows.
     """
     place: KeyPath = (*SUBSCRIPTIONS, "file")
-    source = _source(place, file, False, beside)
-    rows = FileRows(place, load(source), overlay, horizon, clock)
+    loaded = _loaded(place, file, beside)
+    rows = FileRows(place, loaded.table, overlay, horizon, clock)
     node = rows.nodes(file.node, file.nodes, seed, "workload.subscriptions.nodes")
     round_ = rows.rounds(file.round, None) if file.at_ms is None else rows.times("at_ms", file.at_ms, file.unit)
     end_round = rows.untils(file.until, file.until_ms, file.unit, round_)
-    texts = _subscription_texts(rows, source, file.topic, file.where, is_mqtt=is_mqtt)
+    texts = _subscription_texts(rows, loaded, file.topic, file.where, is_mqtt=is_mqtt)
     rows.raise_problems()
     return pa.table([pa.array(node), pa.array(round_), end_round, texts], schema=SUBSCRIPTION)
 
@@ -51,8 +51,8 @@ def publications_of_file(
         WorkloadError: The file or a column is missing, or rows are invalid. The message names the rows.
     """
     place: KeyPath = (*PUBLICATIONS, "file")
-    source = _source(place, file, file.reverse, beside)
-    rows = FileRows(place, load(source), overlay, horizon, clock)
+    loaded = _loaded(place, file, beside)
+    rows = FileRows(place, loaded.table, overlay, horizon, clock)
     node = rows.nodes(file.node, file.nodes, seed, "workload.publications.nodes")
     by_round = file.at_ms is None
     round_ = rows.rounds(file.round, file.per_round) if by_round else rows.times("at_ms", file.at_ms or "", file.unit)
@@ -60,7 +60,7 @@ def publications_of_file(
         rows.texts("topic", file.topic)
     names = _content_names(rows, file)
     rows.raise_problems()
-    topic, content, attribute = _contents(source, file.topic, names)
+    topic, content, attribute = _contents(loaded, file.topic, names)
     _refuse_empty(rows, topic, content)
     return publication_rows(node, round_, topic, content), attribute
 
@@ -73,13 +73,12 @@ def _refuse_empty(rows: FileRows, topic: pa.Array, content: pa.Array) -> None:
         rows.raise_problems()
 
 
-def _source(place: KeyPath, file: SubscriptionFile | PublicationFile, reverse: bool, beside: Path | None) -> Source:
+def _loaded(place: KeyPath, file: SubscriptionFile | PublicationFile, beside: Path | None) -> Loaded:
+    reverse = getattr(file, "reverse", False)
     try:
-        source = source_of(find_file(file.path, beside), file.format, reverse, file.limit, _named(file))
-        load(source)  # so that errors of the file as a whole get the path of its key
+        return load(find_file(file.path, beside), file.format, reverse=reverse, limit=file.limit, named=_named(file))
     except DataFileError as error:
         raise WorkloadError(Problem((*place, "path"), str(error))) from error
-    return source
 
 
 def _named(file: SubscriptionFile | PublicationFile) -> tuple[str, ...]:
@@ -95,7 +94,7 @@ def file_notes(
 
     `place` is the path of the file's key in the scenario.
     """
-    loaded = load_noted(_source(place, file, getattr(file, "reverse", False), beside))
+    loaded = _loaded(place, file, beside)
     yield from loaded.notes
     for key in ("at_ms", "until_ms"):
         if (name := getattr(file, key, None)) is not None and loaded.table.num_rows:
@@ -112,7 +111,7 @@ def timestamp_settings(file: SubscriptionFile | PublicationFile, place: KeyPath,
     named = [(key, name) for key in ("at_ms", "until_ms") if (name := getattr(file, key, None)) is not None]
     if not named:
         return
-    table = load(_source(place, file, getattr(file, "reverse", False), beside))
+    table = _loaded(place, file, beside).table
     for key, name in named:
         if table.num_rows and moments_of(table[name], file.unit).origin_ms is not None:
             yield ".".join(map(str, (*place, key)))
@@ -120,7 +119,7 @@ def timestamp_settings(file: SubscriptionFile | PublicationFile, place: KeyPath,
 
 
 def _subscription_texts(
-    rows: FileRows, source: Source, topic: str | None, where: str | None, *, is_mqtt: bool
+    rows: FileRows, loaded: Loaded, topic: str | None, where: str | None, *, is_mqtt: bool
 ) -> pa.Array:
     if topic is None and where is None:
         message = "name the column of the topic (topic) or of the predicate (where)"
@@ -129,7 +128,7 @@ def _subscription_texts(
     columns = [rows.texts(key, name) for key, name in (("topic", topic), ("where", where)) if name is not None]
     if any(column is None for column in columns):
         return pa.nulls(0, pa.string())
-    texts, wrong = _canonical_texts(source, topic, where, is_mqtt=is_mqtt)
+    texts, wrong = _canonical_texts(loaded, topic, where, is_mqtt=is_mqtt)
     for row, message in wrong[:5]:
         rows.refuse("topic" if where is None else "where", f"row {row + 1}: {message}")
     if len(wrong) > 5:
@@ -139,10 +138,10 @@ def _subscription_texts(
 
 @lru_cache(maxsize=4)
 def _canonical_texts(
-    source: Source, topic: str | None, where: str | None, *, is_mqtt: bool
+    loaded: Loaded, topic: str | None, where: str | None, *, is_mqtt: bool
 ) -> tuple[pa.Array, list[tuple[int, str]]]:
     # Only distinct pairs of topic and predicate are parsed; `wrong` has the first row and error of each invalid pair.
-    table = load(source)
+    table = loaded.table
     codes, values = zip(*(_coded(table, name) for name in (topic, where)), strict=True)
     width = len(values[1])
     pairs, first, place = np.unique(codes[0] * width + codes[1], return_index=True, return_inverse=True)
@@ -182,8 +181,8 @@ def _content_names(rows: FileRows, file: PublicationFile) -> tuple[str, ...]:
 
 
 @lru_cache(maxsize=4)
-def _contents(source: Source, topic: str | None, names: tuple[str, ...]) -> tuple[pa.Array, pa.Array, pa.Table]:
-    table = load(source)
+def _contents(loaded: Loaded, topic: str | None, names: tuple[str, ...]) -> tuple[pa.Array, pa.Array, pa.Table]:
+    table = loaded.table
     topics = pa.nulls(table.num_rows, pa.string()) if topic is None else names_of(table[topic])
     columns = {name: typed_column(table[name]) for name in names}
     return topics, json_rows(columns, table.num_rows), attribute_rows(topics, columns)

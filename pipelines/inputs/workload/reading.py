@@ -11,7 +11,7 @@ import lzma
 import re
 import tarfile
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -25,7 +25,7 @@ import pyarrow.parquet as pq
 
 from pipelines.errors import DataFileError
 from pipelines.inputs.overlay.text_formats import are_numbers
-from pipelines.inputs.text_rows import TextRows, is_number, open_data, split, with_decimal_points
+from pipelines.inputs.text_rows import TextRows, cached_until_changed, is_number, open_data, split, with_decimal_points
 from pipelines.inputs.workload.contents import parsed_numbers
 
 _PAIR = re.compile(r"\[([^,\[\]']+),(?:'([^']*)'|([^\[\]']*))\]")
@@ -127,27 +127,6 @@ def _typed(cells: list[str | None], is_numeric: bool, name: str, places: list[st
     raise DataFileError(f"{place}: the value of {name!r} is neither a number nor a text in single quotes")
 
 
-@dataclass(frozen=True)
-class Source:
-    """A version of a file and the options for reading it. `load_noted` caches results by source.
-
-    Attributes:
-        path: The path of the file to read.
-        stamp: The file's modification time in ns, and its size in bytes.
-        format: The file's format.
-        reverse: Whether to reverse the rows, so that the last row comes first.
-        limit: The number of rows to keep, counted from the first row after the reversal; None keeps all rows.
-        named: The columns that the scenario names. If all are numbers of columns, the file has no header.
-    """
-
-    path: Path
-    stamp: tuple[int, int]
-    format: Format
-    reverse: bool = False
-    limit: int | None = None
-    named: tuple[str, ...] = ()
-
-
 @dataclass(frozen=True, eq=False)
 class Loaded:
     """The content of a file.
@@ -162,55 +141,52 @@ class Loaded:
     notes: tuple[str, ...] = ()
 
 
-def source_of(path: Path, given: Format | None, reverse: bool, limit: int | None, named: Sequence[str] = ()) -> Source:
-    """Returns the `Source` of file `path`. If `given` is `None`, the file's name or first line determines the format.
-
-    Raises:
-        DataFileError: The format cannot be determined.
-    """
-    state = path.stat()
-    return Source(path, (state.st_mtime_ns, state.st_size), given or _format_of(path), reverse, limit, tuple(named))
-
-
-def load(source: Source) -> pa.Table:
-    """Returns the rows of a file as columns. Errors are those of `load_noted`."""
-    return load_noted(source).table
-
-
-@lru_cache(maxsize=4)
-def load_noted(source: Source) -> Loaded:
+@cached_until_changed(maxsize=4)
+def load(
+    path: Path, given: Format | None = None, *, reverse: bool = False, limit: int | None = None,
+    named: tuple[str, ...] = (),
+) -> Loaded:  # fmt: skip
     """Returns the rows of a file, and notes on its detected properties.
 
+    Args:
+        path: The file.
+        given: The format. If it is `None`, the file's name or first line determines the format.
+        reverse: Whether to reverse the rows, so that the last row comes first.
+        limit: The number of rows to keep, counted from the first row after the reversal; None keeps all rows.
+        named: The columns that the scenario names. If all are numbers of columns, the file has no header.
+
     Raises:
-        DataFileError: The file is empty or damaged, or its content does not match its format.
+        DataFileError: The format cannot be determined, the file is empty or damaged, or its content does not match its
+            format.
     """
+    format_ = given or _format_of(path)
     try:
-        loaded = _read(source)
+        loaded = _read(path, format_, named, reverse=reverse)
     except (*_DAMAGED, tarfile.TarError, pa.ArrowException, RecursionError) as error:
-        message = f"{source.path} cannot be read as {source.format}: {error}; check the file and its format"
-        raise DataFileError(message) from error
+        cause = getattr(error, "strerror", None) or error
+        raise DataFileError(f"{path} cannot be read as {format_}: {cause}; check the file and its format") from error
     table = loaded.table
     if not table.num_rows:
-        raise DataFileError(f"{source.path} has no rows; give a file with one row or more")
+        raise DataFileError(f"{path} has no rows; give a file with one row or more")
     names = table.column_names
     for i, name in enumerate(names):
         if name in names[:i]:
-            raise DataFileError(f"{source.path} has two columns called {name!r}; rename one")
-    if source.reverse and source.format != "padres":
+            raise DataFileError(f"{path} has two columns called {name!r}; rename one")
+    if reverse and format_ != "padres":
         table = table.take(pa.array(range(table.num_rows - 1, -1, -1), pa.int64()))
-    return Loaded(table.slice(0, source.limit).combine_chunks(), loaded.notes)
+    return Loaded(table.slice(0, limit).combine_chunks(), loaded.notes)
 
 
-def _read(source: Source) -> Loaded:
-    if source.format == "padres":
-        return Loaded(padres_table(_members(source.path), source.reverse))
-    if source.path.name.endswith(_ARCHIVES):
+def _read(path: Path, format_: Format, named: tuple[str, ...], *, reverse: bool) -> Loaded:
+    if format_ == "padres":
+        return Loaded(padres_table(_members(path), reverse))
+    if path.name.endswith(_ARCHIVES):
         raise DataFileError("an archive is read as padres only; unpack it, and give one file")
-    if source.format == "parquet":
-        return Loaded(pq.ParquetFile(source.path).read())
-    with open_data(source.path) as stream:
+    if format_ == "parquet":
+        return Loaded(pq.ParquetFile(path).read())
+    with open_data(path) as stream:
         raw = stream.read()
-    return Loaded(_read_json(raw)) if source.format == "jsonl" else _read_text(source, raw)
+    return Loaded(_read_json(raw)) if format_ == "jsonl" else _read_text(path.name, raw, named, is_csv=format_ == "csv")
 
 
 def _read_json(raw: bytes) -> pa.Table:
@@ -281,13 +257,12 @@ def _format_of(path: Path) -> Format:
     raise DataFileError(f"{message}; give format: csv, tsv or parquet")
 
 
-def _read_text(source: Source, raw: bytes) -> Loaded:
-    is_csv = source.format == "csv"
+def _read_text(name: str, raw: bytes, named: tuple[str, ...], *, is_csv: bool) -> Loaded:
     text = _decoded(raw)
     if not text.strip():
         return Loaded(pa.table({}))
     lines = split(text, delimiter=None if is_csv else "\t", is_quoted=is_csv, comments="#", only_before=True)
-    column_names, skip = _column_names(source, lines)
+    column_names, skip = _column_names(name, lines, named)
     table = lines.table(column_names, skip=skip)
     rows, commas = with_decimal_points(table)
     notes = []
@@ -300,15 +275,14 @@ def _read_text(source: Source, raw: bytes) -> Loaded:
         notes.append(f"no header, so its columns are {', '.join(column_names)}")
     if commas:
         notes.append(f"decimal commas in {', '.join(commas)}")
-    return Loaded(rows, (f"{source.path.name} has {'; '.join(notes)}",) if notes else ())
+    return Loaded(rows, (f"{name} has {'; '.join(notes)}",) if notes else ())
 
 
-def _column_names(source: Source, lines: TextRows) -> tuple[list[str], int]:
+def _column_names(name: str, lines: TextRows, named: tuple[str, ...]) -> tuple[list[str], int]:
     # Returns the column names and the number of header lines, 0 or 1. A first line of numbers is a row, not a header.
-    path, first, named = source.path, lines.first, source.named
+    first = lines.first
     if are_numbers(named, first) or all(is_number(cell) for cell in first):
-        name = path.name.removesuffix(path.suffix) if path.suffix in _COMPRESSED else path.name
-        known = _PUBLISHED_HEADERS.get(name, ())
+        known = _PUBLISHED_HEADERS.get(name.removesuffix(".gz").removesuffix(".xz"), ())
         return list(known) if len(known) == len(first) else [str(i + 1) for i in range(len(first))], 0
     if len(first) > 1 and not first[0]:
         first[0] = _INDEX
