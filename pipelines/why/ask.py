@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
-from pipelines.errors import QueryError, nearest, plural
+from pipelines.errors import QueryError, listed, nearest, plural
 from pipelines.sql.differences import check_run
 from pipelines.sql.query import StoreReader
 from pipelines.why.cause import Cause, crash_words, from_crash, waiting
@@ -13,8 +13,6 @@ from pipelines.why.facts import NEVER, RunFacts
 from pipelines.why.reading import read_facts
 from pipelines.why.story import Story
 from pipelines.why.telling import issued_story, unissued_story
-
-_SHOWN = 20
 
 
 class Question(NamedTuple):
@@ -53,7 +51,7 @@ def story(
     ids = {row.name: row.node_id for row in rows}
     for name in (subscriber, source):
         if name not in ids:
-            known = _listed(list(ids))
+            known = listed([*ids])
             raise QueryError(f"node {name!r} does not exist in run {run_id};{nearest(name, ids)} known: {known}")
     asked = Question(run_id, ids[subscriber], ids[source], call or 0)
     return stories(reader, [asked if seq is None else _numbered(reader, asked, seq)])[0]
@@ -126,8 +124,3 @@ def _no_publication(facts: RunFacts, question: Question, what: str, n_issued: in
     downs = ", ".join(crash_words(down) for down in facts.downs.get(question.source, []))
     missed = f"; what it was to publish while it was down was never issued ({downs})" if downs else ""
     return f"{what} of {name} does not exist in run {question.run_id}; {issued}{missed}"
-
-
-def _listed(items: Iterable[object]) -> str:
-    every = [str(item) for item in items]
-    return ", ".join(every[:_SHOWN]) + (f" and {len(every) - _SHOWN:,} more" if len(every) > _SHOWN else "")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from itertools import pairwise
 
 from pipelines.errors import plural
@@ -138,18 +138,6 @@ def _or_never(round_: int | None) -> int:
 _TOO_LATE = (ISSUED_LATER, NOT_CONFIRMED, UNDER_WAY)
 
 
-@dataclass(frozen=True)
-class _End:
-    ended: Ended
-    node: int | None
-    round: int | None
-    verdict: str
-    cause: Cause | None = None
-    late: int | None = None
-    excused: str | None = None
-    also: Sequence[Downtime] = ()
-
-
 def issued_story(facts: RunFacts, subscriber: int, publication: PublicationFact) -> Story:
     """Returns the story of the delivery of an issued publication to ``subscriber``."""
     served = facts.messages.get((publication.source, publication.seq), [])
@@ -157,18 +145,21 @@ def issued_story(facts: RunFacts, subscriber: int, publication: PublicationFact)
     path = facts.path(publication.source, subscriber)
     deliveries = sorted(facts.deliveries.get((subscriber, publication.source, publication.seq), []))
     trail = make_trail(facts, served, path, publication.round, deliveries[0][0] if deliveries else None)
-    end = _delivered(trail, publication, deliveries) if deliveries else _missing(trail, subscriber, publication)
-    causes = [(end.cause.node, end.cause.round)] if end.cause is not None and end.cause.kind == CRASH else []
-    named = {*causes, *((down.node, down.round) for down in end.also)}
+    story = _delivered(trail, publication, deliveries) if deliveries else _missing(trail, subscriber, publication)
+    ids = {name: node for node, name in facts.names.items()}
+    named = {(ids[down["node"]], down["round"]) for down in story.also}
+    if story.cause is not None and story.cause.kind == CRASH:
+        named.add((story.cause.node, story.cause.round))
     tree = StoryBuilder(trail, deliveries, named).tell(publication)
-    late = _late_subscription(facts, subscriber, publication, end)
-    return _story(facts, subscriber, publication.source, publication.seq, path, end, tree, late)
+    return replace(story, steps=tree, subscription=_late_subscription(facts, subscriber, publication, story.cause))
 
 
-def _late_subscription(facts: RunFacts, subscriber: int, publication: PublicationFact, end: _End) -> StoryStep | None:
+def _late_subscription(
+    facts: RunFacts, subscriber: int, publication: PublicationFact, cause: Cause | None
+) -> StoryStep | None:
     """Returns the steps of the propagation of the subscription, if it reached the publisher too late, else None."""
     satisfied = satisfied_by(facts, subscriber, publication)
-    if end.cause is None or end.cause.kind not in _TOO_LATE or not satisfied:
+    if cause is None or cause.kind not in _TOO_LATE or not satisfied:
         return None
     served = facts.spread.get((subscriber, satisfied[0].subscription_id), [])
     return subscribing(facts, satisfied[0], subscriber, publication.source, served)
@@ -179,22 +170,23 @@ def unissued_story(facts: RunFacts, subscriber: int, source: int, seq: int, caus
 
     ``seq`` is the number of the publication among all calls of ``source``.
     """
-    end = _End("not_issued", None, None, f"not issued: {cause.text}", cause)
-    return _story(facts, subscriber, source, seq, facts.path(source, subscriber), end, None)
+    path = facts.path(source, subscriber)
+    return _story(facts, path, (source, seq), "not_issued", f"not issued: {cause.text}", cause)
 
 
 def _story(
-    facts: RunFacts, subscriber: int, source: int, seq: int, path: list[int], end: _End, tree: StoryStep | None,
-    late: StoryStep | None = None,
+    facts: RunFacts, path: Sequence[int], publication: tuple[int, int], ended: Ended, verdict: str,
+    cause: Cause | None, node: int | None = None, round_: int | None = None, *, late: int | None = None,
+    excused: str | None = None, also: Sequence[Downtime] = (),
 ) -> Story:  # fmt: skip
-    names = facts.names
+    """Returns a story without steps; ``path`` leads from the publisher to the subscriber."""
+    names, subscriber, (source, seq) = facts.names, path[-1], publication
     return Story(
         run_id=facts.run_id, subscriber=names[subscriber], source=names[source], seq=_number(facts, source, seq),
-        call=seq, ended=end.ended, node=None if end.node is None else names[end.node], round=end.round,
-        late_rounds=end.late, is_expected=facts.receivers.get((subscriber, source, seq), "not asked for") is None,
-        excused=end.excused, cause=end.cause,
-        also=tuple({"node": names[down.node], "round": down.round, "until": down.until} for down in end.also),
-        path=tuple(names[node] for node in path), steps=tree, subscription=late, verdict=end.verdict, names=names,
+        call=seq, ended=ended, node=None if node is None else names[node], round=round_, late_rounds=late,
+        is_expected=facts.receivers.get((subscriber, source, seq), "not asked for") is None, excused=excused,
+        cause=cause, also=tuple({"node": names[down.node], "round": down.round, "until": down.until} for down in also),
+        path=tuple(names[node] for node in path), steps=None, verdict=verdict, names=names,
     )  # fmt: skip
 
 
@@ -203,18 +195,18 @@ def _number(facts: RunFacts, source: int, call: int) -> int | None:
     return issued.index(call) + 1 if call in issued else None
 
 
-def _delivered(trail: Trail, publication: PublicationFact, deliveries: list[tuple[int, int]]) -> _End:
-    facts, subscriber = trail.facts, trail.path[-1]
+def _delivered(trail: Trail, publication: PublicationFact, deliveries: list[tuple[int, int]]) -> Story:
+    facts, subscriber, named = trail.facts, trail.path[-1], (publication.source, publication.seq)
     (round_, hops), again = deliveries[0], deliveries[1:]
     late = round_ - trail.start - facts.latency(trail.path) if facts.links else None
     cause = None
     text = f"delivered: to {facts.names[subscriber]} in round {round_}, over {plural(hops, 'hop')}"
     if late is not None and late > 0:
-        cause = _delay(trail, (publication.source, publication.seq), round_)
+        cause = _delay(trail, named, round_)
         text += f", {plural(late, 'round')} later than the links allow: {cause.text}"
     if again:
         text += f"; and again in round {', '.join(str(other) for other, _ in again)}"
-    return _End("delivered", subscriber, round_, text, cause, late)
+    return _story(facts, trail.path, named, "delivered", text, cause, subscriber, round_, late=late)
 
 
 def _waited(trail: Trail, publication: tuple[int, int], round_: int) -> Cause | None:
@@ -303,18 +295,17 @@ def _slow_copies(facts: RunFacts, copies: Sequence[MessageFact]) -> list[tuple[i
     return found
 
 
-def _missing(trail: Trail, subscriber: int, publication: PublicationFact) -> _End:
-    facts = trail.facts
+def _missing(trail: Trail, subscriber: int, publication: PublicationFact) -> Story:
+    facts, named = trail.facts, (publication.source, publication.seq)
     cause = exemption(facts, subscriber, publication)
     node = trail.reached()
     taken = trail.arrivals.get(node)
     round_ = taken[-1].due if taken else trail.start
     if facts.is_finished and cause is not None:
-        return _End("not_matching", node, round_, f"not asked for: {cause.text}", cause)
-    named = (publication.source, publication.seq)
+        return _story(facts, trail.path, named, "not_matching", f"not asked for: {cause.text}", cause, node, round_)
     cause = _under_way(trail, named)
     if cause is not None:
-        return _End("unknown", node, round_, f"not known: {cause.text}", cause)
+        return _story(facts, trail.path, named, "unknown", f"not known: {cause.text}", cause, node, round_)
     standing = established_subscriptions(facts, subscriber, publication) or satisfied_by(facts, subscriber, publication)
     cause, also = lost_because(Case(facts, trail, standing, subscriber, named), node, round_)
     key = (subscriber, *named)
@@ -326,7 +317,8 @@ def _missing(trail: Trail, subscriber: int, publication: PublicationFact) -> _En
         text += "; it was not promised"
     if facts.receivers.get(key) is not None:
         text += f"; excused: {excuse(facts, subscriber, publication)}"
-    return _End("lost", node, round_, text, cause, excused=facts.receivers.get(key), also=also)
+    excused = facts.receivers.get(key)
+    return _story(facts, trail.path, named, "lost", text, cause, node, round_, excused=excused, also=also)
 
 
 def _under_way(trail: Trail, publication: tuple[int, int]) -> Cause | None:
