@@ -22,6 +22,7 @@ from pipelines.inputs.overlay.weighted import (
     propagation_ms,
     unique_names,
 )
+from pipelines.inputs.text_rows import is_number
 from pipelines.scenario.overlay import FileOverlay
 
 UNKNOWN = ("", "None")
@@ -139,8 +140,8 @@ def _degrees(node: object, data: Mapping[str, Any], attribute: str) -> float:
     value = data.get(attribute)
     if value is None or (isinstance(value, str) and value.strip() in UNKNOWN):
         return math.nan
-    try:
-        degrees = float(value)
-    except (TypeError, ValueError) as error:
-        raise ContentError(f"node {node!r}: {attribute} is {value!r}; a coordinate is a number of degrees") from error
+    cell = str(value).strip()
+    if not is_number(cell):
+        raise ContentError(f"node {node!r}: {attribute} is {value!r}; a coordinate is a number of degrees")
+    degrees = float(cell)
     return degrees if math.isfinite(degrees) else math.nan
