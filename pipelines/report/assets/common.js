@@ -74,8 +74,7 @@ globalThis.roundtable = (() => {
     return value;
   };
 
-  const ms = (replay, rounds) => (rounds === null ? "" : ` (${text(rounds * replay.run.round_ms)} ms)`);
-  const rounds = (replay, number) => (number === null ? "-" : `${text(number)} ${number === 1 ? "round" : "rounds"}${ms(replay, number)}`);
+  const rounds = (replay, number) => (number === null ? "-" : `${text(number)} ${number === 1 ? "round" : "rounds"} (${text(number * replay.run.round_ms)} ms)`);
 
   /** The display name of a publication: its index among the publications and among all calls of its source. */
   const publicationName = (replay, source, call) => {
@@ -169,5 +168,5 @@ globalThis.roundtable = (() => {
     return element("span", {}, asked, told);
   };
 
-  return { runLink, title, picture, command, word, data, element, drawn, text, table, rowsOf, nameOf, named, ms, rounds, publicationName, address, replayOf, kindColours, COLOURS, pages: {} };
+  return { runLink, title, picture, command, word, data, element, drawn, text, table, rowsOf, nameOf, named, rounds, publicationName, address, replayOf, kindColours, COLOURS, pages: {} };
 })();
