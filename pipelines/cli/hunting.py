@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from pipelines.cli.ends import INTERRUPTION, INVALID, UNKNOWN, VALID, complain
-from pipelines.cli.options import Engine, File, Json, Overrides, Quiet, Remote, choice, flag, one_of, option
+from pipelines.cli.options import Engine, File, Json, Overrides, Parsed, Quiet, Remote, choice, flag, option, rounds_of
 from pipelines.cli.printing import print_lines, print_table
-from pipelines.errors import QueryError, plural
+from pipelines.errors import plural
 
 if TYPE_CHECKING:
     from pipelines.hunting import Hunt, Standing
@@ -41,12 +41,14 @@ def hunt(
     seed: Annotated[int, option("S", "Seed of random choices.", min=0)] = 0,
     crashes: Annotated[int, option("K", "exhaustive: maximal number of crashes of a schedule.", min=1, max=4)] = 2,
     window: Annotated[
-        str | None, option("A:B", "exhaustive: first and last round of crashes.  \\[default: all rounds with messages]")
+        Parsed,
+        option(
+            "A:B", "exhaustive: first and last round of crashes.  \\[default: all rounds with messages]",
+            parser=rounds_of,
+        ),
     ] = None,
     until_found: Annotated[bool, flag("Stop after the first job with a finding.", "--until-found")] = False,
-    fail_on: Annotated[
-        str | None, option("excused", "Count excused violations as findings.", callback=one_of(("excused",)))
-    ] = None,
+    fail_on: Annotated[str | None, choice(("excused",), "Count excused violations as findings.")] = None,
     engine: Engine = None, remote: Remote = None, overrides: Overrides = None, quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:  # fmt: skip
@@ -65,7 +67,8 @@ def hunt(
     from pipelines.hunting import hunt as searched  # imports PySpark (1 s), so scenario errors come first
     from pipelines.hunting.findings import Corpus, page
 
-    rounds = _window(window)
+    if window and window[1] is None:
+        raise typer.BadParameter("--window has no last round; write A:B, e.g. 20:40")
     chosen: Any = {"engine": engine, "strategy": strategy}
 
     def say(text: str) -> None:
@@ -76,7 +79,7 @@ def hunt(
     observe = (lambda _: None) if quiet else _observer(runs, as_json=as_json)
     found = searched(
         file, runs, minutes, within_bound, corpus, seed=seed, excused=fail_on is not None, crashes=crashes,
-        window=rounds, until_found=until_found, overrides=overrides or (), observe=observe, say=say, **chosen,
+        window=window, until_found=until_found, overrides=overrides or (), observe=observe, say=say, **chosen,
     )  # fmt: skip
     if found.n_played:
         Corpus.at(corpus).write(PAGE, page(found))
@@ -88,20 +91,6 @@ def hunt(
         raise typer.Exit(INVALID)
     is_tested = found.n_decided or (not runs and found.n_replayed)
     raise typer.Exit(VALID if is_tested else UNKNOWN)
-
-
-def _window(given: str | None) -> tuple[int, int] | None:
-    """Returns the rounds A and B of the string ``A:B``, where A ≤ B; None if ``given`` is ``None``.
-
-    Raises:
-        QueryError: ``given`` does not have the form ``A:B``, or A is greater than B.
-    """
-    if given is None:
-        return None
-    first, _, last = given.partition(":")
-    if not (first.isdigit() and last.isdigit() and int(first) <= int(last)):
-        raise QueryError(f"--window {given!r} is not A:B with two rounds in ascending order; write e.g. 20:40")
-    return int(first), int(last)
 
 
 def _observer(most: int, *, as_json: bool) -> Callable[[Standing], None]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -22,9 +23,9 @@ if TYPE_CHECKING:
     from pipelines.scenario.expand import RunConfig
     from pipelines.store.roots import Root, Schema
 
-    StorePlace = Any
-else:  # Typer accepts one class and names it in the help, but locations have several classes.
-    StorePlace = Path
+    Parsed = Any
+else:  # Typer accepts one class and names it in the help, but a parser returns values of several classes.
+    Parsed = Path
 
 FORMATS = ("table", "vertical", "json", "csv", "parquet")
 FAILING = ("excused", "beyond", "missing")
@@ -98,6 +99,17 @@ def rounds_of_a_job(value: str) -> str:
     return value
 
 
+def rounds_of(text: str) -> tuple[int, int | None]:
+    """Converts a value ``A:B`` to a first and a last round: 0 if ``A`` is missing, and None if ``B`` is missing."""
+    found = re.fullmatch(r"(\d*):(\d*)", text)
+    if found is None:
+        raise typer.BadParameter(f"{text!r} is not a range of rounds; write A:B, A: or :B, e.g. 20:60")
+    first, last = int(found[1] or 0), int(found[2]) if found[2] else None
+    if last is not None and first > last:
+        raise typer.BadParameter(f"{text!r} ends before it begins; write the lower round first")
+    return first, last
+
+
 def place(given: str) -> Root | Schema:
     """Converts a command-line argument to the folder or address of a store, or to a schema ``catalog.schema``."""
     from pipelines.store.roots import place_of
@@ -138,13 +150,13 @@ File = Annotated[
     Path, argument("FILE", "A scenario file, or the name of an installed one.", autocompletion=_begun_scenario)
 ]  # fmt: skip
 Folder = Annotated[
-    StorePlace, argument("DIR", "A store: a folder, an address, or catalog.schema.", parser=place, callback=_located)
+    Parsed, argument("DIR", "A store: a folder, an address, or catalog.schema.", parser=place, callback=_located)
 ]  # fmt: skip
-FirstStore = Annotated[StorePlace, argument("A", "A store.", parser=place, callback=_located)]
-SecondStore = Annotated[StorePlace, argument("B", "Another or the same store.", parser=place, callback=_located)]
-Stores = Annotated[StorePlace, argument("DIR", "A folder of stores.", parser=place, callback=_located)]
+FirstStore = Annotated[Parsed, argument("A", "A store.", parser=place, callback=_located)]
+SecondStore = Annotated[Parsed, argument("B", "Another or the same store.", parser=place, callback=_located)]
+Stores = Annotated[Parsed, argument("DIR", "A folder of stores.", parser=place, callback=_located)]
 NewStore = Annotated[
-    StorePlace,
+    Parsed,
     option(
         "DIR",
         "A new or empty folder, an address (s3a://bucket/folder, hdfs://host:port/folder, ...), or catalog.schema.  "

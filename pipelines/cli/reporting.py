@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -10,7 +9,7 @@ from typing import Annotated
 import pyarrow as pa
 import typer
 
-from pipelines.cli.options import Engine, Folder, Remote, SomeRunId, opened_store, option, the_run
+from pipelines.cli.options import Engine, Folder, Parsed, Remote, SomeRunId, opened_store, option, rounds_of, the_run
 from pipelines.cli.printing import write_rows
 
 
@@ -23,17 +22,6 @@ def add_to(app: typer.Typer) -> None:
     )(plot)
 
 
-def _rounds(value: str | None) -> str | None:
-    """Returns the value of ``--rounds``, which must have the form ``A:B``."""
-    found = re.fullmatch(r"(\d*):(\d*)", value or ":")
-    if found is None:
-        raise typer.BadParameter(f"{value!r} is not a range of rounds; write A:B, A: or :B, e.g. 20:60")
-    first, last = found.groups()
-    if first and last and int(first) > int(last):
-        raise typer.BadParameter(f"{value!r} ends before it begins; write the lower round first")
-    return value
-
-
 def report(
     folder: Folder,
     runs: Annotated[
@@ -43,7 +31,7 @@ def report(
             "--run",
         ),
     ] = None,
-    rounds: Annotated[str | None, option("A:B", "Rounds of the replays.", callback=_rounds)] = None,
+    rounds: Annotated[Parsed, option("A:B", "Rounds of the replays.", parser=rounds_of)] = None,
     out: Annotated[
         Path | None, option("FILE", "HTML file.  \\[default: DIR/report.html]", "--output", "--out", "-o")
     ] = None,
@@ -55,9 +43,9 @@ def report(
     """
     from pipelines.store.roots import size_of
 
-    first, _, last = (rounds or ":").partition(":")
+    first, last = rounds or (0, None)
     with opened_store(folder, engine) as result:
-        path = result.report(tuple(runs or ()), int(first or 0), int(last) if last else None, out)
+        path = result.report(tuple(runs or ()), first, last, out)
     print(f"report: {path} ({size_of(path) / 1e6:.1f} MB)")
 
 

@@ -134,6 +134,8 @@ def test_list_says_what_there_is_a_line_each(group: str, name: str) -> None:
         (("sql", "d", "select 1", "--format", "tabel"), "did you mean 'table'?"),
         (("sql", "d", "select 1", "--as-of-round", "x"), "as-of-round"),
         (("compare-node", "d", "--run", "0"), "missing option '--node'"),
+        (("report", "d", "--rounds", "9:3"), "ends before it begins"),
+        (("report", "d", "--rounds", "9"), "is not a range of rounds"),
         (("validate",), "missing argument 'file..."),
         (("--verison",), "--version"),
     ],
