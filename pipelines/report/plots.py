@@ -96,7 +96,7 @@ def draw_plot(reader: StoreReader, plot: Plot) -> Picture:
     """Renders the rows that `plot_rows` returns for ``plot``; raises the errors of `plot_rows`.
 
     The data of the picture has the values of ``x`` and ``colour`` and the mean of ``y`` in columns with the names of
-    ``x``, ``colour`` and ``y``. Such a column replaces a column of statistics that has its name.
+    ``x``, ``colour`` and ``y``. Each of these columns replaces a column of statistics with its name.
     """
     rows = plot_rows(reader, plot)
     groups = [""]
