@@ -77,7 +77,7 @@ def plot(
     if out is not None:
         check_name(out)
     with opened_store(folder, engine) as result:
-        of_run = run_id if measure is None else the_run(result.runs, run_id)
+        of_run = run_id if measure is None or x or y else the_run(result.runs, run_id)
         shown = result.plot(measure, of_run, x=x, y=y, colour=colour, where=where, relation=relation)
     if out is None:
         write_rows(pa.Table.from_pylist(list(shown.rows)), "table", sys.stdout)
