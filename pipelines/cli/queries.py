@@ -40,7 +40,8 @@ def print_overview(result: Result, run_id: int | None, *, as_json: bool) -> None
     The table counts missing, repeated, late and excused deliveries. The function also explains the first delivery of
     the first cause hop by hop. ``run_id`` None means all runs.
     """
-    from pipelines.why.overview import MAX_ASKED, overview, why_command  # imports PySpark, which takes a second
+    # The import of PySpark takes a second.
+    from pipelines.why.overview import MAX_ASKED, PREDICATES, overview, why_command
     from pipelines.why.story import print_story
 
     with result.reader.at_one_commit():
@@ -51,8 +52,9 @@ def print_overview(result: Result, run_id: int | None, *, as_json: bool) -> None
         for group, command in zip(found.groups, commands, strict=True):
             row = {"what": group.what, "number": group.number, "cause": group.cause, "first": group.first.as_dict()}
             print(json.dumps(row | {"command": command}, ensure_ascii=False))
-        for loss in losses:
-            print(json.dumps(loss.as_dict(), ensure_ascii=False))
+        omitted = [{"what": what, "left_out": number} for what, number in found.left_out.items()]
+        for row in (*omitted, *(loss.as_dict() for loss in losses)):
+            print(json.dumps(row, ensure_ascii=False))
         return
     for line in (line for loss in losses for line in loss.lines()):
         print_lines(line)
@@ -66,7 +68,9 @@ def print_overview(result: Result, run_id: int | None, *, as_json: bool) -> None
     if len(found.groups) > _MAX_SHOWN:
         print(f"... and {len(found.groups) - _MAX_SHOWN:,} more causes: --json gives all")
     for what, number in found.left_out.items():
-        print_lines(f"{number:,} more are {what} than the first {MAX_ASKED}: --run asks about one run, SQL about all")
+        print_lines(
+            f"{number:,} more {PREDICATES[what]} after the first {MAX_ASKED}: --run asks about one run, SQL about all"
+        )
     print()
     print_story(found.groups[0].first)
     print("\nthe first of each:")

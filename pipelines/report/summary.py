@@ -16,7 +16,7 @@ from pipelines.experiment.prepared import labelled
 from pipelines.protocols import protocol_named
 from pipelines.sql.query import StoreReader
 from pipelines.why import Story, stories
-from pipelines.why.overview import LATE, MISSING, TWICE, CauseKey, cause_key, cause_words, gone_wrong, why_options
+from pipelines.why.overview import LATE, MISSING, PREDICATES, TWICE, gone_wrong, grouped, why_options
 
 MOST_RUNS = 20_000
 """The maximum number of runs in the table of runs of a report; view ``run_summary`` has all runs."""
@@ -40,7 +40,6 @@ MOST_EXPLAINED = 1_000
 """The maximum number of deliveries of a run and a category for which a report computes the cause."""
 MOST_STORIES = 60
 """The number of stories of a run and a category after which a report shows only the first story of each cause."""
-_UNEXPLAINED = "no cause is known"
 MOST_OVERLAID = 60
 """The maximum number of runs in a chart of several runs; `roundtable plot` draws all runs."""
 _MOST_STEPS = 120
@@ -249,22 +248,19 @@ def losses(reader: StoreReader, run_ids: Sequence[int]) -> dict[int, dict[str, A
 
 def _add_stories(found: dict[str, Any], what: str, told: Sequence[Story]) -> None:
     """Adds the causes and stories of category ``what`` to ``found``, which contains the losses of one run."""
-    number = Counter(cause_key(what, story) for story in told)
-    index: dict[CauseKey, int] = {}
-    first = {key: next(story for story in told if cause_key(what, story) == key) for key in number}
-    for key, n in sorted(number.items(), key=lambda pair: -pair[1]):
-        story, index[key] = first[key], len(found["causes"])
-        cause = None if what == TWICE else story.cause
+    groups = grouped(what, told)
+    index = {id(story): n for n, group in enumerate(groups, len(found["causes"])) for story in group.stories}
+    first = {id(group.first) for group in groups}
+    for group in groups:
+        cause = None if what == TWICE else group.first.cause
         found["causes"].append({
-            "what": what, "n": n, "round": story.round if cause is None else cause.round,
-            "text": _UNEXPLAINED if what == LATE and cause is None else cause_words(what, story),
-            "node": None if cause is None else story.names[cause.node],
+            "what": what, "n": group.number, "round": group.first.round if cause is None else cause.round,
+            "text": group.cause, "node": None if cause is None else group.first.names[cause.node],
         })  # fmt: skip
-    kept = [story for place, story in enumerate(told) if place < MOST_STORIES or story is first[cause_key(what, story)]]
+    kept = [story for place, story in enumerate(told) if place < MOST_STORIES or id(story) in first]
     for story in kept:
         options = why_options(story.run_id, story.subscriber, story.source, story.call)
-        told_as = {"what": what, "group": index[cause_key(what, story)], "options": options}
-        found["stories"].append(story.as_dict() | told_as)
+        found["stories"].append(story.as_dict() | {"what": what, "group": index[id(story)], "options": options})
     if len(kept) < found["number"][what]:
         found["left_out"][what] = found["number"][what] - len(kept)
 
@@ -275,9 +271,8 @@ def omitted_sentences(found: Mapping[str, int], command: str) -> list[str]:
     ``found`` maps a category to its number of omitted stories. Each sentence names ``command``, the command line with
     which the user lists the causes of these deliveries.
     """
-    words = {MISSING: "are missing", TWICE: "came twice", LATE: "are late"}
     return [
-        f"stories of {number:,} more deliveries that {words[what]}; {command} groups them by cause"
+        f"stories of {number:,} more deliveries that {PREDICATES[what]}; {command} groups them by cause"
         for what, number in found.items()
     ]
 

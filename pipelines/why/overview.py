@@ -25,6 +25,8 @@ from pipelines.why.story import Story
 
 MISSING, TWICE, LATE, EXCUSED = "missing", "twice", "late", "excused"
 KINDS = (MISSING, TWICE, LATE, EXCUSED)
+PREDICATES = {MISSING: "are missing", TWICE: "came twice", LATE: "are late", EXCUSED: "are excused"}
+"""Maps a category to the predicate of a sentence about its deliveries."""
 MAX_ASKED = 300
 """The maximum number of deliveries of a category whose causes are computed: the first deliveries by run and round."""
 _SQL = {
@@ -134,14 +136,22 @@ class Group:
             not promise it: for example, because the subscriber crashed, or because the subscription was not yet
             confirmed.
         cause: The cause of the first delivery, as a phrase.
-        number: The number of deliveries in this group. Deliveries whose cause was not computed are not counted.
-        first: The story of the first delivery.
+        stories: The stories of the deliveries. Deliveries whose cause was not computed have no story.
     """
 
     what: str
     cause: str
-    number: int
-    first: Story
+    stories: Sequence[Story]
+
+    @property
+    def first(self) -> Story:
+        """The story of the first delivery."""
+        return self.stories[0]
+
+    @property
+    def number(self) -> int:
+        """The number of deliveries in this group."""
+        return len(self.stories)
 
     @property
     def options(self) -> str:
@@ -175,7 +185,7 @@ def overview(reader: StoreReader, run_id: int | None = None) -> Overview:
     for what in KINDS:
         asked = gone_wrong(reader, what, None if run_id is None else [run_id])
         left_out |= {what: asked[0].number - len(asked)} if asked and asked[0].number > len(asked) else {}
-        groups += _grouped(what, stories(reader, [one.question for one in asked]))
+        groups += grouped(what, stories(reader, [one.question for one in asked]))
     return Overview(groups, left_out)
 
 
@@ -190,11 +200,12 @@ def why_command(store: Root, options: str) -> str:
     return f"roundtable why {shlex.quote(str(store))} {options}"
 
 
-def _grouped(what: str, told: Sequence[Story]) -> list[Group]:
+def grouped(what: str, told: Sequence[Story]) -> list[Group]:
+    """Groups stories of category ``what`` by cause, the largest group first."""
     found: dict[CauseKey, list[Story]] = {}
     for story in told:
         found.setdefault(cause_key(what, story), []).append(story)
-    groups = [Group(what, cause_words(what, members[0]), len(members), members[0]) for members in found.values()]
+    groups = [Group(what, _cause_words(what, members[0]), members) for members in found.values()]
     return sorted(groups, key=lambda group: -group.number)
 
 
@@ -210,7 +221,7 @@ def cause_key(what: str, story: Story) -> CauseKey:
     return (story.run_id, cause.kind, *event)
 
 
-def cause_words(what: str, story: Story) -> str:
+def _cause_words(what: str, story: Story) -> str:
     """Returns the cause of a delivery in category ``what``, as a phrase."""
     if what == TWICE:
         return "delivered again"

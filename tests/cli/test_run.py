@@ -24,9 +24,11 @@ import pytest
 from support.commands import cli
 from typer.testing import CliRunner, Result
 
+import pipelines as rt
 from pipelines.audits.run import GENERAL
 from pipelines.cli.app import app
 from pipelines.store.folder import locked
+from pipelines.why.overview import Group, Overview
 
 LINKS = "overlay: {links: [[P, B2, 1], [B2, B1, 6], [B1, S1, 1], [B1, S2, 1]]}\n"
 SCENARIO = (
@@ -360,6 +362,20 @@ def test_why_lists_what_went_wrong_and_tells_the_first(tmp_path: Path) -> None:
     assert again == cli("why", store, "--subscriber", "S1", "--source", "P", "--seq", "2").stdout
     assert again in told
     assert "--subscriber and --source together" in cli("why", store, "--subscriber", "S1").stderr
+
+
+def test_why_counts_the_deliveries_that_it_does_not_explain(
+    small: tuple[Path, Result], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    left_out = {"twice": 12, "missing": 1}
+    store = small[0] / "runs/small/latest"
+    with rt.open_store(store) as result:
+        found = Overview([Group("late", "slow", [result.why(0, "S2", "P", 1)])], left_out)
+    monkeypatch.setattr("pipelines.why.overview.overview", lambda *_: found)
+    assert [json.loads(line) for line in cli("why", store, "--json").stdout.splitlines()[1:]] == [
+        {"what": what, "left_out": number} for what, number in left_out.items()
+    ]
+    assert "12 more came twice after the first 300: --run asks" in " ".join(cli("why", store).stdout.split())
 
 
 def test_what_a_subscriber_missed_while_it_was_down_is_explained_too(tmp_path: Path) -> None:
