@@ -59,7 +59,7 @@ RUN = table(
     ("scenario", STRING, "name of the scenario"),
     ("protocol", STRING, "name of the protocol"),
     ("seed", BIGINT, "seed of every random draw of the run"),
-    ("round_ms", T.DoubleType(), "duration of a round in milliseconds; null: unknown"),
+    ("round_ms", T.DoubleType(), "duration of a round in milliseconds"),
     ("parameters", STRING, "JSON object that maps the path of a scenario key to its value, for the settings of the "
      "protocol and the keys of the grid"),
     ("engine", STRING, "engine of the run: spark, connect or local"),

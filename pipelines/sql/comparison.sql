@@ -23,13 +23,13 @@
 -- :latency_rounds_p95 95th percentile of latency_rounds
 -- :latency_rounds_p99 99th percentile of latency_rounds
 -- :latency_rounds_max maximum of latency_rounds
--- :latency_ms_median latency_rounds_median in ms; null where run.round_ms is null
--- :latency_ms_p95 latency_rounds_p95 in ms; null where run.round_ms is null
--- :latency_ms_p99 latency_rounds_p99 in ms; null where run.round_ms is null
--- :latency_ms_max latency_rounds_max in ms; null where run.round_ms is null
+-- :latency_ms_median latency_rounds_median in ms
+-- :latency_ms_p95 latency_rounds_p95 in ms
+-- :latency_ms_p99 latency_rounds_p99 in ms
+-- :latency_ms_max latency_rounds_max in ms
 -- :settling_rounds rounds from the first fault to the last delivery of a publication that was issued before the last
 --   fault; at least 0
--- :settling_ms settling_rounds in ms; null where run.round_ms is null
+-- :settling_ms settling_rounds in ms
 -- :messages_per_delivery n_messages / n_deliveries
 -- :application_per_delivery application messages / n_deliveries
 -- :acknowledgement_per_delivery acknowledgements / n_deliveries

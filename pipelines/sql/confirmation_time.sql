@@ -7,7 +7,7 @@
 -- :issued_round round in which the call was issued
 -- :confirmed_round round in which the confirmation arrived
 -- :confirmation_rounds rounds from issue to confirmation
--- :confirmation_ms confirmation_rounds in ms; null where run.round_ms is null
+-- :confirmation_ms confirmation_rounds in ms
 with timed as (
   select run_id, 'publication' as call, source as node_id, source_seq, cast(null as bigint) as subscription_id,
     issued_round, confirmed_round, confirmed_round - issued_round as confirmation_rounds

@@ -4,7 +4,7 @@
 -- :* delivery
 -- :quantile the quantile, as a proportion of the deliveries from 0 to 1
 -- :latency_rounds the smallest latency that at least this proportion of the deliveries does not exceed
--- :latency_ms latency_rounds in ms; null where run.round_ms is null
+-- :latency_ms latency_rounds in ms
 with counted as (
   select run_id, latency_rounds, count(1) as n
   from delivery

@@ -7,8 +7,8 @@
 -- :end_round operational_round, or the round of the next crash if that is earlier; null: neither happened
 -- :down_rounds rounds from the crash to the recovery; null: the node did not recover
 -- :recovering_rounds rounds from the recovery to operational_round; null where operational_round is null
--- :down_ms down_rounds in ms; null where run.round_ms is null
--- :recovering_ms recovering_rounds in ms; null where run.round_ms is null
+-- :down_ms down_rounds in ms
+-- :recovering_ms recovering_rounds in ms
 with fault as (
   select run_id, node_id, kind, round as crash_round,
     lead(round, 1) over (partition by run_id, node_id order by round) as recovery_round,

@@ -11,13 +11,13 @@
 -- :latency_rounds_median median of latency_rounds of the deliveries
 -- :latency_rounds_p95 95th percentile of latency_rounds of the deliveries
 -- :latency_rounds_max maximum of latency_rounds of the deliveries
--- :latency_ms_median latency_rounds_median in ms; null where run.round_ms is null
--- :latency_ms_p95 latency_rounds_p95 in ms; null where run.round_ms is null
--- :latency_ms_max latency_rounds_max in ms; null where run.round_ms is null
+-- :latency_ms_median latency_rounds_median in ms
+-- :latency_ms_p95 latency_rounds_p95 in ms
+-- :latency_ms_max latency_rounds_max in ms
 -- :confirmation_rounds_median median of the rounds from a publication's issue to its confirmation
 -- :confirmation_rounds_max maximum of the rounds from a publication's issue to its confirmation
--- :confirmation_ms_median confirmation_rounds_median in ms; null where run.round_ms is null
--- :confirmation_ms_max confirmation_rounds_max in ms; null where run.round_ms is null
+-- :confirmation_ms_median confirmation_rounds_median in ms
+-- :confirmation_ms_max confirmation_rounds_max in ms
 -- :n_violations violations that are not excused
 -- :n_violations_excused violations that are excused because the faults of the run exceeded the protocol's fault model
 with published as (

@@ -161,7 +161,7 @@ COMMON: Final[Mapping[str, str]] = {
     "subscriber_name": "name of the subscriber",
     "publication_round": "round in which the publication was issued",
     "delivery_round": "round of the first delivery; null: not delivered",
-    "latency_ms": "latency_rounds in ms; null where run.round_ms is null",
+    "latency_ms": "latency_rounds in ms",
     "crash_round": "round of the crash",
     "recovery_round": "round of the recovery; null: the node did not recover",
     "n_messages": "number of messages that were put on a link, including lost messages",

@@ -7,7 +7,7 @@
 -- :n_answered number of requests that a STATUS answered; the receivers of all other requests were down
 -- :ended_round round in which the last of these STATUS arrived; null: no request was answered
 -- :bypass_rounds rounds from detected_round to ended_round
--- :bypass_ms bypass_rounds in ms; null if run.round_ms is null
+-- :bypass_ms bypass_rounds in ms
 with request as (
   select run_id, src as node_id, dst as peer, sent_round as asked_round
   from sent_message

@@ -7,7 +7,7 @@
 -- REJOIN passes these nodes and crosses at most the whole tree.
 -- :delta δ
 -- :grace_rounds length of the grace period in rounds
--- :grace_ms grace_rounds in ms; null if run.round_ms is null
+-- :grace_ms grace_rounds in ms
 with scale as (
   select run_id, max(latency_rounds) as most, div(sum(latency_rounds), 2) as whole, div(count(1), 2) as n_links
   from link

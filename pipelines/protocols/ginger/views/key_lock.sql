@@ -11,7 +11,7 @@
 -- :unlocked_round round in which the broker unlocked the key item, or crashed; null: the lock exists at the end of the
 --   run
 -- :lock_rounds rounds from locked_round to unlocked_round
--- :lock_ms lock_rounds in ms; null where run.round_ms is null
+-- :lock_ms lock_rounds in ms
 with total as (
   select run_id, source, source_seq, topic, keys from publication where guarantee = 'total'
 ), sent as (

@@ -14,7 +14,7 @@
 -- :since_round first round of the wait
 -- :until_round round in which the wait ended; null: the message waits at the end of the run
 -- :wait_rounds rounds from since_round to until_round
--- :wait_ms wait_rounds in ms; null where run.round_ms is null
+-- :wait_ms wait_rounds in ms
 with came as (
   select m.run_id, m.dst as node_id, m.source, m.source_seq, min(m.due_round) as came_round, min(m.message_id) as came_id
   from sent_message m

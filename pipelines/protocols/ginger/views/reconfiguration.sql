@@ -11,7 +11,7 @@
 -- :parent_name name of the parent
 -- :ended_round round in which message LostMessages of the new parent arrived; null: the reconfiguration did not end
 -- :reconfiguration_rounds rounds from detected_round to ended_round
--- :reconfiguration_ms reconfiguration_rounds in ms; null where run.round_ms is null
+-- :reconfiguration_ms reconfiguration_rounds in ms
 with step as (
   select run_id, src as node_id, sent_round as round, kind, cast(null as bigint) as parent
   from sent_message

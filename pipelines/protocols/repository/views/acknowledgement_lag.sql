@@ -6,8 +6,8 @@
 -- :mean_rounds mean of the rounds from a delivery to the first Sync or Rectify that covers it; null: no delivery was
 --   synced
 -- :max_rounds maximum of the rounds from a delivery to the first Sync or Rectify that covers it
--- :mean_ms mean_rounds in ms; null where run.round_ms is null
--- :max_ms max_rounds in ms; null where run.round_ms is null
+-- :mean_ms mean_rounds in ms
+-- :max_ms max_rounds in ms
 with placed as (
   select p.run_id, p.subscriber, p.topic, p.designation, p.repository, d.round, s.seq
   from designation_period p

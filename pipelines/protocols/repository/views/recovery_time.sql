@@ -5,7 +5,7 @@
 -- :role repository, publisher or subscriber; R2P-Recovery answers a publisher, R2S-Rectify answers a subscriber
 -- :end_round round in which the recovery ended; null: it did not end before the next crash or the end of the run
 -- :recovering_rounds rounds from recovery_round to end_round; null if end_round is null
--- :recovering_ms recovering_rounds in ms; null where run.round_ms is null
+-- :recovering_ms recovering_rounds in ms
 -- :n_fetched messages that the repository fetched; 0 for clients
 with answer as (
   select run_id, dst as node_id, due_round, case kind when 'R2P-Recovery' then 'publisher' else 'subscriber' end as role

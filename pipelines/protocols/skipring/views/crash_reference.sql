@@ -5,7 +5,7 @@
 -- :topic the topic
 -- :forgotten_round first round without a reference to the crashed node; null: n_left references remain
 -- :forget_rounds rounds from the crash to forgotten_round
--- :forget_ms forget_rounds in ms; null where run.round_ms is null
+-- :forget_ms forget_rounds in ms
 -- :n_left number of references that remain at the end
 with crash as (
   select run_id, node_id as dead, round as crash_round from fault_event where kind = 'crash'

@@ -5,12 +5,12 @@
 -- :issued_round round of the subscriber's first subscription to the topic
 -- :configured_round first round in which the subscriber has a label; -1: it has one in the initial state; null: never
 -- :waited_rounds rounds from issued_round to configured_round, at least 0
--- :waited_ms waited_rounds in ms; null where run.round_ms is null
+-- :waited_ms waited_rounds in ms
 -- :n_earlier publications of other nodes that were issued before issued_round and are stored in a trie at the end
 -- :full_round round in which the subscriber had got all publications in n_earlier; null: some are missing, or n_earlier
 --   is 0
 -- :full_rounds rounds from issued_round to full_round, at least 0
--- :full_ms full_rounds in ms; null where run.round_ms is null
+-- :full_ms full_rounds in ms
 with asked as (
   select s.run_id, s.subscriber as node_id, p.text as topic, min(s.issued_round) as issued_round
   from subscription s
