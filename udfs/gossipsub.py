@@ -405,7 +405,7 @@ def _onward(m: TopicCopy, kind: type[TopicCopy] = TopicCopy) -> TopicCopy:
 
 
 def _watch(peer: int, ctx: Context) -> None:
-    """Watches neighbour `peer`. The report of its crash follows its last messages, also over a slow direction (S5)."""
+    """Watches neighbour `peer`. Its failure report arrives after its last messages, even on an asymmetric link (S5)."""
     ctx.watch(peer, max(ctx.neighbours[peer], ctx.run.links[peer, ctx.node]))
 
 

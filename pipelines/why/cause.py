@@ -17,9 +17,10 @@ cause is the first of the following that applies:
 7. A link lost another message between two nodes of the path. The message was sent no later than the round in which the
    publication arrived at the last node, and it belongs to no call or contains a matching subscription. If links lost
    several such messages, the cause is the one that was due last.
-8. A node on the path crashed. The cause is the latest crash before the publication arrived at the last node. If no node
-   crashed before, the cause is the first crash after the arrival.
-9. A link was replaced before the publication arrived at the last node. The cause is the latest replacement.
+8. A node on the path crashed. The cause is the latest crash up to the round in which the publication arrived at the
+   last node, or else the first crash after this round.
+9. A link was replaced up to the round in which the publication arrived at the last node. The cause is the latest
+   replacement.
 10. A link fault may have delayed the subscription, and the messages of the protocol do not name subscriptions.
 """
 
@@ -57,7 +58,7 @@ class Cause:
     """The reason why a publication did not reach the subscriber, or reached it late.
 
     Attributes:
-        kind: ``crash``; ``link``: a link lost or delayed a copy, or was replaced; ``subscription_under_way``: the
+        kind: ``crash``; ``link``: a link lost or delayed a message, or was replaced; ``subscription_under_way``: the
             subscription had not arrived; ``in_flight``: a message that may lead to the delivery is in flight;
             ``taken_for_duplicate``: a node dropped a copy as a duplicate; ``waiting``: a node holds the publication
             back; ``waited``: a node held the publication back for some rounds; ``detour``: the delivery did not use the
@@ -396,7 +397,10 @@ def _own_crash(case: Case, node: int, round_: int) -> Cause | None:
 
 
 def _any_loss(case: Case, node: int, round_: int) -> Cause | None:
-    """Returns the loss of the last message between nodes of the path that was sent up to ``round_`` and lost."""
+    """Returns the last loss by a link of a message sent up to ``round_`` between two nodes of the path, else None.
+
+    The message belongs to no call, or contains a matching subscription.
+    """
     facts, path = case.facts, set(case.trail.path)
     ids = {subscription.subscription_id for subscription in case.subscriptions}
     served = [*facts.others, *(m for messages in facts.messages.values() for m in messages if _names(m.body, ids))]

@@ -94,7 +94,7 @@ def problems(settings: Any, overlay: Overlay, workload: Workload, faults: Faults
 def _join_problems(
     overlay: Overlay, workload: Workload, topics: Mapping[str, _Topic], faults: Faults
 ) -> Iterator[Problem]:  # fmt: skip
-    """Yields a problem for each join of a client, of a broker that crashes before, and before the confirmations."""
+    """Yields problems of joins: by a client, before all subscriptions are confirmed, or after a crash of the broker."""
     crashed = {row["node_id"]: row["round"] for row in reversed(faults.crash.to_pylist())}
     first = max((topic.confirmed_round for topic in topics.values()), default=0)
     for index, row in enumerate(workload.join.to_pylist()):

@@ -259,7 +259,7 @@ def addressed(outbox: DataFrame, peer: DataFrame, link: DataFrame) -> DataFrame:
 
     Drops multicast messages to peers that have not answered or have failed. Also drops each CONF without a connection
     (rule R15). ``latency_rounds`` and ``for_incarnation`` of a row take precedence over relation ``peer``, and the
-    latency of a link over both. ``delay_rounds`` is added to the latency.
+    latency of a link over both. ``delay_rounds`` is added only to a latency that the row itself does not contain.
 
     Returns:
         The outbox with ``peer_status``; a null ``latency_rounds`` stands for the latency of the link.
