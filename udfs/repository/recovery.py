@@ -265,9 +265,10 @@ def _set_aside(at: At, assistant: int, prefix: Upto) -> None:
 
 def finish(at: At) -> None:
     """Ends the recovery if all heard members have answered (`Duty.answered`), and no message is missing (rule P35)."""
-    is_assisted = at.duty.assistant is not None and not at.duty.is_operational and not at.log.is_left
+    if at.duty.assistant is None or at.duty.is_operational or at.log.is_left:
+        return
     is_awaiting = any(peer not in at.duty.answered and membership.is_heard(at, peer) for peer in at.peers)
-    if is_assisted and not is_awaiting and not at.of(at.node.missed):
+    if not is_awaiting and not at.of(at.node.missed):
         complete(at)
 
 
