@@ -254,7 +254,8 @@ def record(report: AuditReport, store: Store) -> None:
     known = store.read(RUN.name).toArrow()
     kept = known.select(["run_id", *names])
     if known["verdict"].null_count < len(known):
-        store.load(RUN.name, pa.Table.from_pylist(kept.to_pylist(), known.schema), "overwrite")
+        unjudged = pa.concat_tables([known.slice(0, 0), kept], promote_options="default")
+        store.load(RUN.name, unjudged, "overwrite")
     store.overwrite(VIOLATION.name, report.violation)
     store.load(RUN.name, kept.join(found, "run_id", join_type="inner").sort_by("run_id"), "overwrite")
 
