@@ -76,7 +76,10 @@ DEFAULT_CLOCK = Clock(round_ms=10.0)
 
 
 def is_timestamp(moment: float | str | None) -> bool:
-    """Returns whether `moment` is a time since 1970, and not since the start of the run."""
+    """Returns whether `moment` is a date and time, or a number of ms since 1970.
+
+    Numbers before July 1998 are ms from the start of the run.
+    """
     return isinstance(moment, str) or (moment is not None and moment >= _EPOCH_MS)
 
 

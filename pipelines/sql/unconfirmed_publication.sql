@@ -3,7 +3,7 @@
 -- :n_expected expected deliveries of the publication
 -- :n_missing expected deliveries of the publication that did not happen
 -- :publisher_crash_round round of the publisher's first crash after the publication; null: it did not crash, so the
---   protocol owed a confirmation
+--   protocol had to confirm the publication
 with expected as (
   select run_id, source, source_seq, count(1) as n_expected
   from expected_delivery

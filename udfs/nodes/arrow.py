@@ -220,7 +220,7 @@ def settings_of(text: str) -> Mapping[str, Any]:
 
 
 def as_call(values: Sequence[Any], matches: tuple[int, ...] = ()) -> Call:
-    """Returns the call in a row with columns `CALL`.
+    """Converts a row, the values of columns `CALL`, to a call.
 
     A publication gets `matches`, the subscriptions that it satisfies. Calls of other kinds ignore `matches`.
     """

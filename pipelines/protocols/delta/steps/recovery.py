@@ -172,7 +172,8 @@ def told_tombstones(inbox: DataFrame) -> DataFrame:
 def merged_entries(routing_entry: DataFrame, told: DataFrame, tombstone: DataFrame) -> DataFrame:
     """Returns SUBS_SET with the entries `told` that recovering nodes have received (rule R30).
 
-    If a subscription has several entries, the entry with the most distant origin stays.
+    Entries of subscriptions with a tombstone are dropped. If a subscription has several entries, the entry with the
+    most distant origin stays.
     """
     key = [*NODE, "subscription_id"]
     way = ["cast(null as bigint) as first_hop", "cast(null as bigint) as responsible"]
