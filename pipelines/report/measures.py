@@ -1,6 +1,6 @@
-"""Computes the rows of the charts of a run: latencies, hops, traffic over time, load, sizes of states.
+"""Computes the rows of the charts of a run: latencies, hops, messages over time, load, and rows of state tables.
 
-All numbers are SQL aggregates over the whole run, independent of the rounds of a replay.
+The charts cover all rounds of a run, even if the report replays only some of them.
 """
 
 from __future__ import annotations

@@ -224,9 +224,10 @@ class StoreReader:
 
     @contextmanager
     def at_one_commit(self) -> Iterator[None]:
-        """Reads the store as of one commit inside the ``with`` block, even if a program writes to the store.
+        """Inside the ``with`` block, all queries read one commit: the newest at the start of the outermost block.
 
-        Otherwise each query reads the newest commit, and the answers of several queries may not fit together.
+        The verdicts and table ``violation`` are exceptions: audits may write them during the block. Outside a block,
+        each query reads the newest commit, so the results of two queries may come from different commits.
         """
         with self._defining:
             self._ledger()
@@ -238,7 +239,10 @@ class StoreReader:
                 self._newest.n_holds -= 1
 
     def _ledger(self) -> Ledger:
-        """Returns the newest ledger. Until all runs have ended, each call outside `at_one_commit` reads it again."""
+        """Returns the ledger that queries use.
+
+        If runs are unfinished and no block `at_one_commit` is open, each call reads the newest ledger from the store.
+        """
         newest = self._newest
         if not newest.ledger.is_finished and not newest.n_holds:
             newest.ledger = Ledger.read(self._store)

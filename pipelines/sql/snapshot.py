@@ -65,7 +65,7 @@ class StoredRuns:
 
     @cached_property
     def _spans(self) -> list[tuple[str, int, int]]:
-        """A triple for each sequence of consecutive runs with one protocol: the protocol, the first and last run id."""
+        """The intervals of run ids whose runs have one protocol, as triples (protocol, first run id, last run id)."""
         rows = self._rows
         ordered = sorted((row["run_id"], row["protocol"]) for row in rows)
         groups = ((protocol, [run for run, _ in of]) for protocol, of in groupby(ordered, key=lambda row: row[1]))

@@ -390,7 +390,11 @@ class Network:
         return f"run {self._given.run}, node {ctx.node}, round {ctx.round}"
 
     def put(self, flights: list[Flight]) -> None:
-        """Applies link faults, pauses and crashes to sent messages, and puts the messages in flight."""
+        """Puts sent messages in flight, with the due rounds and fates that result from the faults of the run.
+
+        Link faults apply first. A message that is due during a pause of its receiver becomes due at the end of the
+        pause. A message that is due while its receiver is down is lost.
+        """
         given = self._given
         if given.strike is not None:
             flights = given.strike(flights)

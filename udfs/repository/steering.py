@@ -79,9 +79,10 @@ def on_migrate(at: At, m: Migrate) -> None:
 
 
 def on_refuse(at: At, m: Refuse) -> None:
-    """Refuse (rule P25): records the refusal, and starts a timer that repeats the request after T_fail.
+    """Refuse (rule P25): records the refusal, and sets the timer for repeated requests to T_fail.
 
-    A refused publisher queues its messages. A refused subscriber still gets messages before its deregistration.
+    A refused publisher queues new messages until the repository admits it. A refused subscriber still receives the
+    messages that precede the cut of its deregistration.
     """
     row = at.node.steering.get((at.topic, m.role))
     if row is not None and accept_answer(at, row, m):
@@ -91,20 +92,25 @@ def on_refuse(at: At, m: Refuse) -> None:
 
 
 def call(at: At, call: SteerCall) -> None:
-    """Handles call ``steer`` (section 4): designates the repository `call.peer` in each role of the client."""
+    """Handles call ``steer`` (section 4): chooses repository `call.peer` in each role of the client."""
     for row in at.of(at.node.steering):
         designate(row, call.peer)
 
 
 def designate(row: Steering, repository: int) -> None:
-    """Sets `repository` as the repository that the client designates at the end of the round."""
+    """Chooses `repository`. The designation starts at the end of the round (`apply_choice`)."""
     row.repository, row.is_seeking, row.is_changing = repository, False, True
 
 
 def apply_choice(at: At, row: Steering) -> bool:
-    """Designates the repository with the lowest id that has answered a probe in this round (rules P12, P27).
+    """Starts a new designation if the client has chosen a repository in this round (rules P12, P27).
 
-    Returns whether the client starts a new designation. The program calls this function at the end of each round.
+    A client that seeks a repository chooses, of the operational repositories that answered its probes in this round,
+    the one with the lowest id. Call ``steer`` also chooses a repository. The program calls this function at the end of
+    each round.
+
+    Returns:
+        Whether a new designation starts.
     """
     if row.is_seeking and row.answers:
         designate(row, min(row.answers))
@@ -117,9 +123,10 @@ def apply_choice(at: At, row: Steering) -> bool:
 
 
 def accept_answer(at: At, row: Steering | None, m: Answer) -> bool:
-    """Returns whether `m` answers the designation `row` of the client (rule P12).
+    """Returns whether `m` comes from the designated repository of `row`, and has the current designation (rule P12).
 
-    If so, records that the client received an event from the repository in this round.
+    The result is False while the client seeks or changes its repository, or if `row` is None. If the result is True,
+    also records the round of the event, clears the refusal, and sets the number of unanswered requests to 0.
     """
     if row is None or row.is_changing or row.is_seeking:
         return False
