@@ -7,11 +7,14 @@ If the protocol reports that a node holds the publication back (`Protocol.waits`
 cause is the first of the following that applies:
 
 1. The publisher accepted the call, and crashed before it sent a message for it.
-2. A copy to a later node was lost in a crash of its receiver or by a link fault. If no copy was lost, the cause is the
-   first copy to a later node that its receiver dropped as a duplicate.
-3. The last node had lost the subscription in a crash, and the protocol does not yet report the node as restored.
-4. The subscriber had not yet issued a subscription. Or the last node had not yet received it, or had dropped it as a
-   duplicate.
+2. A copy to a later node was lost in a crash of its receiver or by a link fault. If several copies were lost, the cause
+   is the one that was sent last. If no copy was lost, the cause is the first copy to a later node that its receiver
+   dropped as a duplicate.
+3. The last node knew the subscription, crashed and recovered. When the publication arrived, the protocol had not yet
+   reported the node as restored.
+4. The publication arrived at the last node before any matching subscription. The cause is one of these: the subscriber
+   issued its subscription later; a message with the subscription was lost, or dropped as a duplicate; a crash led to
+   the confirmation of the subscription before it had arrived everywhere; or the subscription was still under way.
 5. A later node was down.
 6. The last node crashed before it forwarded the publication.
 7. A link lost another message between two nodes of the path. The message was sent no later than the round in which the
@@ -21,7 +24,8 @@ cause is the first of the following that applies:
    last node, or else the first crash after this round.
 9. A link was replaced up to the round in which the publication arrived at the last node. The cause is the latest
    replacement.
-10. A link fault may have delayed the subscription, and the messages of the protocol do not name subscriptions.
+10. A link fault may have delayed the subscription. This cause requires a history without messages that name the
+    subscription.
 """
 
 from __future__ import annotations
@@ -58,11 +62,12 @@ class Cause:
     """The reason why a publication did not reach the subscriber, or reached it late.
 
     Attributes:
-        kind: ``crash``; ``link``: a link lost or delayed a message, or was replaced; ``subscription_under_way``: the
-            subscription had not arrived; ``in_flight``: a message that may lead to the delivery is in flight;
-            ``taken_for_duplicate``: a node dropped a copy as a duplicate; ``waiting``: a node holds the publication
-            back; ``waited``: a node held the publication back for some rounds; ``detour``: the delivery did not use the
-            fastest path; ``unexplained``; or a kind that `telling.exemption` returns.
+        kind: ``crash``: a node crashed; ``link``: a link lost or delayed a message, or was replaced;
+            ``subscription_under_way``: the publication arrived before the subscription, or a link fault may have
+            delayed the subscription; ``in_flight``: a message that may lead to the delivery is in flight, or the runs
+            are not finished; ``taken_for_duplicate``: a node dropped a copy as a duplicate; ``waiting``: a node holds
+            the publication back; ``waited``: a node held the publication back for some rounds; ``detour``: the delivery
+            did not use the fastest path; ``unexplained``; or a kind that `telling.exemption` returns.
         node: The node of the event, for example the crashed node or the receiver of the lost copy.
         round: The round of the event.
         text: The cause as a phrase.
@@ -222,10 +227,10 @@ def _lost_call(case: Case, node: int, round_: int) -> Cause | None:
 
 
 def _lost_copy(case: Case, node: int, round_: int) -> Cause | None:
-    """Returns the last loss of a copy to a node after ``node`` on the path.
+    """Returns the cause of the loss of a copy to a node after ``node`` on the path, else None.
 
-    If none of these copies was lost, returns the drop of the first one that its receiver took for a duplicate. Returns
-    None if none was lost or dropped.
+    If several copies were lost, the cause is for the copy that was sent last. If no copy was lost, but receivers
+    dropped some as duplicates, the cause is that of the first drop (`_taken_for_duplicate`).
     """
     beyond = case.trail.copies_beyond(node)
     lost = [copy for copy in beyond if copy.fate in LOST]
@@ -236,7 +241,11 @@ def _lost_copy(case: Case, node: int, round_: int) -> Cause | None:
 
 
 def _taken_for_duplicate(case: Case, copies: Sequence[MessageFact]) -> Cause | None:
-    """Returns the drop of the first of ``copies`` that its receiver took for a duplicate, else None."""
+    """Returns a cause for the first of ``copies`` that its receiver dropped as a duplicate, or None.
+
+    The kind of the cause is ``taken_for_duplicate``, with the link fault that let other messages overtake the copy. If
+    only a crash can explain the delay of the copy (`_held_up`), the kind is ``crash``.
+    """
     for copy in copies:
         if copy.fate == "duplicate":
             text = f"{case.name(copy.dst)} took the first copy that came to it, in round {copy.due}, for a duplicate"
@@ -250,7 +259,7 @@ def _taken_for_duplicate(case: Case, copies: Sequence[MessageFact]) -> Cause | N
 
 
 def _held_up(case: Case, copy: MessageFact) -> Downtime | None:
-    """Returns the last downtime of a path node that overlaps the rounds from publication to ``copy.due``, or None."""
+    """Returns the last downtime of a path node that overlaps the rounds from the call to ``copy.due``, or None."""
     facts, trail = case.facts, case.trail
     downs = [down for node in trail.path for down in facts.downs.get(node, [])]
     return max((down for down in downs if down.overlaps(trail.start, copy.due)), key=lambda d: d.round, default=None)
@@ -325,8 +334,8 @@ def _unknown_subscription(case: Case, node: int, round_: int) -> Cause | None:
 def _distant_subscription(case: Case, node: int, round_: int) -> Cause | None:
     """Returns a cause if no matching subscription can reach ``node`` before the publication, else None.
 
-    Applies to protocols that forward subscriptions on a tree and confirm nothing. Returns None, too, if the history has
-    the messages that propagate the subscriptions (`_unknown_subscription`).
+    The earliest possible arrival results from the latencies of links. Returns None, too, if the history shows the
+    arrivals of subscriptions or the protocol confirms calls (`_is_spread_unknown`).
     """
     if not _is_spread_unknown(case):
         return None
@@ -340,9 +349,10 @@ def _distant_subscription(case: Case, node: int, round_: int) -> Cause | None:
 
 
 def _delayed_subscription(case: Case, node: int, round_: int) -> Cause | None:
-    """Returns a cause if a link fault may have delayed each matching subscription on its way to ``node``, else None.
+    """Returns a cause if a link fault may have delayed the matching subscriptions on their way to ``node``, else None.
 
-    The fault delays the messages of a link of the path. It began by ``round_``, and ended after the subscription.
+    The fault delays messages on a link of the path, and is active between the first of these subscriptions and
+    ``round_``. Returns None, too, if the history shows the arrivals of subscriptions (`_is_spread_unknown`).
     """
     if not _is_spread_unknown(case):
         return None
@@ -358,7 +368,11 @@ def _delayed_subscription(case: Case, node: int, round_: int) -> Cause | None:
 
 
 def _is_spread_unknown(case: Case) -> bool:
-    """Returns whether the protocol forwards subscriptions on a tree, confirms nothing, and does not name them."""
+    """Returns whether the arrivals of the subscriber's matching subscriptions must be estimated from link latencies.
+
+    This is the case if the protocol forwards subscriptions on a tree and confirms no calls, and no message in the
+    history names one of these subscriptions.
+    """
     return case.facts.routes_on_tree and not case.facts.confirms and bool(case.subscriptions) and not case.spread()
 
 
@@ -436,7 +450,10 @@ def _any_crash(case: Case, node: int, round_: int) -> Cause | None:
 
 
 def _any_replacement(case: Case, node: int, round_: int) -> Cause | None:
-    """Returns the last replacement of a link up to ``round_``, after which routing tables may be wrong."""
+    """Returns a cause for the last round up to ``round_`` in which links were added or removed, or None.
+
+    After such a change, routing tables may be wrong.
+    """
     changes = [(at, kind, ends) for ends, of_link in case.facts.changes.items() for at, kind in of_link if at <= round_]
     if not changes:
         return None

@@ -233,15 +233,16 @@ def _waited(trail: Trail, publication: tuple[int, int], round_: int) -> Cause | 
 def _delay(trail: Trail, publication: tuple[int, int], round_: int) -> Cause:
     """Returns the cause of a late delivery in round ``round_``.
 
-    The result is the first of these causes that exists:
+    The chain is the sequence of copies that brought the publication to the subscriber. The result is the first of these
+    causes that exists:
 
     1. the longest wait that the protocol reports;
-    2. the loss of a copy whose sender later sent another copy on the path;
-    3. the crash of a next node, because of which a sender waited or chose a detour;
-    4. any other loss of a copy;
-    5. the longer one of the longest delay by a link fault and the longest wait at a node;
-    6. the longest delay of another copy on the fastest path;
-    7. a detour.
+    2. for the first copy of the chain that its sender sent later than it could, with one of these causes: the loss of
+       an earlier copy of the sender, or else a crash of a node between sender and receiver during the wait;
+    3. the first loss of any copy up to ``round_``;
+    4. the longest of the delays of the chain's copies by link faults, and of the waits at the chain's nodes;
+    5. the longest delay by a link fault of any copy on the fastest path;
+    6. a detour.
     """
     facts = trail.facts
     if cause := _waited(trail, publication, round_):
@@ -277,10 +278,11 @@ def _delay(trail: Trail, publication: tuple[int, int], round_: int) -> Cause:
 
 
 def _slow_copies(facts: RunFacts, copies: Sequence[MessageFact]) -> list[tuple[int, Cause]]:
-    """Returns the copies that link faults delayed, each with its delay in rounds, as causes.
+    """Returns a pair (delay in rounds, cause) for each of ``copies`` that a link fault delayed.
 
-    A copy does not overtake earlier messages of its link, so a fault that ended before the copy was sent may delay it.
-    Of several faults, the cause has one that is active when the copy is sent, or else the last.
+    A fault that ended before the copy was sent can also delay it, because a copy does not overtake earlier messages of
+    its link. If several faults can be the cause, faults that are active when the copy is sent take precedence, then
+    the fault that began last.
     """
     found = []
     for copy in copies:
