@@ -1,8 +1,8 @@
 -- A subscriber delivers a publication although it has delivered a later publication of the same source in an earlier
--- round. Applies to protocols that guarantee the order of a source. If the protocol does not confirm calls, a publication
--- that the subscriber did not request (view receiver) is ignored: it may have passed the subscription on its way, and a
--- recovery may bring it later. The audit cannot judge two deliveries in one round, because the history does not record
--- their order.
+-- round. The audit applies to protocols that guarantee the order of a source. If the protocol does not confirm calls,
+-- the audit ignores publications that the subscriber did not request (view receiver): these publications may have
+-- passed the subscription on its way, and a recovery may bring them later. The audit cannot judge two deliveries in one
+-- round, because the history does not record their order.
 with first as (
   select run_id, subscriber, source, source_seq, min(round) as round
   from delivery

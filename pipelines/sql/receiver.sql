@@ -12,8 +12,8 @@
 --   publication on, except in the first rounds after the subscription was issued. The number of these rounds is the sum
 --   of the latencies of all links, the longest time in which a subscription can reach a source. A publication of these
 --   rounds also does not count if a message of class recovery delivered it, because recovery brings publications from
---   before the subscription, too. In a run with a fault that delays messages, a subscription can take longer, so neither
---   the publications of other sources count, nor those that messages of class recovery delivered.
+--   before the subscription, too. In a run with a fault that delays messages, a subscription can take longer, so
+--   publications of other sources, and publications that messages of class recovery delivered, never count.
 --   A publication is requested only if its due_round precedes the unsubscription, and no copy of the publication was on
 --   a link in the round of the unsubscription.
 -- :due_round round by which the delivery is due. If the protocol confirms a publication only after its delivery, it is

@@ -1,9 +1,9 @@
 -- Which publications were never confirmed although the protocol confirms calls, and how many deliveries are missing?
 -- :* publication
--- :n_expected expected deliveries of the publication
--- :n_missing expected deliveries of the publication that did not happen
--- :publisher_crash_round round of the publisher's first crash after the publication; null: it did not crash, so the
---   protocol had to confirm the publication
+-- :n_expected number of expected deliveries of the publication
+-- :n_missing number of expected deliveries of the publication that did not happen
+-- :publisher_crash_round round of the publisher's first crash after the publication; null: the publisher did not crash,
+--   so the protocol had to confirm the publication
 with expected as (
   select run_id, source, source_seq, count(1) as n_expected
   from expected_delivery

@@ -1,11 +1,11 @@
 -- audit: when no message is in flight, no node waits for a message
--- At a quiescent end no node waits for a message:
--- * each ProcessingList is empty: all recipients have confirmed all messages (Alg. 1, line 30);
--- * no node is recovering, and no synchronisation is open (Alg. 5, line 8), except at nodes whose join point never
---   recovers or has not joined the overlay;
--- * no request is unanswered (Alg. 4);
--- * no call and no join request waits at a member that is OPERATIONAL;
--- * no join is open whose node is up and whose join point is an OPERATIONAL member.
+-- A row is one of these, in a run that ends without a message in flight:
+-- * an entry of ProcessingList: not all recipients have confirmed the message (Alg. 1, line 30);
+-- * an open synchronisation (Alg. 5, line 8);
+-- * a request without an answer (Alg. 4);
+-- * a call or a join request that waits at an OPERATIONAL member;
+-- * a recovering node, unless its join point never recovers or has not joined the overlay;
+-- * an open join of a node that is up, at a join point that is an OPERATIONAL member.
 with unconfirmed as (
   select run_id, round, node_id, source, source_seq, kind,
     count_if(not coalesce(is_confirmed, false)) as n_recipients

@@ -1,11 +1,13 @@
 -- How long does a node take to connect to the nodes behind a failed neighbour?
--- One row per bypass (protocol delta). A bypass consists of consecutive and overlapping connection requests of a node,
--- for example if the nodes of a chain have failed.
+-- One row per bypass (protocol delta). A bypass is a series of connection requests of a node. A request belongs to the
+-- series if the node sends it no later than in the round in which the last earlier request of the series ends. Each
+-- request ends with a STATUS of its receiver, or with the report that its receiver has failed. A bypass has several
+-- requests, for example, if the nodes of a chain have failed.
 -- :number number of the bypass at its node, from 0
--- :detected_round round in which the node sent the first CON_REQUEST
--- :n_requests number of connection requests
--- :n_answered number of requests that a STATUS answered; the receivers of all other requests were down
--- :ended_round round in which the last of these STATUS arrived; null: no request was answered
+-- :detected_round round in which the node sent the first CON_REQUEST of the bypass
+-- :n_requests number of connection requests of the bypass
+-- :n_answered number of these requests that ended with a STATUS; the receivers of the others failed, or the run ended
+-- :ended_round round in which the last of these STATUS arrived; null: no STATUS arrived
 -- :bypass_rounds rounds from detected_round to ended_round
 -- :bypass_ms bypass_rounds in ms
 with request as (

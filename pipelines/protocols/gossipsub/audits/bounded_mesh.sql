@@ -1,6 +1,7 @@
 -- audit, is_unconditional: after a heartbeat no mesh has more than `d_hi` neighbours, apart from outbound grafts
--- Rule S12. A row is a mesh with too many neighbours, if its node got no GRAFT in the last heartbeat interval. A mesh of
--- `d_hi` neighbours without enough outbound ones grows by up to `d_out`. The audit does not check nodes with faults.
+-- Rule S12. A row is a mesh with too many neighbours at the end of the run. A heartbeat of a node grafts up to `d_out`
+-- outbound neighbours if a mesh has too few of them, even if the mesh has `d_hi` neighbours. The audit checks neither
+-- nodes with faults nor nodes that got a GRAFT in the last heartbeat interval.
 with unsteady as (
   select distinct run_id, node_id from fault_event where node_id is not null
 ), grown as (

@@ -1,6 +1,5 @@
--- A row is a neighbour that a node has grafted, or whose GRAFT it has not refused. The neighbour is in the node's mesh in
--- all rounds between `from_round` and `until_round`, both excluded. Nodes with faults, and neighbours with faults, are
--- left out.
+-- A row is a neighbour that a node has grafted, or whose GRAFT it has not refused. The neighbour is in the node's mesh
+-- in all rounds after `from_round` and before `until_round`. Nodes with faults and neighbours with faults have no rows.
 with unsteady as (
   select distinct run_id, node_id from fault_event where node_id is not null
 ), taken as (

@@ -1,7 +1,9 @@
 -- audit: nothing waits in a run that has settled
--- Rule P23. No node waits for a message, an answer or a disk. There are three exceptions: a publisher keeps copies that
--- a dead member had no time to store; a publisher keeps copies if it is deregistered, or if a crash of the owner may
--- have lost its registration; and a member lacks messages that only dead members have.
+-- Rule P23. A row is a message, a sequence number or a disk write for which an available node still waits. A dead
+-- member is a repository that has crashed permanently and was not removed. The audit has three exceptions:
+-- * an acknowledged message at its publisher, if a dead member crashed before it had time to store the message;
+-- * a message at a publisher that is deregistered, or whose registration a crash of the owner may have lost;
+-- * a message that a repository lacks and that only dead members have.
 with published as (
   select run_id, node_id, topic, publication.source as source, publication.source_seq as source_seq,
     publication.issued_round as issued_round, false as is_copy, 'queued at its publisher' as detail

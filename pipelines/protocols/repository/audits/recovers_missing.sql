@@ -1,9 +1,12 @@
 -- audit, is_dated: a repository is OPERATIONAL only after all answers and all messages of its assistants have arrived
--- Section 4.8, rule P21. A row is a message that the recovery has requested, that an R2R-Recovery names, and that has
--- not arrived before the status, or a member that got R2R-Assist and has not answered. Members that have left or were
--- removed need not answer. After T_assist rounds a recovery may end with the messages on the repository's own disk
--- (rules P22, P35). If a publisher has recovered since the crash, its earlier incarnations are closed, and their missing
--- numbers are void (rule P2).
+-- Section 4.8, rule P21. There are two types of rows:
+-- * a message that the recovering repository requested by R2R-NAK, that the prefix of an R2R-Recovery includes, and
+--   that has not arrived when the repository becomes OPERATIONAL;
+-- * a member to which the repository sent R2R-Assist, and whose answer has not arrived when the repository becomes
+--   OPERATIONAL. Members that have left or were removed need not answer.
+-- The audit checks recoveries of less than T_assist rounds; longer ones may end with the messages on the repository's
+-- own disk (rules P22, P35). It ignores messages of publishers that have recovered since the repository crashed: their
+-- earlier incarnations are closed, and the missing numbers of these incarnations are void (rule P2).
 with life as (
   select n.run_id, n.node_id, n.crash_round, n.recovery_round, n.operational_round
   from node_recovery n

@@ -1,6 +1,7 @@
 -- audit, is_unconditional: a message takes min_delay to max_delay rounds if no fault delays it
--- Rule K15. Messages to a node that pauses arrive at the end of the pause. A fault of kind delay also delays messages of
--- the rounds after its end, which do not overtake earlier ones; its delays are at most 1,000 rounds.
+-- Rule K15. The audit does not check messages that a fault may have delayed: a pause of the receiver, or a fault of
+-- kind delay, reorder or duplicate on the link. A fault of kind delay also delays messages that are sent up to 1,000
+-- rounds after its end, because messages do not overtake earlier messages of their link.
 with fault as (
   select b.run_id, b.src, b.dst, b.round, min(e.round) + case when b.kind = 'delay' then 1000 else 0 end as end_round
   from fault_event b
