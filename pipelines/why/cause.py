@@ -452,7 +452,7 @@ def _any_crash(case: Case, node: int, round_: int) -> Cause | None:
 def _any_replacement(case: Case, node: int, round_: int) -> Cause | None:
     """Returns a cause for the last round up to ``round_`` in which links were added or removed, or None.
 
-    After such a change, routing tables may be wrong.
+    After this change, routing tables may be wrong.
     """
     changes = [(at, kind, ends) for ends, of_link in case.facts.changes.items() for at, kind in of_link if at <= round_]
     if not changes:

@@ -125,7 +125,7 @@ def apply_choice(at: At, row: Steering) -> bool:
 def accept_answer(at: At, row: Steering | None, m: Answer) -> bool:
     """Returns whether `m` comes from the designated repository of `row`, and has the current designation (rule P12).
 
-    The result is False while the client seeks or changes its repository, or if `row` is None. If the result is True,
+    The result is False without a `row`, and while the client seeks or changes its repository. If the result is True,
     also records the round of the event, clears the refusal, and sets the number of unanswered requests to 0.
     """
     if row is None or row.is_changing or row.is_seeking:
