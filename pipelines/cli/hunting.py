@@ -58,8 +58,9 @@ def hunt(
     by the protocol status of their receiver. A schedule targets the first, middle or last message of a group. In the
     round of this message, or in an adjacent round, the sender or receiver crashes, pauses or recovers; or the message
     is lost, duplicated or delayed. If a schedule increases the coverage, the command extends it by more faults. Each
-    finding is shrunk, named by its cause and stored in the corpus; a page in the corpus shows the coverage. Exit code
-    1: a guarantee is broken; 2: no schedule within the fault model of the protocol was decided.
+    finding is shrunk, named by its cause and stored in the corpus; a page in the corpus shows the coverage. Exit codes:
+    0: no guarantee is broken; 1: a schedule or a scenario of the corpus breaks a guarantee; 2: no guarantee is broken,
+    but no schedule within the fault model of the protocol has a verdict.
     """
     from pipelines.experiment.prepared import prepare
 

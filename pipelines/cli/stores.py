@@ -36,11 +36,17 @@ def stores(folder: Root) -> Iterator[dict[str, Any]]:
     The link ``latest`` is not followed.
 
     Yields:
-        The columns of ``roundtable runs`` (`_SCHEMA`): ``store``: the path; ``scenario``: the name of the scenario
-        file; ``state``: ``valid``, ``invalid``, ``unknown``, ``running`` (a program writes the store), ``interrupted``
-        (it can be resumed), or the reason why it cannot be read; ``runs``: the number of runs, None before the first
-        commit; ``MB``: the size of all files; ``parameters``: the protocols, and the parameters that differ between the
-        runs; ``settings``: the overrides of the scenario.
+        For each store, a dict with the columns of ``roundtable runs`` (`_SCHEMA`):
+
+        - ``store``: the path.
+        - ``scenario``: the name of the scenario file.
+        - ``state``: the verdict of the runs (``valid``, ``invalid`` or ``unknown``); ``running``: a program writes the
+          store; ``interrupted``: the runs can be resumed; or the reason why the store cannot be read.
+        - ``runs``: the number of runs; None before the first commit, while a program writes the store, and if the
+          store cannot be read.
+        - ``MB``: the size of all files.
+        - ``parameters``: the protocols, and the parameters that differ between the runs.
+        - ``settings``: the overrides of the scenario.
     """
     level = [folder]
     for _ in range(_DEPTH):

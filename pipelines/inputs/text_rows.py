@@ -190,7 +190,7 @@ def with_decimal_points(table: TextTable) -> tuple[pa.Table, list[str]]:
 
 
 def is_number(cell: str) -> bool:
-    """Returns whether Arrow, which parses all columns of numbers, reads `cell` as a number."""
+    """Returns whether Arrow can convert `cell` to a double; Arrow also parses the columns of numbers."""
     try:
         pa.scalar(cell).cast(pa.float64())
     except pa.ArrowInvalid:

@@ -145,7 +145,7 @@ _GUARANTEES = ["eventual", "causal", "total"]
 
 
 def pictures(found: Mapping[str, pd.DataFrame]) -> dict[str, Any]:
-    """Returns one chart by its name: latencies by number of crashes and guarantee, with a panel per protocol.
+    """Returns chart ``delta_and_ginger`` by its name: latencies by number of crashes, guarantee and protocol.
 
     ``found`` is the result of `concatenated`.
     """

@@ -93,10 +93,15 @@ def plot_rows(reader: StoreReader, plot: Plot) -> list[dict[str, Any]]:
 
 
 def draw_plot(reader: StoreReader, plot: Plot) -> Picture:
-    """Renders the rows that `plot_rows` returns for ``plot``; raises the errors of `plot_rows`.
+    """Renders the rows that `plot_rows` returns for ``plot``.
 
-    The data of the picture has the values of ``x`` and ``colour`` and the mean of ``y`` in columns with the names of
-    ``x``, ``colour`` and ``y``. Each of these columns replaces a column of statistics with its name.
+    Returns:
+        The picture. Its data has one row per mark: the values of the columns ``plot.x`` and ``plot.colour``, the mean
+        of column ``plot.y``, and the statistics ``n``, ``ci_low``, ``ci_high``, ``lowest`` and ``highest``. A statistic
+        is omitted if a column of the plot has its name.
+
+    Raises:
+        QueryError: `plot_rows` raises the error, or column ``plot.colour`` has more than `MOST_COLOURS` values.
     """
     rows = plot_rows(reader, plot)
     groups = [""]

@@ -80,16 +80,18 @@ def diagram_of(
 
 
 def plot_of(reader: StoreReader, name: str | None, run_id: int | None, columns: Mapping[str, str | None]) -> Picture:
-    """Returns the chart ``name`` of a run, or a chart of columns over all runs.
+    """Returns the chart ``name`` of a run, or a plot of columns of all runs.
 
     Args:
         reader: The store.
-        name: The chart of `measure_of`; None for a chart of columns.
-        run_id: The run of chart ``name``; None for run 0.
-        columns: The attributes of `plots.Plot`; all None with ``name``.
+        name: The name of a chart of a run, see `measure_of`; None for a plot of columns.
+        run_id: The run of chart ``name``, or None for run 0. A plot of columns requires None.
+        columns: The attributes of `plots.Plot`, by name. A plot of columns requires ``x`` and ``y``; chart ``name``
+            requires None for all.
 
     Raises:
-        QueryError: The arguments are not those of one chart; or `measure_of` or `plots.draw_plot` raises the error.
+        QueryError: An argument is missing or contradicts another argument; or `measure_of` or `plots.draw_plot` raises
+            the error.
     """
     named = [key for key, value in columns.items() if value is not None]
     if name is not None and named:

@@ -83,7 +83,10 @@ def plain(node: ValueNode) -> object:
 
 
 def walk(root: ValueNode, path: KeyPath) -> Iterator[tuple[str | int, ValueNode]]:
-    """Yields each step of `path` that exists in the tree, with the node to which it leads; skips missing steps."""
+    """Yields a pair (step, node) for each step of `path` that leads to a child of the last node.
+
+    Steps without such a child are skipped.
+    """
     node = root
     for step in path:
         child = node.child(step)

@@ -104,12 +104,12 @@ class Finished(NamedTuple):
 
 
 class Leaving(NamedTuple):
-    """An outgoing message. The order of its fields is the order in which messages leave (rule R36).
+    """An outgoing message. A node sends the messages of a round in ascending order of these fields (rule R36).
 
     Attributes:
-        trigger: The id of the message that caused this message. `FAULT`, `AGAIN` and `CALL` define the triggers of
-            messages that no message caused.
-        rank: The order among messages with equal triggers.
+        trigger: The id of the message that caused this message. If no message caused it, the number that `FAULT`,
+            `AGAIN` or `CALL` defines.
+        rank: The position among messages with equal triggers.
         dst: The id of the receiving node.
         source: The node of the application call that caused the message; the least BIGINT if no call caused it.
         source_seq: The number of this call; the least BIGINT if no call caused the message.

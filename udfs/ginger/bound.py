@@ -66,7 +66,7 @@ def _tree(given: ScenarioRun) -> Tree:
 
 
 def reasons(given: ScenarioRun) -> Iterator[tuple[int, str]]:
-    """Yields each round in which a run exceeds the bound, with a sentence that states the reason."""
+    """Yields a pair (round, reason) for each reason why a run exceeds the bound. The reason is a phrase."""
     tree = _tree(given)
     yield from _too_early(given, tree)
     gone: set[int] = set()
@@ -88,7 +88,7 @@ def _bursts(given: ScenarioRun) -> list[list[tuple[int, int]]]:
 
 
 def _too_early(given: ScenarioRun, tree: Tree) -> Iterator[tuple[int, str]]:
-    """Yields the round of the first crash and a reason if this crash precedes the confirmation of a subscription."""
+    """Yields a pair (round, reason) for the first crash if it precedes the confirmation of a subscription."""
     stand = max((issued + tree.confirm_rounds(client) for client, _, issued in given.subscriptions), default=-1)
     early = [at for at, _ in given.crashes if at < stand]
     if early:
@@ -114,7 +114,7 @@ def _away(given: ScenarioRun, at: int) -> set[int]:
 
 
 def _outages(given: ScenarioRun) -> Iterator[tuple[int, int, int]]:
-    """Yields for each failure its round, the round in which the recovery of the broker is complete, and the broker."""
+    """Yields a triple for each failure: its round, the round in which the broker's recovery is complete, the broker."""
     for at, broker in given.crashes:
         back = [round_ for round_, other in given.recoveries if other == broker and round_ > at]
         yield at, min(back) + given.mend_rounds if back else _NEVER, broker
@@ -169,7 +169,7 @@ def _without_locks(given: ScenarioRun, tree: Tree, failed: set[int], gone: set[i
 
 
 def _without_contact(given: ScenarioRun) -> Iterator[tuple[int, str]]:
-    """Yields a round and a reason for each broker that has no live broker to ask when it recovers or joins.
+    """Yields a pair (round, reason) for each broker that has no live broker to ask when it recovers or joins.
 
     A recovering broker asks its neighbours in the overlay. A joining broker asks its join point.
     """

@@ -101,14 +101,14 @@ class Tree:
         return found
 
     def neighbours(self) -> Iterator[Around]:
-        """Yields a pair for each node and each of its neighbours."""
+        """Yields an `Around` for each ordered pair of neighbours in the tree."""
         for node, above in self.parent.items():
             up, down = ("edge", "client") if node in self._clients else ("parent", "child")
             yield Around(node, above, up, 0, 1, self._latency[above, node])
             yield Around(above, node, down, 1, 0, self._latency[node, above])
 
     def views(self, max_hops: int) -> Iterator[Around]:
-        """Yields a pair for each node and each broker in its view (section 4.2.2)."""
+        """Yields an `Around` for each node and each broker in the node's view (section 4.2.2)."""
         view: dict[int, dict[int, tuple[int, int, int]]] = {self._order[0]: {}}
         for node in self._order[1:]:
             above = self.parent[node]

@@ -264,7 +264,10 @@ def _set_aside(at: At, assistant: int, prefix: Upto) -> None:
 
 
 def finish(at: At) -> None:
-    """Ends the recovery if all heard members have answered (`Duty.answered`), and no message is missing (rule P35)."""
+    """Ends the recovery of the topic if all heard members have answered and no message is missing (rule P35).
+
+    The recovery must also have an assistant. `Duty.answered` contains the members that have answered.
+    """
     if at.duty.assistant is None or at.duty.is_operational or at.log.is_left:
         return
     is_awaiting = any(peer not in at.duty.answered and membership.is_heard(at, peer) for peer in at.peers)

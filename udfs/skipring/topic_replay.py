@@ -248,11 +248,14 @@ class TopicReplay:
         self.broken += [Broken("degrees", None, *found) for found in broken(self._edges(members))]
 
     def is_overdue(self, last_round: int, fault_round: int, interval_rounds: int) -> bool:
-        """Returns whether the time limit for convergence (`PATIENCE`) has passed and the topic is not legitimate.
+        """Returns whether the topic is not legitimate although the time limit for convergence has passed.
+
+        The limit starts at the topic's last disturbance, or at ``fault_round`` if that is later. Its length is the
+        number of intervals in `PATIENCE`, times ``interval_rounds``.
 
         Args:
             last_round: The last round of the run.
-            fault_round: The last round with an effect of a link fault or a pause. The limit does not start earlier.
+            fault_round: The last round with an effect of a link fault or a pause.
             interval_rounds: A Timeout interval plus the largest delay of a message.
         """
         last, (slope, least) = self.disturbances[-1], PATIENCE

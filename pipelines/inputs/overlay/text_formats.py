@@ -234,9 +234,13 @@ def _is_matrix(lines: TextRows) -> bool:
 
 
 def is_link(first: Sequence[str], rows: Iterable[Sequence[str]]) -> bool:
-    """Returns whether the first line of an edge list is a link: both ends are numbers, or one also ends another link.
+    """Returns whether the first line of an edge list is certainly a link; otherwise it may be a header.
 
-    Otherwise the first line may be a header. ``rows`` contains the cells of the other lines.
+    The line is a link if its first two cells are numbers, or if one of them is also an end of a link in another line.
+
+    Args:
+        first: The cells of the first line.
+        rows: The cells of the other lines.
     """
     others = {cell for row in rows for cell in row[:2]}
     return all(is_number(cell) for cell in first[:2]) or not others.isdisjoint(first[:2])
@@ -322,10 +326,10 @@ def _graph(
 
 
 def are_numbers(named: Collection[str], first: Collection[str]) -> bool:
-    """Returns whether all names ``named`` are column numbers, as in a file without a header.
+    """Returns whether ``named`` contains column numbers and not column titles, so that the file has no header.
 
-    A number is a column number if it is at most the number of columns, or if no cell of the first line ``first``
-    equals a name. If ``named`` is empty, the result is False.
+    This is the case if all names are numbers from 1 to the number of columns, or if all names are decimal numbers and
+    no cell of the first line ``first`` equals one of them. If ``named`` is empty, the result is False.
     """
     within = {str(number + 1) for number in range(len(first))}
     are_decimal = all(name.isdecimal() for name in named)

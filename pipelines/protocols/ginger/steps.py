@@ -99,10 +99,10 @@ def due_rows(message: DataFrame, lock: DataFrame, pending: DataFrame) -> DataFra
 
 
 def decided(due: DataFrame, queue: DataFrame, pending: DataFrame, summary: DataFrame) -> DataFrame:
-    """Returns the decisions at each broker and topic of `due` (`due_rows`) (columns `udfs.ginger.turns.TURN`).
+    """Returns the decisions at each broker and topic of `due`, which is the result of `due_rows`.
 
-    A decision depends on earlier decisions through chains of shared key items, so an Arrow function decides message by
-    message.
+    The columns are `udfs.ginger.turns.TURN`. A decision depends on earlier decisions through chains of shared key
+    items, so an Arrow function decides message by message.
     """
     own = due.groupBy(TOPIC).agg(
         F.expr("max(round) as round"),

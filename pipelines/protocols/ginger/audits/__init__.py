@@ -38,7 +38,7 @@ group by run_id
 
 
 def balance(evidence: Evidence) -> DataFrame:
-    """Returns the balances of all replicas (section 5.2) (columns `BALANCES`)."""
+    """Returns the balances of all replicas of accounts, see section 5.2. The columns are `BALANCES`."""
     return arrow_rows(evidence.sql(_REPLICAS), replay, BALANCES)
 
 
