@@ -17,7 +17,7 @@ from pipelines.cli import main
 
 
 def run() -> None:
-    """Runs the scenario in the command-line arguments on engine spark; exits with the exit code of the command."""
+    """Runs ``roundtable run --engine spark`` with the arguments in ``sys.argv``, and exits with its exit code."""
     sys.argv[1:] = ["run", "--engine", "spark", *sys.argv[1:]]
     try:
         main()

@@ -1,6 +1,7 @@
-"""Reads the parameters of a notebook: from widgets on Databricks, from command-line options in a script.
+"""Reads the parameters of a notebook.
 
-In all other cases, parameters have their default values.
+On Databricks they are widgets. If the notebook runs as a script, they are command-line options. Anywhere else, for
+example in Jupyter, they have their default values.
 """
 
 from __future__ import annotations

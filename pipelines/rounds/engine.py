@@ -73,7 +73,7 @@ class Relations:
 
     @property
     def kept(self) -> list[DataFrame]:
-        """The frames that later rounds read."""
+        """The materialised frames of all relations, which later rounds read."""
         return [part for parts in self._parts.values() for part in parts]
 
     def frames(self) -> dict[str, DataFrame]:
@@ -134,7 +134,10 @@ class Relations:
             self.facts[name][fact] = sum(count for digest, count in counts.items() if fact in digest.split(","))
 
     def to_commit(self) -> dict[str, DataFrame]:
-        """Returns the state tables that changed since the last commit, by table name; increments are merged."""
+        """Returns the state tables that changed since the last commit, by table name.
+
+        The increments of a growing relation are merged into one frame.
+        """
         return self._to_write([*self._changed])
 
     def to_write_through(self) -> dict[str, DataFrame]:

@@ -85,7 +85,7 @@ def plain(node: ValueNode) -> object:
 def walk(root: ValueNode, path: KeyPath) -> Iterator[tuple[str | int, ValueNode]]:
     """Yields a pair (step, node) for each step of `path` that leads to a child of the last node.
 
-    Steps without such a child are skipped.
+    Other steps are skipped.
     """
     node = root
     for step in path:

@@ -186,9 +186,9 @@ def _earlier(turn: Turn, m: Processing, asked: list[int], reach: set[int]) -> se
     """Resends `m` to the recovering peers `asked` (PrevOut, rule R26).
 
     A recovering peer on the path to an unconfirmed recipient gets `m`, and becomes responsible for this recipient. If
-    two recovering peers are on one path, both get `m`, and the later peer in `asked` becomes responsible. A recovering
-    peer in `reach`, the recipients of `m`, gets `m` even if it has confirmed `m` before its crash. It has lost the
-    effect of `m`, which PAR_SUB contains only after this node has finished `m`.
+    two recovering peers are on one path, both get `m`, and the later peer in `asked` becomes responsible. `reach`
+    contains the recipients of `m`. A recovering peer in `reach` gets `m` even if it confirmed `m` before its crash:
+    the crash has deleted the effect of `m`, and PAR_SUB contains this effect only after this node has finished `m`.
 
     Returns:
         The recipients for which a recovering peer became responsible.

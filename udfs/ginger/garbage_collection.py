@@ -27,7 +27,10 @@ class Reports:
 
     @property
     def topics(self) -> list[str]:
-        """The topics to report on at the end of a round. Without garbage collection the list is empty."""
+        """The topics whose received messages the node reports at the end of a round.
+
+        The list is empty without garbage collection (setting ``collect_every``), and if nodes keep no buffers.
+        """
         if not self._node.is_mended or not self._node.setting("collect_every"):
             return []
         return [buffer.topic for buffer in self._buffers.all()]

@@ -121,7 +121,7 @@ class Node:
 
     @property
     def is_level(self) -> bool:
-        """False while the node searches for a parent or awaits missing messages from its parent."""
+        """Whether the node neither searches for a parent nor awaits missing messages from its parent."""
         return self.repair.is_level
 
     @property

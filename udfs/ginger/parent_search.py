@@ -64,9 +64,9 @@ class ParentSearch:
     def on_response(self, m: ms.ParentResponse, src: int) -> None:
         """Handles the answer of `src`: connects to `src` if it accepts, and asks the next broker if it declines.
 
-        Answer ``joining`` means that `src` joins sub-trees first, so the node waits for a second answer. An answer to
-        an earlier incarnation of the node has no effect (rule G28), but if `src` accepts the earlier incarnation, it
-        learns that this incarnation has failed.
+        Answer ``joining`` means that `src` joins sub-trees first, so the node waits for a second answer. The node
+        ignores answers to its earlier incarnations (rule G28). If `src` accepts an earlier incarnation, and is neither
+        the parent nor the broker that the node asks now, the node sends Disconnect to `src`.
         """
         own, node = self._own, self._node
         if m.incarnation != node.incarnation:

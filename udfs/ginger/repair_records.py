@@ -144,7 +144,7 @@ class Hold:
 
     @property
     def message(self) -> Message:
-        """The published message in a row of any `kind` except Failed."""
+        """The published message of the row. A row of `kind` Failed has no published message."""
         return Message(self.topic, self.source, self.source_seq, self.guarantee, self.keys, self.issued_round)  # type: ignore[arg-type]
 
 

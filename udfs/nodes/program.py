@@ -77,7 +77,7 @@ class Declared:
 
 
 def keyed(record: type[R], *, is_durable: bool = False) -> dict[Any, R]:
-    """Declares a dict from the keys of records to the records. Iteration follows the order of keys.
+    """Declares a dict that maps keys to records. It iterates in ascending order of the keys.
 
     A key is the value of the record's key field, or a tuple if the record has several key fields.
     """

@@ -157,7 +157,7 @@ class Convergence:
 
     @property
     def is_open(self) -> bool:
-        """Whether the explicit state is legitimate, but a message in flight is not."""
+        """Whether the explicit state is legitimate, but the messages in flight have not been legitimate yet."""
         return self.explicit_round is not None and self.clean_round is None
 
     def observe(self, round_: int, snapshot: Snapshot, flights: Iterable[Flight]) -> None:

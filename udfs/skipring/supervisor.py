@@ -51,7 +51,10 @@ class Supervision:
             self._configure(label_of(self._database.next), "round_robin", ctx)
 
     def integrate(self, subscriber: int, reason: str, ctx: Context) -> None:
-        """Subscribe, GetConfiguration: sends `subscriber` its configuration. First adds it if it has no label."""
+        """Subscribe, GetConfiguration: sends `subscriber` its configuration.
+
+        If the database lacks the subscriber, first adds it with a new label. Crashed subscribers get no answer.
+        """
         if subscriber in self._crashed:
             return
         label = self._labels.get(subscriber)

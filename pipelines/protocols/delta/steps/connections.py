@@ -295,8 +295,8 @@ def answered_peers(inbox: DataFrame, peer: DataFrame) -> DataFrame:
     """Returns the newest status of each peer that sent a message about a connection.
 
     The sender of CON_REQUEST is OPERATIONAL, and the sender of SYN_REQUEST is RECOVERING. A STATUS from a suspected
-    peer is ignored until the peer sends SYN_REQUEST. The node has sent messages for nodes behind the peer over another
-    path, and new messages over the peer could overtake them.
+    peer is ignored until the peer sends SYN_REQUEST: the node has sent messages for nodes behind the peer over another
+    path, and new messages over the peer could overtake these messages.
 
     Returns:
         The columns of `PEER`, ``kind, trigger, round`` and ``is_new``: whether the receiver has sent no multicast
