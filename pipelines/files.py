@@ -38,8 +38,8 @@ def remembered(files: dict[str, Path]) -> Iterator[None]:
 def find_file(path: str, beside: Path | None) -> Path:
     """Returns the first existing file for a path in a scenario.
 
-    A relative path is searched in ``beside``, the folder of the scenario file (None if the scenario is not a file),
-    then in the working directory, and then in the installed data.
+    A relative path is searched in the folder ``beside``, in the working directory, and in the installed data, in this
+    order. ``beside`` is the folder of the scenario file, or None if the scenario is not a file.
 
     Raises:
         DataFileError: The file does not exist; the message names the searched paths.

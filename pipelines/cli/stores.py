@@ -136,8 +136,8 @@ def remove_stores(folder: Root, *, is_sure: bool) -> None:
 def _remove(store: Path) -> None:
     """Removes a store.
 
-    If link ``latest`` in the parent folder points to this store, the link is redirected to the newest store that
-    remains in the parent folder, or removed if none remains.
+    If link ``latest`` in the parent folder points to this store, it then points to the newest remaining store of the
+    parent folder. If no store remains, the link is removed.
     """
     store = store.resolve()
     link = store.parent / LATEST

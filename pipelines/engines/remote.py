@@ -50,9 +50,9 @@ class WholeAnswers(grpc.UnaryStreamClientInterceptor):  # type: ignore[misc]  # 
     """A gRPC interceptor that repeats a query if its answer ends too early.
 
     On a loaded machine, an answer of Sail can end without an error before its last batch of rows; this was observed
-    about once in 100,000 queries. Sail marks the end of an answer only if the query may be reattached, so the
-    interceptor requests this, and then releases the answer, which Sail would keep until the end of the session.
-    PySpark's own reattachable execution takes three times as long.
+    about once in 100,000 queries. Sail marks the end of an answer only if the query may be reattached. The interceptor
+    therefore requests reattachable answers. It releases each answer, because Sail would keep it until the end of the
+    session. PySpark's own reattachable execution takes three times as long.
     """
 
     def __init__(self, channel: grpc.Channel) -> None:

@@ -157,8 +157,8 @@ def _deliveries(rows: Sequence[dict[str, Any]]) -> tuple[int, int]:
 def chosen_runs(rows: Sequence[dict[str, Any]], named: Sequence[int]) -> dict[int, str]:
     """Returns the ids of the runs to replay, each with the reason for its selection.
 
-    The runs in ``named`` are selected. If ``named`` is empty, all runs of a store with up to `MOST_FULLY_REPLAYED` runs
-    are selected, and the worst and the median run of a store with more runs.
+    The runs in ``named`` are selected. If ``named`` is empty, all runs are selected if the store has up to
+    `MOST_FULLY_REPLAYED` runs. In a larger store, the worst run and the median run are selected.
 
     Raises:
         QueryError: The store has no such run.

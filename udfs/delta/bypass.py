@@ -93,9 +93,9 @@ def ask_join_point(turn: Turn) -> None:
 def _suspect(turn: Turn, failed: Mapping[int, int]) -> None:
     """Marks the `failed` peers as FAILED (Algorithm 3, lines 2 to 4).
 
-    If a live node B lies on the path to a failed peer, this node does not mark the peer, but deletes the row of the
-    peer. After its recovery, the peer sends SYN_REQUEST to B, but not to this node. With a FAILED row, this node would
-    still bypass the recovered peer.
+    If a live node B lies on the path to a failed peer, this node deletes the row of the peer instead. The reason is
+    that the recovered peer sends SYN_REQUEST to B, but not to this node. With a FAILED row, this node would still
+    bypass the recovered peer.
     """
     node = turn.node
     for peer, incarnation in failed.items():

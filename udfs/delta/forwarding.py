@@ -122,8 +122,8 @@ def _route(turn: Turn, first: list[MulticastCopy], *, is_recovering: bool) -> li
 def _send(turn: Turn, copy: MulticastCopy, responsible: int) -> None:
     """Forwards a copy to the node `responsible` (Algorithm 1, lines 16 to 18).
 
-    If this node answers a JOIN_REQUEST of `responsible` in this round, it sends the copy after the answer and after the
-    messages from ProcessingList that `responsible` gets with the answer (rule R16).
+    If this node answers a JOIN_REQUEST of `responsible` in this round, the copy follows the answer. It also follows the
+    messages of ProcessingList that `responsible` gets with the answer (rule R16).
     """
     asked = turn.accepted.get(responsible, copy.trigger)
     if asked > copy.trigger:

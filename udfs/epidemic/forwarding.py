@@ -7,9 +7,10 @@ The subscription table determines the SUB and UNSUB messages of a dispatcher. Pa
 long as the table has an entry for p whose next hop is not m. So m gets SUB when the first of these entries appears, and
 UNSUB when the last one disappears.
 
-When a link is replaced, the dispatcher at each end of the old link deletes the entries whose next hop is the other end,
-as if it had received UNSUB. The dispatchers at the ends of the new link send each other SUB for all patterns of their
-tables. A recovered dispatcher has lost its table, so its neighbours send it SUB for all their patterns (rule E14).
+When a link is replaced, the dispatchers at the ends of the old link behave as if they had received UNSUB: they delete
+the entries whose next hop is the other end. The dispatchers at the ends of the new link send each other SUB for all
+patterns of their tables. A recovered dispatcher has lost its table, so its neighbours send it SUB for all their
+patterns (rule E14).
 """
 
 from __future__ import annotations

@@ -319,7 +319,7 @@ class Broker(Role):
     def seek(self) -> None:
         """Sends a ParentRequest to the next candidate, or starts an election.
 
-        If a broker that has joined or recovered has no child, and no live broker in its view, its contacts replace its
+        A broker that has joined or recovered may have neither a child nor a candidate. Its contacts then replace its
         view first (rule G31).
         """
         node = self.node

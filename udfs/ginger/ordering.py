@@ -157,8 +157,8 @@ class Ordering:
     def _report(self, topic: Topic, pending: Pending, child: int, covered: set[int]) -> None:
         """Replaces the last report of `child` about `pending` by `covered` (rule G33).
 
-        A node that no report contains any more has no longer locked the key items, unless it is this broker or a client
-        of this broker.
+        If a node is missing in all reports after the replacement, it no longer counts as a node that has locked the key
+        items. This broker and its clients are exceptions.
         """
         withdrawn = topic.report(pending.id, child, covered)
         pending.covered -= withdrawn - topic.clients - {self._node.id}

@@ -169,7 +169,8 @@ class Topic:
     def report(self, of: Id, child: int, covered: set[int]) -> set[int]:
         """Replaces the last report of `child` about the pending message with id `of`.
 
-        Returns the nodes that only the replaced report contained. Empty `covered` removes the report.
+        Empty `covered` removes the report. Returns `child` and the nodes of the replaced report, except those that
+        reports of other children or the new report contain.
         """
         key = self.name, of.source, of.source_seq
         reported = self._state.coverage.setdefault(key, Coverage(*key)).reported

@@ -65,8 +65,8 @@ def record(*, key: str = "") -> Callable[[type[T]], type[T]]:
 def message(kind: str = "", hidden: str = "") -> Callable[[type[T]], type[T]]:
     """Returns a class decorator that declares an immutable message.
 
-    Type checkers enforce immutability. The decorator freezes a class at run time only if a base class is frozen,
-    because constructing a message of twelve fields takes 1.3 µs in a frozen class and 0.2 µs in any other class.
+    Type checkers enforce immutability. At run time, the decorator freezes a class only if a base class is frozen: the
+    construction of a message of twelve fields takes 1.3 µs in a frozen class, and 0.2 µs in any other class.
 
     Args:
         kind: The message kind in the history. If it is empty, the name of the class is the message kind.

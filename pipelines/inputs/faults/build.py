@@ -111,9 +111,10 @@ def _tries(
 
 
 def drawn_group(overlay: Overlay, share: float, seed: int, purpose: str, number: int) -> list[int]:
-    """Returns the ids of a drawn node and of the nodes with the fewest hops to it; without links, of drawn nodes.
+    """Returns the ids of a group of nodes: a drawn node, and the nodes with the fewest hops to this node.
 
-    The result contains the fraction `share` of all nodes, at least one node and never all nodes.
+    If the overlay has no links, all nodes of the group are drawn. The group contains the fraction `share` of all nodes,
+    at least one node, and never all nodes.
     """
     n_nodes = len(overlay.names)
     size = min(max(round(share * n_nodes), 1), n_nodes - 1)

@@ -57,7 +57,10 @@ def _nobody(work: Work) -> DataFrame:
 
 
 def _send_join_requests(work: Work, calls: DataFrame) -> None:
-    """Sends JOIN_REQUEST for join calls (Algorithm 2). In runs with a scheduled crash, also writes join."""
+    """Sends JOIN_REQUEST for join calls (Algorithm 2).
+
+    In runs with a scheduled crash, also adds the requests to relation ``join``, and watches the join points.
+    """
     work.events.append(issued(calls.where("kind = 'join'")))
     asked = join.asked_now(calls)
     work.send(join.send_join_requests(asked, work.now("status")), "incarnation")

@@ -137,9 +137,9 @@ def detached_peers(inbox: DataFrame) -> DataFrame:
 def with_failures(peer: DataFrame, failure: DataFrame, path: DataFrame) -> DataFrame:
     """Returns relation ``peer`` with the peers in `failure` as FAILED (Algorithm 3, lines 2 to 4).
 
-    If a live node B lies on the path from a node to its failed peer, the peer gets no FAILED row, and its row is
-    deleted. After its recovery, the peer sends SYN_REQUEST to B, but not to the node. With a FAILED row, the node would
-    still bypass the recovered peer.
+    If a live node B lies on the path from a node to its failed peer, the row of the peer is deleted instead. The reason
+    is that the recovered peer sends SYN_REQUEST to B, but not to the node. With a FAILED row, the node would still
+    bypass the recovered peer.
     """
     failed = failure.selectExpr(
         *NODE, "peer", "'FAILED' as status", "incarnation", "cast(null as bigint) as latency_rounds"

@@ -121,8 +121,8 @@ def detached_again(join: DataFrame, node: DataFrame) -> DataFrame:
 def gone_joiners(inbox: DataFrame, path: DataFrame, blocked: DataFrame) -> DataFrame:
     """Returns the senders of JOIN_REQUEST whose earlier incarnation has ended, as failures at the join point.
 
-    These are the senders that are neighbours in the view of the join point, and all senders to a `blocked` join point,
-    which suspects a joining node until it answers.
+    If the join point is in `blocked`, these are all senders, because a blocked join point suspects a joining node until
+    it answers. Otherwise they are the senders that are neighbours in the view of the join point.
 
     Returns:
         Columns of `connections.failures`.
@@ -279,7 +279,10 @@ def behind_answers(sent: DataFrame, accepted: DataFrame) -> DataFrame:
 
 
 def received_links(inbox: DataFrame) -> DataFrame:
-    """Returns the links of PAR_TOP at joining nodes, unmarked, and the marked link of each node to its join point."""
+    """Returns the links that joining nodes add to their views when they receive PAR_TOP.
+
+    These are the links in PAR_TOP, unmarked, and the link of the joining node to its join point, marked.
+    """
     reply = inbox.where("kind = 'PAR_TOP' and source_seq is not null")
     given = reply.selectExpr("run_id", "dst as node_id", "inline(links)").drop("is_marked")
     own = reply.selectExpr(
