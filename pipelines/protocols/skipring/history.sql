@@ -31,18 +31,13 @@ with configurations as (
   from node
   where role = 'supervisor'
   group by run_id
-), ends as (
-  select run_id, max(case when fate in ('delivered', 'duplicate') then due_round else sent_round end) as last_round
-  from sent_message
-  group by run_id
 )
-select r.run_id, coalesce(e.last_round, 0) as last_round, t.fault_round, c.configurations, d.databases, f.crashes, p.reports,
+select r.run_id, t.last_round, t.fault_round, c.configurations, d.databases, f.crashes, p.reports,
   m.messages, s.supervisors, cast(get_json_object(r.parameters, "$['protocol.timeout_interval']") as bigint)
     + cast(get_json_object(r.parameters, "$['protocol.max_delay']") as bigint) as interval_rounds
 from run r
 join supervisors s on s.run_id = r.run_id
 join fault_end t on t.run_id = r.run_id
-left join ends e on e.run_id = r.run_id
 left join configurations c on c.run_id = r.run_id
 left join databases d on d.run_id = r.run_id
 left join crashes f on f.run_id = r.run_id

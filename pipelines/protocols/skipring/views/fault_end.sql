@@ -1,5 +1,6 @@
 -- Until which round do link faults and pauses disturb each run?
 -- One row per run (protocol skipring).
+-- :last_round round of the last message that was sent or handled, 0 if the run has none
 -- :fault_round last round in which a link fault or a pause has an effect, 0 if the run has none: the end of a pause,
 --   of a break and of a partition (the last round of the run if it has not ended), and the last message that a link
 --   lost or delayed by more than setting max_delay
@@ -20,7 +21,7 @@ with ended as (
   where kind in ('break', 'break_end', 'partition', 'partition_end', 'pause', 'pause_end')
   group by run_id
 )
-select r.run_id,
+select r.run_id, coalesce(e.last_round, 0) as last_round,
   least(
     coalesce(e.last_round, 0),
     greatest(coalesce(s.round, 0), coalesce(case when c.n_open > 0 then e.last_round else c.round end, 0))
