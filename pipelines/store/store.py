@@ -28,6 +28,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pipelines.engines.frames import frame_of
 from pipelines.engines.session import Session, concurrently
 from pipelines.errors import StoreError, VacuumedError, first_line
+from pipelines.store.damage import disk_error
 from pipelines.store.folder import missing_table, resume_hint
 from pipelines.store.roots import Root, delta_rows, engine_path, options_of, plain, remove, sizes
 from pipelines.tables import ROUND_COMMIT, Table
@@ -317,7 +318,7 @@ class Store:
             yield
         except (DeltaError, pa.ArrowException, OSError) as error:
             cause = first_line(error).split(" 0: <")[0]
-            raise StoreError(
+            raise disk_error(error, self.root) or StoreError(
                 f"table {name!r} of the store {str(self.root)!r} is damaged: {cause}; put its files back, or run the "
                 "scenario again, with a new --store"
             ) from error
