@@ -89,11 +89,14 @@ with delivered as (
   left join slowest w on w.run_id = b.run_id
   left join (select distinct run_id from fault_event where kind = 'reorder') o on o.run_id = b.run_id
 ), on_link as (
-  select distinct c.run_id, c.subscription_id, c.source, c.source_seq
-  from candidate c
-  join message m on m.run_id = c.run_id and m.source = c.source and m.source_seq = c.source_seq
-    and m.sent_round <= c.unsubscribed_round and m.due_round >= c.unsubscribed_round
-  where not c.confirms
+  select distinct a.run_id, a.subscription_id, a.source, a.source_seq
+  from matching a
+  join subscription s on s.run_id = a.run_id and s.subscription_id = a.subscription_id
+  join message m on m.run_id = a.run_id and m.source = a.source and m.source_seq = a.source_seq
+    and m.sent_round <= s.unsubscribed_round and m.due_round >= s.unsubscribed_round
+  join run r on r.run_id = a.run_id
+  join protocol t on t.name = r.protocol
+  where not t.confirms
 ), stood as (
   select c.run_id, c.subscriber, c.source, c.source_seq, c.publication_round, c.due_round, c.last_round, c.confirms,
     min(c.subscription_id) as subscription_id
@@ -108,27 +111,22 @@ with delivered as (
       and (unsubscribed_round is null or (unsubscribed_round > due_round and l.run_id is null))
   end
   group by c.run_id, c.subscriber, c.source, c.source_seq, c.publication_round, c.due_round, c.last_round, c.confirms
-), absent as (
-  select s.run_id, s.subscriber, s.source, s.source_seq, min(n.crash_round) as crash_round
-  from stood s
-  join node_recovery n on n.run_id = s.run_id and n.node_id = s.subscriber
-  where (s.last_round is null or n.crash_round <= s.last_round)
-    and (n.end_round is null or n.end_round > s.publication_round)
-  group by s.run_id, s.subscriber, s.source, s.source_seq
 ), orphaned as (
-  select p.run_id, p.source, p.source_seq, min(n.crash_round) as crash_round
+  select distinct p.run_id, p.source, p.source_seq
   from publication p
   join node_recovery n on n.run_id = p.run_id and n.node_id = p.source
   where n.crash_round > p.issued_round and (p.confirmed_round is null or n.crash_round <= p.confirmed_round)
-  group by p.run_id, p.source, p.source_seq
 )
 select s.run_id, s.subscriber, sn.name as subscriber_name, s.source, pn.name as source_name, s.source_seq,
   s.publication_round, s.due_round, s.subscription_id,
-  case when a.run_id is not null then 'subscriber_down'
-       when s.confirms and o.run_id is not null then 'publisher_crashed' end as excuse
+  case when max(n.crash_round) is not null then 'subscriber_down'
+       when s.confirms and max(o.run_id) is not null then 'publisher_crashed' end as excuse
 from stood s
 join node sn on sn.run_id = s.run_id and sn.node_id = s.subscriber
 join node pn on pn.run_id = s.run_id and pn.node_id = s.source
-left join absent a on a.run_id = s.run_id and a.subscriber = s.subscriber
-  and a.source = s.source and a.source_seq = s.source_seq
+left join node_recovery n on n.run_id = s.run_id and n.node_id = s.subscriber
+  and (s.last_round is null or n.crash_round <= s.last_round)
+  and (n.end_round is null or n.end_round > s.publication_round)
 left join orphaned o on o.run_id = s.run_id and o.source = s.source and o.source_seq = s.source_seq
+group by s.run_id, s.subscriber, sn.name, s.source, pn.name, s.source_seq, s.publication_round, s.due_round,
+  s.subscription_id, s.confirms
