@@ -28,7 +28,7 @@ from pipelines.experiment.prepared import Prepared, prepare_given
 from pipelines.hunting.coverage import features, targets
 from pipelines.hunting.findings import Corpus, Hunt, HuntFinding, Standing
 from pipelines.hunting.schedules import FORMS, BaseRun, Schedule, Target, aimed, all_crashes, drawn, with_calls
-from pipelines.hunting.shrink import Playable, labelled_runs, minimal, played, runnable
+from pipelines.hunting.shrink import Playable, failed_run, labelled_runs, minimal, played, runnable
 from pipelines.protocols import protocol_named
 from pipelines.sql.query import StoreReader
 from pipelines.why.overview import overview
@@ -44,7 +44,6 @@ seconds per job. Small jobs let a schedule extend the schedules of earlier jobs.
 """
 _AT_FIRST = 25
 """The number of schedules in the first job. It is small, so that the hunt reports frequent findings early."""
-_RUN = re.compile(r"\brun (\d+)\b")
 FAILS = "program_fails"
 """The name of a guarantee of all protocols: no handler of a node program raises an exception."""
 _MOST_STAGES = 3
@@ -355,10 +354,7 @@ class _Search:
                 self._play_job(left)
                 return
             except NodeProgramError as error:
-                named = _RUN.search(str(error))
-                if named is None or int(named[1]) >= len(left):
-                    raise
-                schedule, _ = left.pop(int(named[1]))
+                schedule, _ = left.pop(failed_run(error, len(left)))
                 self._counts["played"] += 1
                 self._take(FAILS, str(error), schedule, self._counts["played"])
 

@@ -9,6 +9,7 @@ the removable chunks, and removes the largest union that can be removed.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -21,7 +22,7 @@ from pydantic import ValidationError
 
 from pipelines.audits.run import audits_of, beyond_runs, found_by
 from pipelines.engines.session import Session
-from pipelines.errors import InputError, QueryError, nearest, plural
+from pipelines.errors import InputError, NodeProgramError, QueryError, nearest, plural
 from pipelines.experiment.build import build_inputs, build_run
 from pipelines.experiment.listed import Parts, extracted, listed_scenario
 from pipelines.experiment.mapping import Mapped
@@ -37,6 +38,7 @@ from pipelines.sql.small_store import fast_reader
 from pipelines.store.roots import Root
 from pipelines.store.store import Store
 
+_RUN = re.compile(r"\brun (\d+)\b")
 Item = TypeVar("Item", bound=Hashable)
 Fails = Callable[[Sequence[frozenset[Item]]], Sequence[bool]]
 """A function that returns, for each set of items, whether the test fails after the items of the set are removed."""
@@ -230,9 +232,21 @@ class _Player:
         return [self._known[text] for text in texts]
 
     def _play(self, runs: Sequence[Playable]) -> set[int]:
-        """Executes runs as one job, and returns the indexes of the runs that break the guarantee."""
-        if not runs:
-            return set()
+        """Executes runs as one job, and returns the indexes of the runs that break the guarantee.
+
+        If a handler raises an exception in a run, this run does not break the guarantee, and the remaining runs are
+        executed again.
+        """
+        left = dict(enumerate(runs))
+        while left:
+            indexes = [*left]
+            try:
+                return {indexes[run_id] for run_id in self._play_job([*left.values()])}
+            except NodeProgramError as error:
+                del left[indexes[failed_run(error, len(left))]]
+        return set()
+
+    def _play_job(self, runs: Sequence[Playable]) -> set[int]:
         protocol = protocol_named(runs[0].run.scenario.protocol.name)
         with played(runs, self._session) as (reader, session):
             found = {row.run_id for row in found_by(self._guarantee, reader, session, protocol)}
@@ -240,6 +254,17 @@ class _Player:
             if self._is_excused or is_never_excused:
                 return found
             return found - {run.run_id for run in beyond_runs(reader, protocol)}
+
+
+def failed_run(error: NodeProgramError, n_runs: int) -> int:
+    """Returns the id of the run in which a handler raised an exception; raises ``error`` if it names none of the runs.
+
+    The runs have the ids from 0 to ``n_runs`` - 1.
+    """
+    named = _RUN.search(str(error))
+    if named is None or int(named[1]) >= n_runs:
+        raise error
+    return int(named[1])
 
 
 class Playable(NamedTuple):

@@ -129,6 +129,23 @@ def test_a_handler_that_fails_is_a_finding(line: Path, monkeypatch: pytest.Monke
     assert "resume" not in one.cause  # a hunt keeps no store
 
 
+def test_a_handler_that_fails_in_a_smaller_scenario_is_no_finding(line: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The subscribers B and D have ids 1 and 3; without A or C they have lower ids, and the handler fails."""
+    deliver = Context.deliver
+
+    def fails(self: Context, *given: Any) -> None:
+        assert self.node in (1, 3)
+        deliver(self, *given)
+
+    monkeypatch.setattr(Context, "deliver", fails)
+    monkeypatch.setattr("pipelines.engines.session.n_workers_of", lambda _: 0)
+    found = rt.hunt(line, 12, excused=True)
+    assert found.n_played == 12
+    assert "exactly_once" in {one.guarantee for one in found.findings}
+    assert "program_fails" not in {one.guarantee for one in found.findings}
+    assert {one.sizes for one in found.findings}.isdisjoint({"not broken when played alone", "not shrunk"})
+
+
 def test_a_handler_that_fails_without_a_schedule_ends_the_hunt(line: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def fails(*_: object) -> None:
         raise KeyError("planted")
