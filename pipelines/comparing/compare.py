@@ -44,6 +44,8 @@ _MEASURES = {
     "delivered": "wanted_ratio", "duplicates": "n_duplicates", "messages": "messages_per_delivery",
     "bytes": "bytes_per_delivery", "state": "held_rows_per_node", "storage": "durable_bytes_per_node",
 }  # fmt: skip
+_SHARED = ("n_wanted", "n_wanted_delivered", "wanted_ratio", "n_messages")
+"""The measures of view `comparison` that other views also have; the head of the view does not describe them."""
 _UNITS = {"rounds": ("rounds", 1.0), "ms": ("ms", 1.0), "s": ("ms", 1000.0)}
 
 
@@ -119,7 +121,7 @@ def compare_prepared(
     ``store`` is an empty location, or a schema without tables. ``observe`` receives the progress after each job.
     ``say`` receives a line for each step before the first round.
     """
-    columns = list(view_head(_VIEW).columns)
+    columns = measures()
     wants, measure = parse_wants(want, columns), measure_named(minimise, columns)
     candidates, refused = with_candidates(prepared)
     with run_prepared(candidates, spark=spark, store=store, engine=engine, observe=observe, say=say) as result:
@@ -213,10 +215,15 @@ _NAMED = {
 }
 
 
+def measures() -> list[str]:
+    """Returns the numeric columns of view `comparison`, without ``run_id`` and ``seed``."""
+    return [*_SHARED, *view_head(_VIEW).columns]
+
+
 def parse_wants(text: str, columns: Sequence[str]) -> dict[str, tuple[Condition, ...]]:
     """Parses criteria, separated by commas, and returns the conditions of each criterion.
 
-    A run satisfies a criterion if all its conditions hold. ``columns`` are the numeric columns of view `comparison`.
+    A run satisfies a criterion if all its conditions hold. ``columns`` is the result of `measures`.
 
     Raises:
         QueryError: A criterion is invalid, or its measure is unknown.
@@ -241,10 +248,12 @@ def _conditions(part: str, columns: Sequence[str]) -> tuple[Condition, ...]:
             raise QueryError(f"the want {part!r} is a time without a unit; write {', '.join(_UNITS)}")
         of, factor = _UNITS[unit]
         return (Condition(_TIMES[name].format(of), relation, float(number) * factor),)
-    if unit is not None and (unit != "%" or measure_of(name, columns) != "wanted_ratio"):
+    measure, limit = measure_of(name, columns), float(number) / (100 if unit == "%" else 1)
+    if unit is not None and (unit != "%" or measure != "wanted_ratio"):
         raise QueryError(f"the want {part!r} has the unit {unit!r}, which {name} has not; leave it out")
-    limit = float(number) / (100 if unit == "%" else 1)
-    return (Condition(measure_of(name, columns), relation, limit),)
+    if measure == "wanted_ratio" and limit > 1:
+        raise QueryError(f"the want {part!r} has a limit above 1; allowed: 0 to 1, or 0 % to 100 %, e.g. {name} > 90 %")
+    return (Condition(measure, relation, limit),)
 
 
 def measure_of(name: str, columns: Sequence[str]) -> str:

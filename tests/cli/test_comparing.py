@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 
 import pipelines
 from pipelines.cli.app import app
+from pipelines.comparing.compare import measures
 
 CRASH = """name: crash
 protocol: {name: delta}
@@ -64,6 +65,9 @@ def test_compare_from_python(file: Path, tmp_path: Path) -> None:
         ("delta", True, {}, 40.0), ("forwarding", False, {"max <= 60 ms": 1}, None),
     ]  # fmt: skip
     assert found.measure == "latency_ms_max"
+    with pipelines.open_store(found.store) as result:
+        numeric = {name for name, type_ in result.table("comparison").dtypes if type_ in ("bigint", "int", "double")}
+    assert numeric - {"run_id", "seed"} == {*measures()}
 
 
 def test_wants_are_read_before_anything_runs(file: Path, tmp_path: Path) -> None:

@@ -6,12 +6,11 @@ from typing import Any
 
 import pytest
 
-from pipelines.comparing.compare import measure_named, parse_wants, ranked, settings_of, with_candidates
+from pipelines.comparing.compare import measure_named, measures, parse_wants, ranked, settings_of, with_candidates
 from pipelines.errors import QueryError, ScenarioError
 from pipelines.experiment.prepared import Prepared, prepare_given
-from pipelines.sql.views import view_head
 
-COLUMNS = list(view_head("comparison").columns)
+COLUMNS = measures()
 ROW: dict[str, Any] = {
     "n_wanted": 4, "n_wanted_delivered": 4, "wanted_ratio": 1.0, "n_duplicates": 0, "n_source_order_broken": 0,
     "n_causal_order_broken": 1, "n_total_order_broken": 2, "n_asked_causal_broken": None, "n_asked_total_broken": 0,
@@ -42,6 +41,7 @@ def holds(want: str, **others: Any) -> bool:
         ("causal_order", False), ("total_order", False), ("asked_order", True), ("p95 < 500 ms", True),
         ("p95 < 400 ms", False), ("p95<=0.4s", True), ("max < 9 rounds", False), ("delivered >= 100 %", True),
         ("messages = 3", True), ("n_total_order_broken <= 1", False), ("settling < 1 s", True),
+        ("wanted_ratio > 0.9", True), ("n_wanted <= 3", False),
     ],
 )  # fmt: skip
 def test_a_want_is_judged_by_a_run(want: str, is_so: bool) -> None:
@@ -70,6 +70,7 @@ def test_what_has_no_value_holds_unless_deliveries_are_missing() -> None:
         ("mesages < 5", "did you mean 'messages'?"),
         ("p95 <", "neither a guarantee"),
         ("exactly_once,", "have an empty one"),
+        ("delivered > 90", "a limit above 1; allowed: 0 to 1, or 0 % to 100 %, e.g. delivered > 90 %"),
     ],
 )
 def test_wants_that_cannot_be_read(wants: str, message: str) -> None:
