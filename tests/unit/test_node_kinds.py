@@ -16,7 +16,7 @@ from udfs.nodes.context import Context, Internal
 from udfs.nodes.local import LocalNetwork
 from udfs.nodes.program import NodeProgram, Plan, keyed, one, snake
 from udfs.nodes.records import Keyed, message, record, spec_of
-from udfs.nodes.world import ProgramError
+from udfs.nodes.world import ProgramError, RunningNode
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,6 +222,37 @@ def test_a_row_that_is_no_record_of_its_table_is_told(row: Any) -> None:
     for convert in (lambda rows: rows_text(Seen, rows), lambda rows: record_columns(Both.declared["seen"], rows)):
         with pytest.raises(ProgramError, match=r"the program keeps .*; allowed: Seen$"):
             convert([Seen("a"), row])
+
+
+@record(key="n")
+class Entry:
+    """An entry.
+
+    Attributes:
+        n: Its number.
+    """
+
+    n: int
+
+
+class Filing(NodeProgram):
+    """Has entries by number."""
+
+    messages = (Persistent,)
+    entries = keyed(Entry)
+
+    def on_message(self, m: Any, src: int, ctx: Context) -> None:
+        """Receives any message."""
+
+
+def test_a_record_under_another_key_than_its_own_is_told() -> None:
+    """The next block of rounds would find it under its own key, so rows would depend on the length of a block."""
+    node = RunningNode(Filing())
+    node.program.entries = {2: Entry(2), 1: Entry(1)}  # type: ignore[attr-defined]
+    assert ProgramColumns(Filing).tables([node]).volatile[0][-1] == [Entry(1), Entry(2)]
+    node.program.entries[5] = Entry(4)  # type: ignore[attr-defined]
+    with pytest.raises(ProgramError, match=r"keeps Entry\(n=4\) under the key 5; allowed: its key 4$"):
+        ProgramColumns(Filing).tables([node])
 
 
 def test_a_delay_may_be_a_number_of_numpy() -> None:

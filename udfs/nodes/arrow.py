@@ -20,7 +20,7 @@ from udfs.nodes.calls import CALLS, Call, PublishCall
 from udfs.nodes.context import Internal, Watch
 from udfs.nodes.fields import remembered, shown_name, sql_of, written
 from udfs.nodes.program import Declared, NodeProgram, Plan
-from udfs.nodes.records import HEAD, hidden_of, record, spec_of
+from udfs.nodes.records import HEAD, hidden_of, key_of, record, spec_of
 from udfs.nodes.world import ProgramError, RunningNode
 
 _LONG, _TEXT = pa.int64(), pa.string()
@@ -189,7 +189,26 @@ class ProgramColumns:
 
 def _rows(declared: Mapping[str, Declared], node: RunningNode) -> TableRows:
     given = ((one, getattr(node.program, name)) for name, one in declared.items())
-    return [one.rows(value) if value else () for one, value in given]
+    return [_rows_of(one, value) if value else () for one, value in given]
+
+
+def _rows_of(declared: Declared, value: Any) -> Sequence[Any]:  # noqa: ANN401 - of any declaration
+    """Returns the rows of `value`, a value of attribute `declared`, in stored order.
+
+    Raises:
+        ProgramError: A keyed attribute has a record under another key than that of the record. The store keeps no keys,
+            so the record would have its own key in the next block of rounds.
+    """
+    rows = declared.rows(value)
+    if declared.form == "keyed":
+        try:
+            keys = [*map(key_of(declared.record), rows)]
+        except AttributeError:
+            return rows  # a value of another class, which `rows_text` rejects
+        for key, own, row in zip(value, keys, rows, strict=True) if keys != [*value] else ():
+            if key != own:
+                raise ProgramError(f"the program keeps {row!r} under the key {key!r}; allowed: its key {own!r}")
+    return rows
 
 
 def _texts(declared: Mapping[str, Declared], of_nodes: Iterable[TableRows]) -> pa.Array:
