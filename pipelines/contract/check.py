@@ -8,12 +8,15 @@ from collections.abc import Iterable, Iterator
 import sqlglot
 from sqlglot.errors import SqlglotError
 
+from pipelines.contract.audit import sql_files
 from pipelines.contract.protocol import Protocol
 from pipelines.contract.round import OUTBOX, ProtocolForm, StateRelation, in_flight_schema
 from pipelines.errors import ProtocolError
 
 CALLS = ("join", "subscribe", "unsubscribe", "publish")
 _RESERVED = ("message", "call_log", "in_flight")
+_GENERAL = "pipelines.audits"
+"""The package with the SQL of the audits and relations of all protocols."""
 _HEAD = {*in_flight_schema(ProtocolForm.payload).names, *OUTBOX, "latency_rounds"}
 
 
@@ -38,6 +41,8 @@ def _kinds(protocol: Protocol) -> Iterator[str]:
         yield f"message kind {kind!r} is the name of a call; allowed: another name, e.g. {kind.upper()!r}"
     for name in _twice(audit.name for audit in protocol.audits):
         yield f"audit {name!r} stands twice in audits; allowed: a name of its own for each"
+    for name in sorted({audit.name for audit in protocol.audits} & sql_files(_GENERAL).keys()):
+        yield f"audit {name!r} has the name of a general audit or relation; allowed: another name"
 
 
 def _payload(form: ProtocolForm) -> Iterator[str]:

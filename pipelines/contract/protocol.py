@@ -190,6 +190,8 @@ class Protocol:
             wrong = f"{unknown[0]!r} is none of its kinds" if unknown else "a kind stands in two of them"
             allowed = "allowed: each kind of message in one of application, acknowledgement and recovery, or in none"
             raise ProtocolError(self.name, [f"{wrong}; {allowed}"])
+        if others := sorted({*self.assumes} - {*ASSUMPTIONS}):
+            raise ProtocolError(self.name, [f"assumes has {others[0]!r}; allowed: {', '.join(ASSUMPTIONS)}"])
 
     @property
     def forms(self) -> tuple[Form, ...]:

@@ -98,6 +98,9 @@ def _take(entry: EntryPoint) -> None:
     package = entry.dist.name if entry.dist is not None else "?"
     try:
         protocol = entry.load()
+        for folder in (getattr(protocol, "scenarios", None), getattr(protocol, "views", None)):
+            if folder is not None:
+                importlib.import_module(folder)
     except Exception as error:  # an import may fail in any way; the other packages stay available
         BROKEN[entry.name] = f"package {package}: {entry.value} cannot be loaded ({type(error).__name__}: {error})"
         return

@@ -89,7 +89,8 @@ def find_scenario(path: Path) -> Path:
             return found[name]
         if not path.suffix:
             message = f"{path}: neither a file nor an installed scenario of this name exists;"
-            raise ScenarioError([f"{message}{nearest(path.name, found)} allowed: {', '.join(found)}"])
+            broken = "".join(f"; protocol {name!r} is not available: {reason}" for name, reason in BROKEN.items())
+            raise ScenarioError([f"{message}{nearest(path.name, found)} allowed: {', '.join(found)}{broken}"])
     return path
 
 

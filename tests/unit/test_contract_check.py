@@ -6,18 +6,20 @@ import subprocess
 import sys
 from collections import Counter
 from dataclasses import replace
+from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import Literal
 
 import pytest
 
+from pipelines import protocols
 from pipelines.contract import check
 from pipelines.contract.audit import Audit, sql_audits
 from pipelines.contract.round import DataflowForm
 from pipelines.contract.settings import Strict
 from pipelines.errors import ProtocolError, ScenarioError
 from pipelines.protocols import BROKEN, PROTOCOLS, protocol_form
-from pipelines.scenario.load import read_scenario
+from pipelines.scenario.load import find_scenario, read_scenario, shipped
 from udfs.forwarding import Forwarding
 from udfs.nodes.context import Context
 
@@ -85,9 +87,10 @@ def test_a_declaration_that_replaces_another_is_checked_again(
     [
         ({"application": ("PUP",)}, "'PUP' is none of its kinds"),
         ({"recovery": ("PUB",)}, "a kind stands in two of them"),
+        ({"assumes": {"no_los"}}, "assumes has 'no_los'; allowed: no_loss, no_duplicates, order"),
     ],
 )
-def test_a_declaration_names_the_kinds_of_its_program(changes: dict[str, object], told: str) -> None:
+def test_a_declaration_names_kinds_and_assumptions_that_exist(changes: dict[str, object], told: str) -> None:
     with pytest.raises(ProtocolError, match=told):
         replace(FORWARDING, **changes)
 
@@ -124,6 +127,26 @@ def test_a_protocol_that_its_package_fails_to_provide_is_told(monkeypatch: pytes
     ) as told:
         read_scenario(Path("s.yaml"), text)
     assert len(str(told.value).splitlines()) == 1
+    with pytest.raises(ScenarioError, match=r"allowed: bank.*; protocol 'flood' is not available: .*no x\)$"):
+        find_scenario(Path("ring"))
+
+
+@pytest.mark.parametrize("field", ["scenarios", "views"])
+def test_a_protocol_without_its_folder_hides_no_scenario(field: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    protocol = replace(FORWARDING, name="flood", settings=Strict, **{field: "pipelines.scenaros"})
+    entry = EntryPoint("flood", "flooding:FLOOD", protocols.GROUP)
+    monkeypatch.setattr(EntryPoint, "load", lambda _: protocol)
+    monkeypatch.setattr("pipelines.protocols.BROKEN", {})
+    protocols._take(entry)
+    assert "No module named 'pipelines.scenaros'" in protocols.BROKEN["flood"]
+    assert "flood" not in PROTOCOLS
+    assert "quickstart" in shipped()
+
+
+def test_an_audit_has_no_name_of_a_general_audit() -> None:
+    protocol = replace(FORWARDING, audits=[Audit("exactly_once", "nothing", "select 1")])
+    with pytest.raises(ProtocolError, match="audit 'exactly_once' has the name of a general audit or relation"):
+        check.check_protocol(protocol, protocol_form("forwarding", "program"))
 
 
 def test_a_package_that_takes_the_name_of_another_protocol_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
