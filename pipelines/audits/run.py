@@ -264,6 +264,9 @@ def beyond_runs(reader: Reader, protocol: Protocol) -> tuple[Beyond, ...]:
     """Returns the runs that exceed the protocol's fault bound or break one of its network assumptions.
 
     The result has one entry for each of these runs: the first round beyond the bound, and all reasons.
+
+    Raises:
+        QueryError: The SQL of the bound is invalid.
     """
     bounds: list[Bound] = [protocol.bound, *(ASSUMPTIONS[name] for name in sorted(protocol.assumes))]
     columns = ", ".join(Beyond._fields)
@@ -273,7 +276,10 @@ def beyond_runs(reader: Reader, protocol: Protocol) -> tuple[Beyond, ...]:
             parts.append(f"select {index} as bound, {columns} from (\n{bound}\n) part")  # noqa: S608 - a declaration
         else:
             rows += bound(reader).selectExpr(f"{index} as bound", *Beyond._fields).collect()
-    rows += reader.sql("\nunion all\n".join(parts)).collect() if parts else []
+    try:
+        rows += reader.sql("\nunion all\n".join(parts)).collect() if parts else []
+    except QueryError as error:
+        raise QueryError(f"the bound of protocol {protocol.name} cannot be evaluated: {error}") from error
     found: dict[int, list[Beyond]] = {}
     for _, *beyond in sorted(rows):
         found.setdefault(beyond[0], []).append(Beyond(*beyond))

@@ -163,11 +163,14 @@ class Protocol:
     """The message kinds that nodes send, including failure detector reports."""
 
     def __post_init__(self) -> None:
-        """Validates the program and the classification of message kinds, and derives `kinds` and default settings.
+        """Validates the declaration, and derives `kinds` and default settings.
 
         Raises:
-            ProtocolError: The program or the classification is invalid.
+            ProtocolError: The name, the program, the settings, a message kind or an assumption is invalid.
         """
+        if not (self.name.isascii() and self.name.isidentifier()):
+            reason = f"its name is {self.name!r}, and names of tables contain it"
+            raise ProtocolError(self.name, [f"{reason}; allowed: letters, digits and _, not a digit first"])
         try:
             plan = Plan.of(self.program)
             object.__setattr__(self, "kinds", tuple(plan.kinds))

@@ -9,15 +9,17 @@ from dataclasses import replace
 from importlib.metadata import EntryPoint
 from pathlib import Path
 from typing import Literal
+from unittest.mock import Mock
 
 import pytest
 
 from pipelines import protocols
+from pipelines.audits.run import beyond_runs
 from pipelines.contract import check
 from pipelines.contract.audit import Audit, sql_audits
 from pipelines.contract.round import DataflowForm
 from pipelines.contract.settings import Strict
-from pipelines.errors import ProtocolError, ScenarioError
+from pipelines.errors import ProtocolError, QueryError, ScenarioError
 from pipelines.protocols import BROKEN, PROTOCOLS, protocol_form
 from pipelines.scenario.load import find_scenario, read_scenario, shipped
 from udfs.forwarding import Forwarding
@@ -87,10 +89,11 @@ def test_a_declaration_that_replaces_another_is_checked_again(
     [
         ({"application": ("PUP",)}, "'PUP' is none of its kinds"),
         ({"recovery": ("PUB",)}, "a kind stands in two of them"),
+        ({"name": "my-flood", "settings": Strict}, "its name is 'my-flood', and names of tables contain it; allowed"),
         ({"assumes": {"no_los"}}, "assumes has 'no_los'; allowed: no_loss, no_duplicates, order"),
     ],
 )
-def test_a_declaration_names_kinds_and_assumptions_that_exist(changes: dict[str, object], told: str) -> None:
+def test_a_declaration_with_a_wrong_value_is_refused(changes: dict[str, object], told: str) -> None:
     with pytest.raises(ProtocolError, match=told):
         replace(FORWARDING, **changes)
 
@@ -141,6 +144,12 @@ def test_a_protocol_without_its_folder_hides_no_scenario(field: str, monkeypatch
     assert "No module named 'pipelines.scenaros'" in protocols.BROKEN["flood"]
     assert "flood" not in PROTOCOLS
     assert "quickstart" in shipped()
+
+
+def test_an_error_in_the_sql_of_a_bound_names_the_bound() -> None:
+    reader = Mock(sql=Mock(side_effect=QueryError("table 'fault_evnt' does not exist")))
+    with pytest.raises(QueryError, match=r"^the bound of protocol forwarding cannot be evaluated: table 'fault_evnt'"):
+        beyond_runs(reader, FORWARDING)
 
 
 def test_an_audit_has_no_name_of_a_general_audit() -> None:
