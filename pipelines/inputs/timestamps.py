@@ -21,6 +21,8 @@ _NAMES = {
 }  # fmt: skip
 _MAX_SECONDS = 2**63 // 10**9
 """Timestamps in ns have 64 bits and end in the year 2262; later timestamps are no times."""
+_OFFSET = r"[Tt ].*(?:[Zz]|[+-]\d\d(?::?\d\d)?)$"
+"""The time and the offset from UTC at the end of an ISO 8601 timestamp."""
 _SINCE_1970 = ("s", "ms", "us", "ns")
 
 
@@ -101,7 +103,7 @@ def moments_of(column: pa.ChunkedArray, unit: str | None) -> Moments:
     numbers = pd.to_numeric(pd.Series(texts.to_pandas()), errors="coerce").to_numpy(dtype=np.float64)
     is_empty = texts.is_null().to_numpy(zero_copy_only=False)
     if np.isnan(numbers[~is_empty]).all():
-        found = pd.to_datetime(pd.Series(texts.to_pandas()), format="ISO8601", utc=True, errors="coerce")
+        found = _parsed(pd.Series(texts.to_pandas(), dtype=object))
         return replace(_stamps(found, "timestamps in ISO 8601"), is_wrong=found.isna().to_numpy() & ~is_empty)
     numbers = np.where(np.isfinite(numbers), numbers, np.nan)
     least = float(np.fmin.reduce(numbers))
@@ -113,6 +115,19 @@ def moments_of(column: pa.ChunkedArray, unit: str | None) -> Moments:
         return Moments(ms, is_wrong, None, f"{_NAMES[chosen]} from the start")
     first = least * (1e3 / _PER_SECOND[chosen])
     return Moments((numbers - least) * (1e3 / _PER_SECOND[chosen]), is_wrong, first, f"{_NAMES[chosen]} from 1970")
+
+
+def _parsed(texts: pd.Series) -> pd.Series:
+    """Returns ISO 8601 timestamps as times in UTC, NaT for other strings; timestamps without an offset are in UTC.
+
+    Pandas would apply the offset of a row to the next rows without an offset, so those are parsed separately.
+    """
+    has_offset = texts.str.contains(_OFFSET, na=False)
+    with_offset, without = (
+        pd.to_datetime(part, format="ISO8601", utc=True, errors="coerce")
+        for part in (texts.where(has_offset), texts.mask(has_offset))
+    )
+    return with_offset.fillna(without)
 
 
 def _stamps(found: pd.Series, form: str) -> Moments:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from itertools import permutations
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from pipelines.errors import ScenarioError
 from pipelines.experiment.build import build_run
 from pipelines.experiment.plan import check, notes
 from pipelines.experiment.prepared import prepare, prepare_given
+from pipelines.inputs.timestamps import moments_of
 from pipelines.scenario.times import with_rounds
 
 BASE: dict[str, Any] = {
@@ -143,6 +145,14 @@ def test_times_in_files_are_found_and_told(tmp_path: Path, form: str, suffix: st
         assert "round 0 is 2024-03-01T10:00:00.000Z, its first one (time.origin sets another)" in note
         given["time"] |= {"origin": "2024-03-01T09:59:59Z", "speed": 2}
         assert rounds_of(given)[1] == [50, 63, 100]
+
+
+def test_timestamps_without_an_offset_are_in_utc_in_any_order() -> None:
+    hours = {"2024-03-10T02:30:00+01:00": 1.5, "2024-03-10 03:30": 3.5, "2024-03-10": 0.0, "2024-03-10T05:00-02": 7.0}
+    for order in permutations(hours):
+        found = moments_of(pa.chunked_array([[None, *order, "soon"]]), None)
+        assert (found.ms[1:-1] / 3_600_000).tolist() == [hours[text] for text in order]
+        assert found.is_wrong.tolist() == [False] * 5 + [True]
 
 
 def test_a_unit_counts_from_the_start(tmp_path: Path) -> None:
