@@ -14,13 +14,14 @@ from pipelines.errors import InputError, KeyPath, Problem
 MAX_ROUND = 2**31 - 1
 MAX_NODES = 1_000_000
 MAX_WHOLE = 2**63 - 1
+MAX_SEED = 2**62
 
 Round = Annotated[int, Field(ge=0, le=MAX_ROUND, strict=True)]
 Natural = Annotated[int, Field(ge=1, le=1_000_000, strict=True)]
 """A number of nodes, rounds or other units, at least 1."""
 LatencyRounds = Natural
 FilePath = Annotated[str, Field(min_length=1, max_length=4096)]
-Seed = Annotated[int, Field(ge=0, le=2**62, strict=True)]
+Seed = Annotated[int, Field(ge=0, le=MAX_SEED, strict=True)]
 Share = Annotated[float, Field(ge=0.0, le=1.0, allow_inf_nan=False, strict=True)]
 Positive = Annotated[float, Field(gt=0.0, le=1e15, allow_inf_nan=False, strict=True)]
 Number = Annotated[float, Field(ge=-1e300, le=1e300, allow_inf_nan=False, strict=True)]

@@ -11,7 +11,17 @@ from typing import TYPE_CHECKING, Annotated, Any, Self
 from pydantic import BeforeValidator, Field, Tag, TypeAdapter, model_validator
 
 from pipelines.contract.forms import AskedForm
-from pipelines.contract.settings import Count, Number, Positive, Seed, Strict, by_form, by_name, repetition_problems
+from pipelines.contract.settings import (
+    MAX_SEED,
+    Count,
+    Number,
+    Positive,
+    Seed,
+    Strict,
+    by_form,
+    by_name,
+    repetition_problems,
+)
 from pipelines.engines.names import AskedEngine, current_name
 from pipelines.errors import InputError, Problem
 from pipelines.protocols import PROTOCOLS
@@ -36,6 +46,10 @@ class SeedRange(Strict):
 
     count: Annotated[Count, Field(ge=1, le=MAX_RUNS, description="number of seeds")]
     first: Seed = Field(0, alias="from", description="the first seed")
+
+    def _problems(self) -> Iterator[Problem]:
+        if (last := self.first + self.count - 1) > MAX_SEED:
+            yield Problem(("from",), f"the last seed is {last}; allowed: up to {MAX_SEED}")
 
 
 class ValueRange(Strict):

@@ -106,6 +106,13 @@ def test_ranges_hold_their_bounds(tmp_path: Path) -> None:
     assert len(runs) == 2 * 3 * 4
 
 
+def test_a_range_of_seeds_ends_at_the_largest_seed(tmp_path: Path) -> None:
+    """A list has no larger seed either, so an extracted run could not be played."""
+    assert [run.seed for run in runs_of(tmp_path, f"runs: {{seeds: {{count: 2, from: {2**62 - 1}}}}}\n")][-1] == 2**62
+    with pytest.raises(ScenarioError, match=f"the last seed is {2**62 + 1}; allowed: up to {2**62}"):
+        runs_of(tmp_path, f"runs: {{seeds: {{count: 2, from: {2**62}}}}}\n")
+
+
 def test_whole_parts_differ_from_run_to_run(tmp_path: Path) -> None:
     """Overlays of another source, other workloads and faults; paths that come later reach into the part."""
     text = """runs:
