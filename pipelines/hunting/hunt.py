@@ -116,6 +116,8 @@ def hunt(
         if n < least:
             raise QueryError(f"{name} is {n}; allowed: {least} or more")
     prepared = prepare_given(scenario, overrides)
+    if window and window[1] > prepared.horizon:
+        raise QueryError(f"window ends in round {window[1]}, after the horizon; allowed: up to {prepared.horizon}")
     with ExitStack() as closing:
         wanted = asked_engine(engine, prepared.scenario.engine)
         session = closing.enter_context(open_session(wanted, spark, say, is_small=True))
