@@ -163,7 +163,7 @@ def history(played: LocalNetwork, **crashes: int) -> dict[str, Any]:
     supervisors = [{"node_id": node, "name": f"supervisor{-node}"} for node in played.node(-1).supervisor]
     return {
         "run_id": 0, "supervisors": supervisors, "interval_rounds": 2 * INTERVAL, "last_round": played.round,
-        "fault_round": 0, **tables,
+        "fault_round": 0, **tables, **{name: SETTINGS[name] for name in ("silence_intervals", "detection_rounds")},
         "messages": pa.array(messages, MESSAGE), "reports": reports, "crashes": crashed,
     }  # fmt: skip
 

@@ -170,13 +170,12 @@ def find_stalls(run: Row, messages: pa.StructArray | None, topics: Mapping[str, 
     If a topic is overdue, replays the run again to count the problems of its explicit state in each round.
 
     Args:
-        run: The columns of `RunReplay`, and ``interval_rounds``: a Timeout interval plus the largest message delay.
+        run: The columns of `RunReplay`, settings ``silence_intervals`` and ``detection_rounds``, and
+            ``interval_rounds``: a Timeout interval plus the largest message delay.
         messages: The messages of the run, as for `RunReplay`.
         topics: The replayed topics of the run. The function appends violations to `TopicReplay.broken`.
     """
-    overdue = [
-        one for one in topics.values() if one.is_overdue(run["last_round"], run["fault_round"], run["interval_rounds"])
-    ]
+    overdue = [one for one in topics.values() if one.is_overdue(run)]
     weighed = RunReplay(run, messages, is_weighed=True).play() if overdue else {}
     for topic in overdue:
         found = weighed[topic.topic].stall(run["last_round"], run["fault_round"])

@@ -66,11 +66,11 @@ LARGE = 500
 
 Long lists, which occur in these rounds, make the computation slow.
 """
-PATIENCE = (4, 40)
+PATIENCE = (4, 32)
 """Slope and offset of the time limit for convergence, which `TopicReplay.is_overdue` applies.
 
-The limit is 4 n + 40 intervals for n subscribers. It is more than four times the slowest convergence from 10,010
-arbitrary initial states with 2 to 40 subscribers.
+With the default ``silence_intervals``, the limit is 4 n + 40 intervals for n subscribers. It is more than four times
+the slowest convergence from 10,010 arbitrary initial states with 2 to 40 subscribers.
 """
 Row = Mapping[str, Any]
 
@@ -247,21 +247,22 @@ class TopicReplay:
         self.broken += [Broken("labels", None, *found) for found in self._wrong_labels(members)]
         self.broken += [Broken("degrees", None, *found) for found in broken(self._edges(members))]
 
-    def is_overdue(self, last_round: int, fault_round: int, interval_rounds: int) -> bool:
+    def is_overdue(self, run: Row) -> bool:
         """Returns whether the topic is not legitimate although the time limit for convergence has passed.
 
-        The limit starts at the topic's last disturbance, or at ``fault_round`` if that is later. Its length is the
-        number of intervals in `PATIENCE`, times ``interval_rounds``.
+        The limit starts at the topic's last disturbance, or at the last effect of a link fault or a pause if that is
+        later. It is the sum of ``detection_rounds`` and the intervals of `PATIENCE` and ``silence_intervals`` (rule
+        K6).
 
         Args:
-            last_round: The last round of the run.
-            fault_round: The last round with an effect of a link fault or a pause.
-            interval_rounds: A Timeout interval plus the largest delay of a message.
+            run: The columns that `find_stalls` reads.
         """
         last, (slope, least) = self.disturbances[-1], PATIENCE
         is_open = last.seen.clean_round is None and last.seen.problem is not None
-        since = max(last.round, fault_round)
-        return is_open and last_round - since >= (slope * last.n_subscribers + least) * interval_rounds
+        n_intervals = slope * last.n_subscribers + least + run["silence_intervals"]
+        since = max(last.round, run["fault_round"])
+        limit = n_intervals * run["interval_rounds"] + run["detection_rounds"]
+        return is_open and run["last_round"] - since >= limit
 
     def stall(self, last_round: int, fault_round: int) -> Broken | None:
         """Returns a violation if the overdue topic makes no progress, else None.

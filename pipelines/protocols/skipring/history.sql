@@ -34,7 +34,9 @@ with configurations as (
 )
 select r.run_id, t.last_round, t.fault_round, c.configurations, d.databases, f.crashes, p.reports,
   m.messages, s.supervisors, cast(get_json_object(r.parameters, "$['protocol.timeout_interval']") as bigint)
-    + cast(get_json_object(r.parameters, "$['protocol.max_delay']") as bigint) as interval_rounds
+    + cast(get_json_object(r.parameters, "$['protocol.max_delay']") as bigint) as interval_rounds,
+  cast(get_json_object(r.parameters, "$['protocol.silence_intervals']") as bigint) as silence_intervals,
+  cast(get_json_object(r.parameters, "$['protocol.detection_rounds']") as bigint) as detection_rounds
 from run r
 join supervisors s on s.run_id = r.run_id
 join fault_end t on t.run_id = r.run_id

@@ -17,7 +17,7 @@ with member as (
 )
 select t.run_id, m.node_id, t.topic, t.source, t.source_seq,
   greatest(t.issued_round, c.clean_round, s.fault_round) as since_round,
-  s.last_round - greatest(t.issued_round, c.clean_round, s.fault_round)
+  c.clean_round is not null and s.last_round - greatest(t.issued_round, c.clean_round, s.fault_round)
     >= (2 * m.n_subscribers + 16) * (s.interval_rounds + s.max_delay) as is_late
 from there t
 join member m on m.run_id = t.run_id and m.topic = t.topic
