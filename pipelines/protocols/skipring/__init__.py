@@ -195,6 +195,7 @@ PROTOCOL = Protocol(
     views="pipelines.protocols.skipring.views",
     check=problems,
     maintenance=("Introduce", "IntroduceShortcut", "SetData", "GetConfiguration", "CheckTrie"),
+    confirms_delivery=False,
     makes_overlay=True,
     edges="held_edge",
 )
