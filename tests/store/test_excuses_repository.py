@@ -20,6 +20,7 @@ from pipelines.testing import (
     Change,
     added,
     audited,
+    broken,
     copied,
     planted,
     removed,
@@ -223,3 +224,17 @@ def test_an_excuse_concerns_its_publication(report: AuditReport, name: str) -> N
     rows = report.violation.where(f"run_id = {run_id}").select("guarantee", "excused").distinct().collect()
     assert {row.guarantee for row in rows if not row.excused} == case.broken
     assert {row.guarantee for row in rows if row.excused} == case.excused
+
+
+def test_a_run_with_link_faults_has_time_for_all_fetches(sail: Session, tmp_path: Path) -> None:
+    """After a partition, r1 fetches 100 messages one by one over links of 20 rounds: the run is undecided."""
+    parts = chain(
+        published=[30 + number for number in range(100)],
+        rounds=1800,
+        settings={"fetch_batch": 1},
+        faults=[{"kind": "partition", "groups": [["r1"]], "round": 25, "until": 140}],
+    )
+    parts["overlay"]["links"] = [["b1", "b2", 20], ["b2", "b3", 20]]
+    report = audited(run_all(run_configs([parts]), sail, tmp_path), "repository")
+    assert broken(report) == {}
+    assert report.verdict == "unknown"

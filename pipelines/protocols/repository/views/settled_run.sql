@@ -3,7 +3,7 @@
 -- :last_round last round of the run's batch, because all runs of a batch have the same number of rounds
 -- :disturbed_round round of the last call, fault, recovery or change of links
 -- :needed_rounds upper bound of the rounds until all pending work is finished: the durations of all timers, latencies
---   of paths, and, after a crash or join, the fetches of a recovery
+--   of paths, and, in a run with a fault or a join, the fetches of all publications
 -- :ways_rounds upper bound of the rounds from the storage of a message to its delivery, if there is no fault: the
 --   latencies of three paths, and the disk operations of repositories
 -- :is_settled whether at least needed_rounds followed disturbed_round
@@ -14,7 +14,7 @@ with ended as (
   where r.protocol = 'repository'
   group by r.run_id
 ), fault as (
-  select run_id, max(round) as round, count_if(kind = 'crash') as n_crashes,
+  select run_id, max(round) as round,
     sum(case when kind in ('crash', 'recovery', 'link', 'unlink') then 0 when endswith(kind, '_end') then -1 else 1 end) as n_open
   from fault_event
   group by run_id
@@ -53,7 +53,7 @@ with ended as (
       else least(e.last_round, greatest(0, coalesce(f.round, 0), coalesce(p.round, 0), coalesce(s.round, 0), coalesce(c.round, 0)))
     end as disturbed_round,
     t.timer_rounds + 10 * (w.rounds + t.work_rounds)
-      + case when coalesce(f.n_crashes, 0) + coalesce(c.n_joins, 0) > 0
+      + case when f.run_id is not null or c.n_joins > 0
           then coalesce(p.n_publications, 0) * (2 * w.rounds + t.work_rounds) else 0 end as needed_rounds,
     3 * w.rounds + 2 * t.work_rounds as ways_rounds
   from ended e
