@@ -104,6 +104,8 @@ def _lay_client(world: World, state: State, node: int, served: Served) -> None:
 
 def _lay_repository(state: State, node: int, served: Served) -> None:
     is_member = node in served.members
+    if is_member:
+        state.duty[served.topic] = Duty(served.topic, is_operational=True)
     state.log[served.topic] = Log(
         served.topic, served.number, owner=served.owner, is_member=is_member, is_complete=is_member
     )
@@ -119,7 +121,7 @@ def _lay_repository(state: State, node: int, served: Served) -> None:
 def start(state: State, ctx: Context) -> None:
     """Starts an incarnation of a client or repository for each of its topics.
 
-    In round 0 a repository is operational without a recovery.
+    A repository is operational from the beginning of the run. After a crash, and thus without `Duty`, it recovers.
     """
     for topic, bundle in sorted(state.bundle.items()):
         at = At(state, ctx, topic)
@@ -128,8 +130,7 @@ def start(state: State, ctx: Context) -> None:
         subscriber.start(at)
     for topic in [topic for topic, log in sorted(state.log.items()) if log.is_member]:
         at = At(state, ctx, topic)
-        if ctx.round == 0:
-            state.duty[topic] = Duty(topic)
+        if topic in state.duty:
             recovery.complete(at)
         else:
             recovery.begin(at)

@@ -74,6 +74,17 @@ def test_a_failed_steering_repository_is_replaced() -> None:
     assert steering(layout, "p", "publisher") == steering(layout, "s1") == layout.ids["r2"]
 
 
+def test_a_repository_that_is_paused_in_round_0_serves_after_its_pause() -> None:
+    """Probes arrive during the pause. At its end r1 handles them before its timer ``start``, and needs no recovery."""
+    layout = chain()
+    layout.network.pause(layout.ids["r1"], 0, 15)
+    layout.publish("p", 100, matches=layout.subscribe("s1", "s3"))
+    layout.network.play(200)
+    assert layout.delivered("s1") == layout.delivered("s3") == [1]
+    assert len(layout.slots("r1")) == 1
+    assert operational(layout, "r1") == [15]
+
+
 def test_a_client_changes_its_repository_at_any_time() -> None:
     layout = chain()
     layout.publish("p", *range(100, 200, 5), matches=layout.subscribe("s1"))
