@@ -69,7 +69,10 @@ def ask_again(at: At) -> None:
 
 
 def on_recovery(at: At, m: PublisherRecovered) -> None:
-    """R2P-Recovery (3.11): records that the steering repository has answered, and publishes the queued messages."""
+    """R2P-Recovery (3.11): records that the steering repository has answered, and publishes the queued messages.
+
+    Sends P2R-Order again for the buffered messages, so that the new steering repository acknowledges them (rule P4).
+    """
     row, own = _steering(at), at.node.publishing[at.topic]
     if not steering.accept_answer(at, row, m) or m.incarnation != own.incarnation:
         return
@@ -77,6 +80,8 @@ def on_recovery(at: At, m: PublisherRecovered) -> None:
     at.ctx.cancel_timer(f"ask {PUBLISHER}", at.number)
     steering.set_members(at, m.members)
     at.bundle.registered = m.registered
+    for known in at.of(at.node.unstable):
+        _order(at, known)
     waiting = [one for one in at.node.queued if one.topic == at.topic]
     at.node.queued = [one for one in at.node.queued if one.topic != at.topic]
     for one in waiting:

@@ -104,6 +104,16 @@ def test_a_copy_is_dropped_when_all_members_hold_it() -> None:
     assert layout.node("p").unstable == {}
 
 
+def test_a_copy_is_dropped_if_its_order_is_repeated_less_often_than_the_publisher_gives_up() -> None:
+    """T_fail is less than 3 T_p: each time the order is due again, p seeks a repository and ignores the answer (P4)."""
+    layout = Layout(2, {"r1": 1, "r2": 2}, {"p": 1, "s": 2}, **{**SETTINGS, "publisher_rounds": 30}, failure_rounds=60)
+    layout.publish("p", 100, matches=layout.subscribe("s"))
+    layout.crash("r2", 90, 200)
+    layout.network.play(900)
+    assert len(layout.slots("r2")) == len(layout.slots("r1"))
+    assert not layout.node("p").unstable
+
+
 def test_a_confirmation_needs_all_before_it() -> None:
     layout = Layout(1, {"r1": 1}, {"p": 1}, **SETTINGS)
     layout.publish("p", 100, 101, matches=())
