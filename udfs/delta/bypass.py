@@ -232,15 +232,18 @@ def watch(turn: Turn, opened: Iterable[Connection]) -> None:
 
 
 def _latency_from(turn: Turn, peer: int) -> int:
-    """Returns the latency of messages from `peer`: of the link, or of the path to `peer` in the other direction.
+    """Returns the largest latency of messages from `peer` over the link, or over the path to `peer`.
 
-    Returns 0 if this node knows neither.
+    Over a path it is the larger latency of both directions, because an answer has the latency of the request. Returns 0
+    if this node knows neither a link nor a path.
     """
     link = turn.ctx.run.links.get((peer, turn.id))
     if link is not None:
         return link
     way = turn.node.path.get(peer)
-    return 0 if way is None else turn.ctx.route_latency(way.path[::-1])
+    if way is None:
+        return 0
+    return max(turn.ctx.route_latency(way.path), turn.ctx.route_latency(way.path[::-1]))
 
 
 def report(turn: Turn) -> None:

@@ -48,8 +48,8 @@ def connected(path: DataFrame, peer: DataFrame, link: DataFrame) -> DataFrame:
 def broken_connections(connection: DataFrame, crashed: DataFrame, path: DataFrame, link: DataFrame) -> DataFrame:
     """Returns the connections to crashed peers: ``run_id, node_id, peer, ended, latency_rounds, round``.
 
-    ``latency_rounds`` is the larger latency of both directions: of the connection, and of the link from the peer, or of
-    the path to the peer in the other direction.
+    ``latency_rounds`` is the largest latency of the connection, and of the link from the peer. If no link exists, it is
+    the largest latency of the connection, and of both directions of the path to the peer.
 
     Args:
         connection: The connections of nodes, see `connected`. A null incarnation stands for the newest incarnation of
@@ -68,7 +68,8 @@ def broken_connections(connection: DataFrame, crashed: DataFrame, path: DataFram
     back = link.selectExpr("run_id", "src as dst", "dst as src", "latency_rounds")
     ends = broken.select(*NODE, "peer").distinct()
     ways = path.selectExpr(*NODE, "target as peer", "path").join(ends, [*NODE, "peer"])
-    over_path = path_latencies(ways, back).withColumnRenamed("latency_rounds", "path_rounds")
+    both = path_latencies(ways, back).unionByName(path_latencies(ways, link))
+    over_path = both.groupBy(*NODE, "peer").agg(F.max("latency_rounds").alias("path_rounds"))
     direct = back.selectExpr("run_id", "src as node_id", "dst as peer", "latency_rounds as link_rounds")
     return (
         broken.join(direct, [*NODE, "peer"], "left")
