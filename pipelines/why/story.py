@@ -254,9 +254,10 @@ class Story:
         source: The name of the publisher.
         seq: The number of the publication among the issued publications of the publisher; None if it was not issued.
         call: The number of the publication among all calls of the publisher: column ``source_seq``.
-        ended: ``delivered``; ``lost``; ``not_matching``: the subscriber had no matching subscription; ``not_issued``:
-            the publisher could not issue the publication; ``unknown``: a message that may lead to the delivery was in
-            flight at the end of the history.
+        ended: ``delivered``; ``lost``; ``not_matching``: the subscriber had no matching subscription, or ended it
+            before the delivery was due, and no copy was lost before this end; ``not_issued``: the publisher could not
+            issue the publication; ``unknown``: a message that may lead to the delivery was in flight at the end of the
+            history.
         node: The name of the last node on the path that received the publication; None if it was not issued.
         round: The round of the delivery, or the round in which ``node`` received the publication; None if it was not
             issued.

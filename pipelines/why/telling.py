@@ -38,7 +38,7 @@ from pipelines.why.story import Ended, Story, StoryBuilder, StoryStep, subscribi
 
 _SHOWN = 3
 _SLOWING = ("delay", "reorder", "duplicate")
-ISSUED_LATER, NOT_CONFIRMED = "issued_later", "not_confirmed"
+ISSUED_LATER, NOT_CONFIRMED, UNSUBSCRIBED = "issued_later", "not_confirmed", "unsubscribed"
 
 
 def established_subscriptions(facts: RunFacts, subscriber: int, publication: PublicationFact) -> list[SubscriptionFact]:
@@ -124,7 +124,7 @@ def _ends_early(facts: RunFacts, subscription: SubscriptionFact, publication: Pu
 
 def _unsubscribed(name: str, subscriber: int, subscription: SubscriptionFact) -> Cause:
     round_ = _or_never(subscription.unsubscribed_round)
-    return Cause("unsubscribed", subscriber, round_, f"{name} ended its subscription in round {round_}")
+    return Cause(UNSUBSCRIBED, subscriber, round_, f"{name} ended its subscription in round {round_}")
 
 
 def _since(facts: RunFacts, subscription: SubscriptionFact) -> int:
@@ -299,13 +299,14 @@ def _slow_copies(facts: RunFacts, copies: Sequence[MessageFact]) -> list[tuple[i
 
 def _missing(trail: Trail, subscriber: int, publication: PublicationFact) -> Story:
     facts, named = trail.facts, (publication.source, publication.seq)
-    cause = exemption(facts, subscriber, publication)
+    cause = exemption(facts, subscriber, publication) if facts.is_finished else None
     node = trail.reached()
     taken = trail.arrivals.get(node)
     round_ = taken[-1].due if taken else trail.start
-    if facts.is_finished and cause is not None:
+    is_lost = cause is not None and _is_lost_before_end(trail, named, cause)
+    if cause is not None and not is_lost:
         return _story(facts, trail.path, named, "not_matching", f"not asked for: {cause.text}", cause, node, round_)
-    cause = _under_way(trail, named)
+    cause = None if is_lost else _under_way(trail, named)
     if cause is not None:
         return _story(facts, trail.path, named, "unknown", f"not known: {cause.text}", cause, node, round_)
     standing = established_subscriptions(facts, subscriber, publication) or satisfied_by(facts, subscriber, publication)
@@ -321,6 +322,18 @@ def _missing(trail: Trail, subscriber: int, publication: PublicationFact) -> Sto
         text += f"; excused: {excuse(facts, subscriber, publication)}"
     excused = facts.receivers.get(key)
     return _story(facts, trail.path, named, "lost", text, cause, node, round_, excused=excused, also=also)
+
+
+def _is_lost_before_end(trail: Trail, publication: tuple[int, int], exempt: Cause) -> bool:
+    """Returns whether ``exempt`` is an unsubscription, and a copy of ``publication`` was lost before its round.
+
+    The copy was sent to a node after the last node of the path that received the publication. The function returns
+    False if a node holds the publication back.
+    """
+    if exempt.kind != UNSUBSCRIBED or trail.facts.waits.get(publication):
+        return False
+    beyond = trail.copies_beyond(trail.reached())
+    return any(copy.fate in LOST and copy.due < exempt.round for copy in beyond)
 
 
 def _under_way(trail: Trail, publication: tuple[int, int]) -> Cause | None:

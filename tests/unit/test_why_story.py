@@ -237,6 +237,18 @@ def test_who_has_no_subscription_that_stands_did_not_ask() -> None:
         assert (story.ended, story.cause and story.cause.kind) == ("not_matching", kind)
 
 
+@pytest.mark.parametrize(("end", "told_cause"), [(12, "unsubscribed"), (13, "link")])
+def test_a_copy_lost_before_the_unsubscription_is_the_cause(end: int, told_cause: str) -> None:
+    subscriptions = {S: [SubscriptionFact(7, "topic = t", 0, 3, end)]}
+    lost = copy(101, A, B, 11, "lost_link")
+    story = told(history(FIRST, lost, subscriptions=subscriptions, receivers={}))
+    assert (story.ended, story.cause and story.cause.kind) == (
+        "not_matching" if told_cause == "unsubscribed" else "lost",
+        told_cause,
+    )
+    assert story.verdict.endswith("nobody sent it again; it was not promised") == (told_cause == "link")
+
+
 LATE = history(
     FIRST,
     copy(101, A, B, 11, "lost_crash"),
