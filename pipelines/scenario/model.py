@@ -119,8 +119,8 @@ class Scenario(Strict):
     """One experiment: a protocol on an overlay with a workload and faults."""
 
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$", max_length=100)] = Field(
-        description="letters, digits, _ . and -, the first a letter or a digit; it names the scenario and the folder "
-        "of its store"
+        description="at most 100 letters, digits, _ . and -, the first a letter or a digit; it names the scenario and "
+        "the folder of its store"
     )
     protocol: ProtocolSettings = Field(description="the protocol's name and settings")
     overlay: OverlaySpec = Field(description="nodes, links and latencies")

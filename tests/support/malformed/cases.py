@@ -71,6 +71,7 @@ WRONG_VALUES = (
     ),
     _case("no name", "§protocol: {name: delta}\noverlay: {links: [[A, B]]}\n", "lacks the key 'name'", "letters"),
     _case("a name with a slash", "name: §a/b\n" + LINKS[8:], "'a/b'", "letters, digits"),
+    _case("a name of 101 letters", f"name: §{'a' * 101}\n" + LINKS[8:], "(101 characters)", "at most 100 letters"),
     _case("a name that is a number", "name: §5\n" + LINKS[8:], "is 5", "quote it: '5'"),
     _case("an unknown part", LINKS + "§tiem: {rounds: 5}\n", "no key 'tiem'", "did you mean 'time'?", "workload"),
     _case("an unknown engine", LINKS + "engine: §sprak\n", "'sprak'", "did you mean 'spark'?", "connect, local"),
