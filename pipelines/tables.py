@@ -68,7 +68,8 @@ RUN = table(
     ("verdict", STRING, "valid: no violation, or only excused violations; invalid: a violation that is not excused; "
      "unknown: undecided, for example because the horizon ended the run early; null: the run has not ended"),
     ("within_bound", BOOLEAN, "whether the faults stayed within the protocol's fault model"),
-    ("rounds", BIGINT, "number of the last round in which an event happened"),
+    ("rounds", BIGINT, "number of the last round in which an event happened; the loss of a message is an event of its "
+     "due round, which may follow the horizon"),
 )  # fmt: skip
 NODE = table(
     "node", "a node of a run", "node_id",
@@ -170,7 +171,8 @@ MESSAGE = table(
     ("sent_round", BIGINT, "round in which the message was sent"),
     ("due_round", BIGINT, "round in which the receiver handles the message, if it is not lost"),
     ("fate", STRING, "delivered: handled by the receiver; duplicate: dropped by the receiver as a duplicate; "
-     "lost_link: lost on the link; lost_crash: the receiver was down; in_flight: due after the end of the run"),
+     "lost_link: lost on the link; lost_crash: the receiver was down; in_flight: not lost, but due after the end of "
+     "the run"),
     ("source", BIGINT, "node whose call caused the message; null: no call caused it"),
     ("source_seq", BIGINT, "number of this call among the calls of source"),
     ("body", STRING, "JSON object of the fields that are not in another column; null: no such fields"),

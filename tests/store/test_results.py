@@ -5,12 +5,14 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 import pytest
 from pyspark.sql import Row
 
 import pipelines as rt
 from pipelines.cli.verdict import print_summary
+from pipelines.contract.forms import AskedForm
 from pipelines.engines.session import Session
 from pipelines.errors import StoreError
 from pipelines.result import Result
@@ -202,3 +204,24 @@ def test_an_engine_without_schemas_publishes_nothing(sweep: Result) -> None:
     reason = "the engine local keeps no schema; open the store with engine spark to write 'default'"
     with rt.open_store(sweep.store, engine="local") as result, pytest.raises(StoreError, match=reason):
         result.publish("default")
+
+
+@pytest.mark.parametrize("form", ["program", "dataflow"])
+def test_a_message_to_a_node_that_stays_down_is_lost_after_the_horizon(
+    sail: Session, tmp_path: Path, form: AskedForm
+) -> None:
+    given = {
+        "name": "horizon",
+        "protocol": {"name": "forwarding"},
+        "overlay": {"links": [["A", "B", 5]]},
+        "workload": {
+            "subscriptions": [{"at": "B", "round": 0, "topic": "t"}, {"at": "A", "round": 0, "topic": "t"}],
+            "publications": [{"at": "A", "round": 17, "topic": "t"}],
+        },
+        "faults": [{"kind": "crash", "node": "B", "round": 19}],
+        "time": {"rounds": 20},
+    }
+    sail.activate()
+    with rt.run(given, sail.spark, tmp_path / "store", form=form) as result:
+        row = result.sql("select due_round, fate from message where kind = 'PUB' and src <> dst").collect()
+        assert [(*row[0], result.runs[0].rounds)] == [(22, "lost_crash", 22)]
