@@ -7,15 +7,17 @@ Z - A - B - J        J crashes during its join at B, and is DETACHED while B rec
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 from support.one_job import Stores
 
 from pipelines.audits.run import AuditReport
+from pipelines.engines.session import Session
 from pipelines.scenario.expand import RunConfig
 from pipelines.store.store import Store
-from pipelines.testing import audited, rows, run_configs, scenario
+from pipelines.testing import audited, broken, rows, run_all, run_configs, scenario
 
 BACK, FOR_GOOD, CRASHES_TOO, ASKED = range(4)
 
@@ -166,3 +168,10 @@ def test_a_recovering_node_does_not_wait_for_a_node_that_joins_again(stores: Sto
                and (row[1] == "JOIN_REQUEST" or (row[1] == "STATUS" and "DETACHED" in row[5]))}  # fmt: skip
     assert learned == {*range(len(DETACHED))}
     assert [subscriber for _, subscriber in rows(store, "delivery", "run_id", "subscriber")] == [joiner] * len(DETACHED)
+
+
+def test_a_node_that_is_down_in_the_round_of_its_join_call_never_joins(sail: Session, tmp_path: Path) -> None:
+    """The call of J in round 5 is lost, as every call at a node that is down. J sends no JOIN_REQUEST."""
+    store = run_all(run_configs([joined(("J", 5, 7))]), sail, tmp_path)
+    assert rows(store, "message", "kind") and ("JOIN_REQUEST",) not in rows(store, "message", "kind")
+    assert broken(audited(store)) == {}

@@ -5,7 +5,8 @@
 -- * a request without an answer (Alg. 4);
 -- * a call or a join request that waits at an OPERATIONAL member;
 -- * a recovering node, unless its join point never recovers or has not joined the overlay;
--- * an open join of a node that is up, at a join point that is an OPERATIONAL member.
+-- * an open join of a node that is up, at a join point that is an OPERATIONAL member, unless the node has crashed and
+--   has sent no JOIN_REQUEST, because it was down in the round of its call.
 with unconfirmed as (
   select run_id, round, node_id, source, source_seq, kind,
     count_if(not coalesce(is_confirmed, false)) as n_recipients
@@ -48,7 +49,10 @@ with unconfirmed as (
   join judged j on j.run_id = o.run_id and j.node_id = o.join_point
   join node n on n.run_id = o.run_id and n.node_id = o.join_point
   left join node_recovery a on a.run_id = o.run_id and a.node_id = o.node_id and a.end_round is null
-  where o.status <> 'VALID_JOINED' and a.run_id is null
+  left join (select distinct run_id, node_id from node_recovery) c on c.run_id = o.run_id and c.node_id = o.node_id
+  left join (select distinct run_id, src from sent_message where kind = 'JOIN_REQUEST') q
+    on q.run_id = o.run_id and q.src = o.node_id
+  where o.status <> 'VALID_JOINED' and a.run_id is null and (c.run_id is null or q.run_id is not null)
 )
 select p.run_id, p.round, p.node_id, p.source, p.source_seq, p.detail
 from pending p
