@@ -4,16 +4,18 @@
 -- * If the protocol confirms calls: the subscription was confirmed in or before the round of the publication
 --   (confirmations are handled before calls), and no unsubscription was issued before the publication was confirmed. If
 --   an unsubscription was issued, an unconfirmed publication is not requested.
--- * If the protocol does not confirm calls: the subscription is active for a source from the publication of this
---   source whose delivery to its node was the first after the subscription was issued, until an unsubscription. A
---   delivery counts only if no earlier subscription of the node was active when the publication was issued. If faults
---   let messages overtake each other, the subscription is active from the round of this delivery on instead. If a
---   matching publication of another source was delivered, the subscription is active for all sources from that
---   publication on, except in the first rounds after the subscription was issued. The number of these rounds is the sum
---   of the latencies of all links, the longest time in which a subscription can reach a source. A publication of these
---   rounds also does not count if a message of class recovery delivered it, because recovery brings publications from
---   before the subscription, too. In a run with a fault that delays messages, a subscription can take longer, so
---   publications of other sources, and publications that messages of class recovery delivered, never count.
+-- * If the protocol does not confirm calls: the subscription is active for a source from the publication of this source
+--   whose delivery to its node was the first after the subscription was issued, until an unsubscription. A delivery
+--   counts only if the earlier subscriptions of the node ended long enough before the publication was issued: the sum
+--   of the latencies of all links, in which the unsubscription reaches the source. In a run with a fault that delays
+--   messages, it counts only if the node had no earlier subscription. If faults let messages overtake each other, the
+--   subscription is active from the round of this delivery on instead. If a matching publication of another source was
+--   delivered, the subscription is active for all sources from that publication on, except in the first rounds after
+--   the subscription was issued. The number of these rounds is the sum of the latencies of all links, the longest time
+--   in which a subscription can reach a source. A publication of these rounds also does not count if a message of class
+--   recovery delivered it, because recovery brings publications from before the subscription, too. In a run with a
+--   fault that delays messages, a subscription can take longer, so publications of other sources, and publications that
+--   messages of class recovery delivered, never count.
 --   A publication is requested only if its due_round precedes the unsubscription, and no copy of the publication was on
 --   a link in the round of the unsubscription.
 -- :due_round round by which the delivery is due. If the protocol confirms a publication only after its delivery, it is
@@ -55,7 +57,7 @@ with delivered as (
     s.unsubscribed_round, p.issued_round as publication_round, p.confirmed_round as publication_confirmed_round,
     s.issued_round + x.latency_rounds as reached_round, p.issued_round + x.slowest_rounds as slowest_round,
     min(case when s.issued_round <= p.issued_round
-      and (s.unsubscribed_round is null or s.unsubscribed_round > p.issued_round) then s.issued_round end)
+      and coalesce(s.unsubscribed_round + x.latency_rounds > p.issued_round, true) then s.issued_round end)
       over (partition by m.run_id, s.subscriber, m.source, m.source_seq) as first_round
   from matching m
   join publication p on p.run_id = m.run_id and p.source = m.source and p.source_seq = m.source_seq

@@ -87,3 +87,29 @@ def test_a_recovered_event_counts_once_the_subscription_must_have_reached_its_so
     assert sorted(row[0] for row in came) == [1, 2]
     asked = result.sql("select source_seq from receiver where subscriber_name = 'D' order by 1").collect()
     assert [row[0] for row in asked] == [1, 2]
+
+
+RETURNED = """
+name: returned
+protocol: {name: epidemic, recovery: none}
+overlay: {links: [[S, D, 5]]}
+workload:
+  subscriptions: [{at: D, round: 0, until: 31, topic: a}, {at: D, round: 32, topic: a}]
+  publications:
+    - {at: S, round: 35, topic: a}
+    - {at: S, round: 36, topic: a}
+    - {at: S, round: 37, topic: a}
+    - {at: S, round: 38, topic: a}
+time: {rounds: 100}
+engine: local
+"""
+
+
+@pytest.mark.parametrize("protocol", ["{name: forwarding}", "{name: epidemic, recovery: none}", "{name: epidemic}"])
+def test_an_ended_subscription_is_served_until_its_end_reaches_the_source(protocol: str, tmp_path: Path) -> None:
+    """UNSUB reaches S in round 36, and SUB in round 37. The event of round 35 arrives because of the old entry."""
+    scenario = RETURNED.replace("{name: epidemic, recovery: none}", protocol)
+    result = rt.run(scenario, store=tmp_path / "store")
+    asked = result.sql("select source_seq from receiver where subscriber_name = 'D' order by 1").collect()
+    assert [row[0] for row in asked] == [3, 4]
+    assert [run.verdict for run in result.audit().runs] == ["valid"]
