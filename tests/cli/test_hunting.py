@@ -215,7 +215,7 @@ def test_an_exhaustive_hunt_tells_how_many_schedules_there_are(line: Path) -> No
     [
         (["--strategy", "guidet"], "did you mean 'guided'?"),
         (["--strategy", "exhaustive", "--window", "9:3"], "'9:3' ends before it begins"),
-        (["--strategy", "exhaustive", "--window", "9:61"], "window ends in round 61, after the horizon; allowed: up to 60"),
+        (["--strategy", "exhaustive", "--window", "9:61"], "ends in round 61, after the horizon; allowed: up to 60"),
         (["--strategy", "exhaustive", "--window", "9:"], "--window has no last round"),
         (["--corpus", "line.yaml"], "is a file; name a folder"),
         (["--set", "workload.publications=[]", "--set", "workload.subscriptions=[]"], "sends no message to aim at"),
