@@ -19,7 +19,7 @@ from pipelines.audits.run import AuditReport, Verdict, audit_all, record, store_
 from pipelines.contract.settings import nfc
 from pipelines.engines.frames import frame_of
 from pipelines.engines.session import Session
-from pipelines.errors import StoreError, plural
+from pipelines.errors import QueryError, StoreError, plural
 from pipelines.experiment.manifest import Manifest
 from pipelines.report.pictures import Picture
 from pipelines.report.replay import Span
@@ -236,11 +236,11 @@ class Result:
             The path of the file.
 
         Raises:
-            QueryError: The store has no such run, or the file cannot be written.
+            QueryError: The store has no such run, the range of rounds is invalid, or the file cannot be written.
         """
-        path = None if out is None else Path(out)
+        path, span = None if out is None else Path(out), _span(first_round, last_round)
         with self.reader.at_one_commit():
-            return write_report(self.reader, self.store, runs, Span(first_round, last_round), path)
+            return write_report(self.reader, self.store, [int(run) for run in runs], span, path)
 
     def replay(self, run_id: int = 0, first_round: int = 0, last_round: int | None = None) -> Replay:
         """Returns the report page of one run, which initially shows the replay; notebooks display the page.
@@ -251,10 +251,11 @@ class Result:
             last_round: The last round of the replay; None for the end of the run.
 
         Raises:
-            QueryError: The store has no such run.
+            QueryError: The store has no such run, or the range of rounds is invalid.
         """
+        span = _span(first_round, last_round)
         with self.reader.at_one_commit():
-            return replay_of(self.reader, self.store, run_id, Span(first_round, last_round))
+            return replay_of(self.reader, self.store, run_id, span)
 
     def space_time(
         self, run_id: int = 0, source: str | None = None, call: int | None = None, node: str | None = None,
@@ -270,9 +271,13 @@ class Result:
             rounds: The first and the last round of the diagram.
 
         Raises:
-            QueryError: The store has no such run or node, only one of ``source`` and ``call`` is given, or the number
-                of messages is 0 or too large for a diagram.
+            QueryError: The store has no such run or node, only one of ``source`` and ``call`` is given, ``rounds`` is
+                invalid, or the number of messages is 0 or too large for a diagram.
         """
+        if rounds is not None:
+            if len(rounds) != 2:
+                raise QueryError(f"rounds is {rounds}; allowed: the first and the last round, e.g. (5, 20)")
+            _span(*rounds)
         with self.reader.at_one_commit():
             return diagram_of(self.reader, run_id, source, call, node, rounds)
 
@@ -382,3 +387,11 @@ def _runs(store: Store) -> list[RunRow]:
         RunRow(**{**row, "parameters": json.loads(row["parameters"]), "verdict": row["verdict"] or "unknown"})
         for row in rows
     ]
+
+
+def _span(first_round: int, last_round: int | None) -> Span:
+    """Returns a range of rounds; raises `QueryError` if it begins before round 0 or ends before it begins."""
+    if first_round < 0 or (last_round is not None and last_round < first_round):
+        given = f"the rounds are {first_round} to {last_round}"
+        raise QueryError(f"{given}; allowed: a first round of 0 or more, and a last round that does not precede it")
+    return Span(first_round, last_round)

@@ -7,6 +7,7 @@ import logging
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import yaml
 from typer.testing import CliRunner
@@ -283,3 +284,17 @@ def test_questions_about_a_run_that_does_not_exist_are_refused(scenario: Path) -
     for command in (["why", "out", "--run", "7"], ["shrink", "out", "--run", "7"]):
         told = CliRunner().invoke(app, command)
         assert "run 7 does not exist" in " ".join(told.stderr.split()), command
+
+
+def test_impossible_ranges_of_rounds_are_refused(scenario: Path) -> None:
+    with rt.run(scenario, store="out") as result:
+        for ask in (
+            lambda: result.replay(0, 50, 20),
+            lambda: result.report(first_round=-5),
+            lambda: result.space_time(rounds=(20, 5)),
+        ):
+            with pytest.raises(QueryError, match="a last round that does not precede it"):
+                ask()
+        with pytest.raises(QueryError, match=r"rounds is \(5,\); allowed: the first and the last round"):
+            result.space_time(rounds=(5,))  # type: ignore[arg-type]
+        assert result.report(np.array([0])) == Path("out/report.html")  # type: ignore[arg-type]
