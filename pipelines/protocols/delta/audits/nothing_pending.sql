@@ -48,11 +48,12 @@ with unconfirmed as (
   from state_join o
   join judged j on j.run_id = o.run_id and j.node_id = o.join_point
   join node n on n.run_id = o.run_id and n.node_id = o.join_point
-  left join node_recovery a on a.run_id = o.run_id and a.node_id = o.node_id and a.end_round is null
-  left join (select distinct run_id, node_id from node_recovery) c on c.run_id = o.run_id and c.node_id = o.node_id
+  left join (
+    select run_id, node_id, count_if(end_round is null) as n_open from node_recovery group by run_id, node_id
+  ) c on c.run_id = o.run_id and c.node_id = o.node_id
   left join (select distinct run_id, src from sent_message where kind = 'JOIN_REQUEST') q
     on q.run_id = o.run_id and q.src = o.node_id
-  where o.status <> 'VALID_JOINED' and a.run_id is null and (c.run_id is null or q.run_id is not null)
+  where o.status <> 'VALID_JOINED' and (c.run_id is null or (c.n_open = 0 and q.run_id is not null))
 )
 select p.run_id, p.round, p.node_id, p.source, p.source_seq, p.detail
 from pending p
