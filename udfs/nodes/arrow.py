@@ -205,9 +205,9 @@ def _rows_of(declared: Declared, value: Any) -> Sequence[Any]:  # noqa: ANN401 -
             keys = [*map(key_of(declared.record), rows)]
         except AttributeError:
             return rows  # a value of another class, which `rows_text` rejects
-        for key, own, row in zip(value, keys, rows, strict=True) if keys != [*value] else ():
-            if key != own:
-                raise ProgramError(f"the program keeps {row!r} under the key {key!r}; allowed: its key {own!r}")
+        if keys != [*value]:
+            key, own, row = next(one for one in zip(value, keys, rows, strict=True) if one[0] != one[1])
+            raise ProgramError(f"the program keeps {row!r} under the key {key!r}; allowed: its key {own!r}")
     return rows
 
 
