@@ -299,28 +299,28 @@ def _slow_copies(facts: RunFacts, copies: Sequence[MessageFact]) -> list[tuple[i
 
 def _missing(trail: Trail, subscriber: int, publication: PublicationFact) -> Story:
     facts, named = trail.facts, (publication.source, publication.seq)
-    cause = exemption(facts, subscriber, publication) if facts.is_finished else None
     node = trail.reached()
     taken = trail.arrivals.get(node)
     round_ = taken[-1].due if taken else trail.start
-    is_lost = cause is not None and _is_lost_before_end(trail, named, cause)
-    if cause is not None and not is_lost:
-        return _story(facts, trail.path, named, "not_matching", f"not asked for: {cause.text}", cause, node, round_)
-    cause = None if is_lost else _under_way(trail, named)
-    if cause is not None:
-        return _story(facts, trail.path, named, "unknown", f"not known: {cause.text}", cause, node, round_)
+    exempt = exemption(facts, subscriber, publication) if facts.is_finished else None
+    is_lost = exempt is not None and _is_lost_before_end(trail, named, exempt)
+    if exempt is not None and not is_lost:
+        return _story(facts, trail.path, named, "not_matching", f"not asked for: {exempt.text}", exempt, node, round_)
+    pending = None if is_lost else _under_way(trail, named)
+    if pending is not None:
+        return _story(facts, trail.path, named, "unknown", f"not known: {pending.text}", pending, node, round_)
     standing = established_subscriptions(facts, subscriber, publication) or satisfied_by(facts, subscriber, publication)
     cause, also = lost_because(Case(facts, trail, standing, subscriber, named), node, round_)
     key = (subscriber, *named)
+    excused = facts.receivers.get(key)
     text = f"lost: {cause.text}"
     if also:
         others = (f"{facts.names[down.node]} ({crash_words(down)})" for down in also)
         text += f"; also down: {', '.join(others)}"
     if key not in facts.receivers:
         text += "; it was not promised"
-    if facts.receivers.get(key) is not None:
+    if excused is not None:
         text += f"; excused: {excuse(facts, subscriber, publication)}"
-    excused = facts.receivers.get(key)
     return _story(facts, trail.path, named, "lost", text, cause, node, round_, excused=excused, also=also)
 
 
