@@ -329,6 +329,8 @@ class _Search:
                     n_refused = 0
             if len(found) == size:
                 break
+        if not found and n_refused == _MOST_REFUSED:
+            self._say(f"the hunt ends: {n_refused:,} schedules in succession were refused")
         return found
 
     def _is_promising(self, schedule: Schedule) -> bool:

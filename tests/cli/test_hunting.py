@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -19,6 +20,7 @@ from pipelines.experiment.prepared import prepare_given
 from pipelines.hunting import Standing
 from pipelines.hunting.findings import Corpus, page
 from pipelines.protocols import PROTOCOLS
+from udfs.forwarding import Forwarding, RoutingEntry
 from udfs.nodes.context import Context
 
 LINE = """name: line
@@ -129,6 +131,22 @@ def test_a_handler_that_fails_is_a_finding(line: Path, monkeypatch: pytest.Monke
     assert "resume" not in one.cause  # a hunt keeps no store
 
 
+def test_a_record_that_cannot_be_stored_is_a_finding(line: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    on_pub = Forwarding.on_pub
+
+    def stores(self: Forwarding, m: Any, src: int, ctx: Context) -> None:
+        on_pub(self, m, src, ctx)
+        if ctx.round > 33:
+            self.routing_entry[99] = RoutingEntry(98, 0)
+
+    monkeypatch.setattr(Forwarding, "on_pub", stores)
+    monkeypatch.setattr("pipelines.engines.session.n_workers_of", lambda _: 0)
+    found = rt.hunt(line, 25, shrinks=False, strategy="random")
+    [one] = [one for one in found.findings if one.guarantee == "program_fails"]
+    assert re.search(r"run \d+, up to round \d+: the program keeps .* under the key 99; allowed: its key 98", one.cause)
+    assert found.n_played == 25
+
+
 def test_a_handler_that_fails_in_a_smaller_scenario_is_no_finding(line: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The subscribers B and D have ids 1 and 3; without A or C they have lower ids, and the handler fails."""
     deliver = Context.deliver
@@ -208,6 +226,15 @@ def test_an_exhaustive_hunt_tells_how_many_schedules_there_are(line: Path) -> No
     done = cli("hunt", line, "--strategy", "exhaustive", "--crashes", "1", "--window", "18:20", *down)
     last = done.stdout.splitlines()[-1]
     assert "0 findings: 9 schedules, 9 beyond the bound, 0 not decided, 3 more refused, " in last
+
+
+def test_a_hunt_whose_schedules_are_all_refused_says_so(line: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys.modules["pipelines.hunting.hunt"], "_MOST_REFUSED", 5)
+    told: list[str] = []
+    down = [f"faults=[{','.join(f'{{kind: crash, node: {node}, round: 18, until: 40}}' for node in 'ABCD')}]"]
+    found = rt.hunt(line, 9, strategy="exhaustive", window=(18, 20), overrides=down, say=told.append)
+    assert (found.n_played, found.n_refused) == (0, 5)
+    assert told[-1] == "the hunt ends: 5 schedules in succession were refused"
 
 
 @pytest.mark.parametrize(

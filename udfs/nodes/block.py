@@ -40,7 +40,7 @@ from udfs.nodes.network import HistoryRows, Network, RunInput
 from udfs.nodes.processes import Play, rare_collections
 from udfs.nodes.program import Declared, NodeProgram
 from udfs.nodes.run import LinkReplacement, NodeInterval, NodeIntervals
-from udfs.nodes.world import Flight, NodeInfo, RunningNode, World
+from udfs.nodes.world import Flight, NodeInfo, ProgramError, RunningNode, World
 
 _LONG = pa.int64()
 _BATCH_ROWS = 20_000
@@ -157,10 +157,23 @@ def _play_runs(rows: ProgramColumns, upcoming: Iterator[BlockRun]) -> pa.RecordB
         n_rows += len(one.history.handled)
         if n_rows > _BATCH_ROWS:
             break
-    result = _result_rows(rows, runs) if runs else None
+    try:
+        result = _result_rows(rows, runs) if runs else None
+    except ProgramError as error:
+        raise _error_of_run(rows, runs) or error from error
     for one in runs:
         one.network.close()
     return result
+
+
+def _error_of_run(rows: ProgramColumns, runs: Sequence[BlockRun]) -> ProgramError | None:
+    """Returns the error for the first of `runs` whose rows cannot be stored. The error message names the run."""
+    for one in runs:
+        try:
+            _result_rows(rows, [one])
+        except ProgramError as error:
+            return ProgramError(f"run {one.run}, up to round {one.network.last_played}: {error}")
+    return None
 
 
 def _begun(rows: ProgramColumns, batch: pa.RecordBatch) -> Iterator[BlockRun]:
