@@ -164,6 +164,7 @@ class Probe(Addressed):
     """A client's request for the operational repositories of a topic (section 4.1)."""
 
     role: Annotated[str, "role of the client: publisher or subscriber"]
+    designation: Annotated[int, "number of the client's designation before its search"]
 
 
 @message("P2R-Order")

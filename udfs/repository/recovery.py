@@ -129,7 +129,7 @@ def run_timer(at: At, timer: str, handle: Callable[[At], object]) -> None:
 
 def on_probe(at: At, m: Probe) -> None:
     """C2R-Probe: answers with the members, and whether this repository is operational (rule P27)."""
-    at.send(ProbeAnswer, (m.origin,), m.role, at.is_operational, at.members)
+    at.send(ProbeAnswer, (m.origin,), m.role, m.designation, at.is_operational, at.members)
 
 
 def join(at: At) -> None:

@@ -157,6 +157,7 @@ class ProbeAnswer(Addressed):
     """A repository's answer to a client's probe."""
 
     role: Annotated[str, "role in the probe"]
+    designation: Annotated[int, "designation in the probe"]
     is_operational: Annotated[bool, "whether the sender may steer the client"]
     members: Annotated[tuple[int, ...], "members of the bundle"]
 

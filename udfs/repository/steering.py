@@ -40,7 +40,7 @@ def seek(at: At, row: Steering) -> None:
     The client designates the first repository that answers (rule P27).
     """
     row.is_seeking, row.tries = True, 0
-    at.send(Probe, at.bundle.members, row.role)
+    at.send(Probe, at.bundle.members, row.role, row.designation)
     at.wake(f"seek {row.role}", at.rounds("publisher_rounds"))
 
 
@@ -52,7 +52,7 @@ def seek_again(at: At, role: str) -> None:
     row = at.node.steering.get((at.topic, role))
     if row is not None and row.is_seeking:
         seek(at, row)
-        at.send(Probe, (), row.role)
+        at.send(Probe, (), row.role, row.designation)
 
 
 def on_answer(at: At, m: ProbeAnswer) -> None:
@@ -60,9 +60,12 @@ def on_answer(at: At, m: ProbeAnswer) -> None:
 
     If the sender is operational, the members in its answer replace the list, and the client may designate the sender at
     the end of the round (`apply_choice`). Otherwise the members in the answer are added to the list.
+
+    Answers to probes of earlier searches are ignored. Otherwise late answers of a distant repository would always
+    precede the answer of the nearest one, if the client gives up before the distant repository can answer.
     """
     row = at.node.steering.get((at.topic, m.role))
-    if row is None or not row.is_seeking:
+    if row is None or not row.is_seeking or m.designation != row.designation:
         return
     if m.is_operational:
         row.answers = (*row.answers, m.origin)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Annotated, Any, Literal
 
+import networkx as nx
 from pydantic import Field
 
 from pipelines.contract.audit import arrow_bound, sql_audits, sql_files
@@ -115,7 +116,7 @@ def problems(settings: Any, overlay: Overlay, workload: Workload, faults: Faults
     """Yields the reasons why the protocol rejects a scenario.
 
     Subscriptions, publications and calls must belong to clients or repositories of the overlay. A repository must serve
-    each topic in round 0.
+    each topic in round 0. Clients must wait long enough for the answer of the nearest repository.
     """
     found = [*_server_problems(settings, overlay), *_topic_problems(settings, overlay)]
     yield from found
@@ -124,6 +125,8 @@ def problems(settings: Any, overlay: Overlay, workload: Workload, faults: Faults
     if not found:
         yield from _call_problems(settings, overlay, workload)
         yield from _unserved(settings, overlay, workload)
+        if not len(faults.replacement):
+            yield from _too_distant(settings, overlay, workload)
 
 
 def _servers(overlay: Overlay) -> Sequence[str]:
@@ -263,6 +266,29 @@ def _unserved(settings: Any, overlay: Overlay, workload: Workload) -> Iterator[P
             message = f"no repository serves topic {topic!r} from the start"
             allowed = "allowed: a bundle for it, with a repository that does not join later"
             yield Problem(("protocol", "bundles"), f"{message}; {allowed}")
+
+
+def _too_distant(settings: Any, overlay: Overlay, workload: Workload) -> Iterator[Problem]:  # noqa: ANN401
+    """Yields a problem if a client stops waiting for an answer before the nearest repository can answer.
+
+    The number of rounds is a lower bound for the time until an answer: the lowest latency of any repository for the
+    request, and the lowest latency for the answer.
+    """
+    used = {*workload.subscription["node_id"].to_pylist(), *workload.publication["node_id"].to_pylist()}
+    if settings.baseline or not used:
+        return
+    members = {overlay.names.index(name) for name in _members(settings, overlay)}
+    links = zip(*(column.tolist() for column in (*overlay.directed_links, overlay.directed_rounds)), strict=True)
+    graph: nx.DiGraph[int] = nx.DiGraph()
+    graph.add_weighted_edges_from(links)
+    one_way = [nx.multi_source_dijkstra_path_length(one, members) for one in (graph, graph.reverse())]
+    rounds, node = max((sum(lengths[node] for lengths in one_way), node) for node in used)
+    n_requests = settings.tries + 1
+    limit = settings.publisher_rounds * n_requests
+    if rounds > limit:
+        message = f"{overlay.names[node]!r} waits T_p (k + 1) = {limit} rounds for an answer, which takes {rounds}"
+        allowed = f"allowed: {-(-rounds // n_requests)} or more"
+        yield Problem(("protocol", "publisher_rounds"), f"{message}; {allowed}")
 
 
 _SQL, _WAITS = (sql_files(f"pipelines.protocols.repository.{folder}") for folder in ("audits", "waits"))

@@ -74,6 +74,16 @@ def test_a_failed_steering_repository_is_replaced() -> None:
     assert steering(layout, "p", "publisher") == steering(layout, "s1") == layout.ids["r2"]
 
 
+def test_late_answers_of_distant_repositories_choose_none() -> None:
+    """A client waits 4 rounds for an answer: those of r1 arrive in time, those of r2 and r3 during the next search."""
+    layout = chain(publisher_rounds=2, tries=1)
+    layout.subscribe("s1")
+    layout.crash("r1", 100, 150)
+    layout.network.play(300)
+    assert steering(layout, "s1") == layout.ids["r1"]
+    assert layout.node("s1").steering["t", "subscriber"].is_established
+
+
 def test_a_repository_that_is_paused_in_round_0_serves_after_its_pause() -> None:
     """Probes arrive during the pause. At its end r1 handles them before its timer ``start``, and needs no recovery."""
     layout = chain()

@@ -98,6 +98,12 @@ SERVERS_NEED_BUILD = (
         "no repository serves topic 't'",
     ),
     _build(
+        "repository: a client that waits for no answer",
+        _REPOSITORY.replace("repository}", "repository, publisher_rounds: §1, tries: 1}")
+        + "workload: {subscriptions: [{at: X, topic: t}]}\n",
+        "'X' waits T_p (k + 1) = 2 rounds for an answer, which takes 4; allowed: 2 or more",
+    ),
+    _build(
         "repository: all members join later",
         _REPOSITORY.replace("repository}", "repository, bundles: §[{repositories: [R]}]}")
         + _CALLED + "{at: R, round: 5, kind: join}]}\n", "from the start",
