@@ -129,14 +129,14 @@ PREDICATE = table(
 )
 CONTROL_CALL = table(
     "control_call",
-    "a call in workload.calls of the scenario, even if its node was down and did not issue it",
+    "a call in workload.joins or workload.calls of the scenario, even if its node was down and did not issue it",
     "node_id,source_seq",
     ("node_id", BIGINT, "calling node"),
     ("source_seq", BIGINT, "number of the call among the calls of its node, ascending from 1"),
     ("round", BIGINT, "round in which the call is due"),
     ("kind", STRING, "type of the call: join, leave, remove, steer, register or deregister"),
     ("topic", STRING, "topic argument of the call; null: the unnamed topic, or all topics"),
-    ("peer", BIGINT, "node argument of the call; null: no such argument"),
+    ("peer", BIGINT, "node argument of the call, for joins of brokers the join point; null: no such argument"),
     ("role", STRING, "publisher or subscriber for register and deregister; else null"),
 )
 PUBLICATION = table(

@@ -47,11 +47,12 @@ class Inputs(Faults):
 
     @property
     def control_calls(self) -> pa.Table:
-        """All calls except subscriptions, unsubscriptions, publications, and joins with a ``join_point``."""
+        """All calls except subscriptions, unsubscriptions and publications; ``peer`` of a join is its join point."""
         other = pc.is_in(self.call["kind"], pa.array(["subscribe", "unsubscribe", "publish"]))
-        chosen = pc.and_(pc.invert(other), pc.is_null(self.call["join_point"]))
-        names = ["run_id", "node_id", "source_seq", "round", "kind", "topic", "peer", "role"]
-        return self.call.filter(chosen).select(names)
+        rows = self.call.filter(pc.invert(other))
+        peer = pc.coalesce(rows["peer"], rows["join_point"])
+        rows = rows.set_column(rows.column_names.index("peer"), "peer", peer)
+        return rows.select(["run_id", "node_id", "source_seq", "round", "kind", "topic", "peer", "role"])
 
     @property
     def faults(self) -> list[str]:

@@ -17,7 +17,7 @@ from pipelines.audits.run import AuditReport
 from pipelines.engines.session import Session
 from pipelines.scenario.expand import RunConfig
 from pipelines.store.store import Store
-from pipelines.testing import audited, broken, rows, run_all, run_configs, scenario
+from pipelines.testing import audited, broken, planted, removed, replaced, rows, run_all, run_configs, scenario
 
 BACK, FOR_GOOD, CRASHES_TOO, ASKED = range(4)
 
@@ -177,3 +177,13 @@ def test_a_node_that_is_down_in_the_round_of_its_join_call_never_joins(sail: Ses
     assert kinds
     assert ("JOIN_REQUEST",) not in kinds
     assert broken(audited(store)) == {}
+
+
+def test_a_node_that_crashes_and_never_sends_its_join_request_is_found(sail: Session, tmp_path: Path) -> None:
+    clean = run_all(run_configs([joined(("J", 7, 9))]), sail, tmp_path)
+    assert broken(audited(clean)) == {}
+    lost = planted(
+        clean, tmp_path, message=removed("kind = 'JOIN_REQUEST'"), state_join=replaced("true", status="'DETACHED'")
+    )
+    [shown] = broken(audited(lost))["nothing_pending"]  # type: ignore[misc]
+    assert shown.detail == "joins at B and is still DETACHED"

@@ -5,8 +5,8 @@
 -- * a request without an answer (Alg. 4);
 -- * a call or a join request that waits at an OPERATIONAL member;
 -- * a recovering node, unless its join point never recovers or has not joined the overlay;
--- * an open join of a node that is up, at a join point that is an OPERATIONAL member, unless the node has crashed and
---   has sent no JOIN_REQUEST, because it was down in the round of its call.
+-- * an open join of a node that is up, at a join point that is an OPERATIONAL member, unless the node was down in the
+--   round of its call.
 with unconfirmed as (
   select run_id, round, node_id, source, source_seq, kind,
     count_if(not coalesce(is_confirmed, false)) as n_recipients
@@ -48,12 +48,9 @@ with unconfirmed as (
   from state_join o
   join judged j on j.run_id = o.run_id and j.node_id = o.join_point
   join node n on n.run_id = o.run_id and n.node_id = o.join_point
-  left join (
-    select run_id, node_id, count_if(end_round is null) as n_open from node_recovery group by run_id, node_id
-  ) c on c.run_id = o.run_id and c.node_id = o.node_id
-  left join (select distinct run_id, src from sent_message where kind = 'JOIN_REQUEST') q
-    on q.run_id = o.run_id and q.src = o.node_id
-  where o.status <> 'VALID_JOINED' and (c.run_id is null or (c.n_open = 0 and q.run_id is not null))
+  join issued_call i on i.run_id = o.run_id and i.node_id = o.node_id and i.kind = 'join'
+  left join node_recovery c on c.run_id = o.run_id and c.node_id = o.node_id and c.end_round is null
+  where o.status <> 'VALID_JOINED' and c.run_id is null
 )
 select p.run_id, p.round, p.node_id, p.source, p.source_seq, p.detail
 from pending p

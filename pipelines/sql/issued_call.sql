@@ -1,6 +1,6 @@
 -- Which calls did nodes issue?
--- One row per call of table control_call that its node issued (protocol repository). A node that is down in the round
--- of a call does not issue it.
+-- One row per call of table control_call that its node issued. A node that is down in the round of a call does not issue
+-- it.
 -- :* control_call
 -- :name name of the calling node
 select c.run_id, c.node_id, d.name, c.source_seq, c.round, c.kind, c.topic, c.peer, c.role
