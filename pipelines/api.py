@@ -15,7 +15,7 @@ from pipelines.contract.forms import AskedForm
 from pipelines.engines.classic import running_session
 from pipelines.engines.names import AskedEngine, asked_engine, chosen_engine
 from pipelines.engines.session import engine_of_program, open_session
-from pipelines.errors import ScenarioError, plural
+from pipelines.errors import ScenarioError, is_whole, plural
 from pipelines.experiment.inputs import Inputs
 from pipelines.experiment.jobs import Batch, by_protocol, forms_of, has_small_load, is_small, runs_per_batch_of
 from pipelines.experiment.manifest import Manifest, manifest_files, versions
@@ -107,8 +107,8 @@ def run_prepared(
     """
     numbers = {"commit_every": commit_every, "batch_runs": batch_runs, "rounds_per_job": rounds_per_job}
     for name, number in numbers.items():
-        if number is not None and number < 1:
-            raise ScenarioError([f"{name} is {number}; allowed: 1 or more, or None"])
+        if number is not None and (not is_whole(number) or number < 1):
+            raise ScenarioError([f"{name} is {number!r}; allowed: a whole number, 1 or more, or None"])
     wanted = asked_engine(engine, prepared.scenario.engine)
     chosen, reason = chosen_engine(wanted, engine_of_program(spark))
     asked = prepared.form(form)

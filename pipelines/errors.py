@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from itertools import islice
+from numbers import Integral
 
 
 class RoundtableError(Exception):
@@ -165,6 +166,11 @@ def listed(names: Sequence[str], most: int = 10) -> str:
 def plural(number: int, noun: str) -> str:
     """Returns a number with its noun: ``1 run``, ``2 runs``."""
     return f"{number:,} {noun}" + ("s" if number != 1 else "")
+
+
+def is_whole(value: object) -> bool:
+    """Returns whether a value is an integer; the result is False for True and False."""
+    return isinstance(value, Integral) and not isinstance(value, bool)
 
 
 def unknown_run(run_id: int, known: Collection[int]) -> QueryError:

@@ -19,7 +19,7 @@ from pipelines.audits.run import AuditReport, Verdict, audit_all, record, store_
 from pipelines.contract.settings import nfc
 from pipelines.engines.frames import frame_of
 from pipelines.engines.session import Session
-from pipelines.errors import QueryError, StoreError, plural
+from pipelines.errors import QueryError, StoreError, is_whole, plural
 from pipelines.experiment.manifest import Manifest
 from pipelines.report.pictures import Picture
 from pipelines.report.replay import Span
@@ -391,7 +391,8 @@ def _runs(store: Store) -> list[RunRow]:
 
 def _span(first_round: int, last_round: int | None) -> Span:
     """Returns a range of rounds; raises `QueryError` if it begins before round 0 or ends before it begins."""
-    if first_round < 0 or (last_round is not None and last_round < first_round):
-        given = f"the rounds are {first_round} to {last_round}"
+    numbers = [first_round] if last_round is None else [first_round, last_round]
+    if not all(map(is_whole, numbers)) or first_round < 0 or numbers[-1] < first_round:
+        given = f"the rounds are {first_round!r} to {last_round!r}"
         raise QueryError(f"{given}; allowed: a first round of 0 or more, and a last round that does not precede it")
     return Span(first_round, last_round)

@@ -22,7 +22,7 @@ from pyspark.sql import SparkSession
 from pipelines.audits.run import AuditReport, audit_store
 from pipelines.engines.names import AskedEngine, asked_engine
 from pipelines.engines.session import Session, open_session
-from pipelines.errors import NodeProgramError, QueryError, plural
+from pipelines.errors import NodeProgramError, QueryError, is_whole, plural
 from pipelines.experiment.listed import Parts
 from pipelines.experiment.prepared import Prepared, prepare_given
 from pipelines.hunting.coverage import features, targets
@@ -112,9 +112,11 @@ def hunt(
         raise QueryError(f"strategy {strategy!r} does not exist; allowed: {', '.join(STRATEGIES)}")
     if window and strategy != "exhaustive":
         raise QueryError(f"strategy {strategy} has no window of rounds; leave window out, or choose exhaustive")
-    for name, n, least in (("runs", runs, 0), ("minutes", minutes or 0, 0), ("crashes", crashes, 1), ("seed", seed, 0)):
-        if n < least:
-            raise QueryError(f"{name} is {n}; allowed: {least} or more")
+    for name, n, least in (("runs", runs, 0), ("crashes", crashes, 1), ("seed", seed, 0)):
+        if not is_whole(n) or n < least:
+            raise QueryError(f"{name} is {n!r}; allowed: a whole number, {least} or more")
+    if minutes is not None and minutes < 0:
+        raise QueryError(f"minutes is {minutes}; allowed: 0 or more, or None")
     prepared = prepare_given(scenario, overrides)
     if window and window[1] > prepared.horizon:
         raise QueryError(f"window ends in round {window[1]}, after the horizon; allowed: up to {prepared.horizon}")
@@ -213,7 +215,8 @@ class _Search:
         if any(one.run_id == 0 and one.verdict == "unknown" for one in report.runs):
             self._say("the scenario itself is not decided, see roundtable audit; give it more rounds")
         inputs = [
-            [_without_seed(parts), found[n], sorted(reached.get(n, ()))] for n, (_, parts, _) in enumerate(chosen)
+            [dict(parts, name=None, runs=None), found[n], sorted(reached.get(n, ()))]
+            for n, (_, parts, _) in enumerate(chosen)
         ]
         kept = self._kept(inputs, {run.run_id for run in report.beyond}, violations)
         self._names |= {name for _, _, run in chosen for name in run.built[0].names}
@@ -494,7 +497,3 @@ class _Search:
 def _any_of(names: frozenset[str]) -> re.Pattern[str]:
     """Returns a pattern that matches each of the node names ``names`` as a whole."""
     return re.compile(rf"\b(?:{'|'.join(map(re.escape, sorted(names, key=len, reverse=True)))})\b")
-
-
-def _without_seed(parts: Parts) -> Parts:
-    return {key: value for key, value in parts.items() if key not in ("name", "runs")}

@@ -9,9 +9,8 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
-from numbers import Integral
 
-from pipelines.errors import QueryError
+from pipelines.errors import QueryError, is_whole
 from pipelines.store.folder import no_round, resume_hint
 from pipelines.store.roots import Root
 from pipelines.store.store import Store
@@ -93,7 +92,7 @@ class Ledger:
             QueryError: The round is no whole number, negative, or not committed yet.
         """
         last = self.last_round
-        if round_ is not None and not isinstance(round_, Integral):
+        if round_ is not None and not is_whole(round_):
             raise QueryError(f"round {round_!r} is no whole number; allowed: 0 to {last}")
         if round_ is not None and round_ < 0:
             raise QueryError(f"round {round_} is before the first round; allowed: 0 to {last}")

@@ -263,13 +263,15 @@ def test_a_store_of_unfinished_runs_is_open_to_questions_but_not_decided(scenari
 
 @pytest.mark.parametrize("number", ["commit_every", "batch_runs", "rounds_per_job"])
 def test_numbers_below_one_are_refused_before_anything_is_written(scenario: Path, number: str) -> None:
-    with pytest.raises(ScenarioError, match=f"{number} is 0; allowed: 1 or more"):
-        rt.run(scenario, store="out", **{number: 0})
+    for value in (0, 2.5, True, "3"):
+        with pytest.raises(ScenarioError, match=f"{number} is {value!r}; allowed: a whole number, 1 or more"):
+            rt.run(scenario, store="out", **{number: value})
     assert not Path("out").exists()
-    with pytest.raises(QueryError, match="runs is -3; allowed: 0 or more"):
-        rt.hunt(scenario, runs=-3)
-    with pytest.raises(QueryError, match="seed is -1; allowed: 0 or more"):
-        rt.hunt(scenario, seed=-1)
+    for given, told in (({"runs": -3}, "runs is -3"), ({"runs": 2.5}, "runs is 2.5"), ({"seed": -1}, "seed is -1")):
+        with pytest.raises(QueryError, match=f"{told}; allowed: a whole number, 0 or more"):
+            rt.hunt(scenario, **given)  # type: ignore[arg-type]
+    with pytest.raises(QueryError, match="minutes is -1; allowed: 0 or more"):
+        rt.hunt(scenario, minutes=-1)
     with pytest.raises(QueryError, match="strategy random has no window of rounds; leave window out, or choose exh"):
         rt.hunt(scenario, strategy="random", window=(3, 9))
 
