@@ -16,7 +16,7 @@ INT: Final = T.IntegerType()
 STRING: Final = T.StringType()
 BOOLEAN: Final = T.BooleanType()
 LONGS: Final = T.ArrayType(BIGINT)
-STORE_FORMAT: Final = 8
+STORE_FORMAT: Final = 9
 """Version of the store format.
 
 It is incremented if a table or column changes its name or meaning, including tables of a protocol."""

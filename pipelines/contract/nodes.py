@@ -13,13 +13,12 @@ from pipelines.contract import protocol as declaration
 from pipelines.contract.round import ProtocolForm, StateRelation, grown
 from pipelines.errors import NodeProgramError
 from pipelines.tables import Table
-from udfs.nodes.arrow import INTERNAL, ProgramColumns, rows_of, table_schema
+from udfs.nodes.arrow import NODE, ProgramColumns, rows_of, table_schema
 from udfs.nodes.program import Declared
 from udfs.nodes.records import spec_of
 from udfs.nodes.world import ProgramError
 
 NODE_STATE = "node"
-NODE_DURABLE = "node_durable"
 _COMMENTS = {
     "run_id": "the run, see table run",
     "node_id": "the node",
@@ -42,7 +41,7 @@ class ProgramForm(ProtocolForm):
         self.name, self.program = protocol.name, protocol.program
         self.shown = protocol.shown
         rows = rows_of(protocol.program)
-        derived = ((record_table(one.name, one.record), _relation(rows, one.of)) for one in protocol.shown)
+        derived = ((record_table(one.name, one.record), one.of) for one in protocol.shown)
         self.states = [*_states(rows), *(StateRelation(table, derived_from=of) for table, of in derived)]
 
 
@@ -51,7 +50,7 @@ def program_states(protocol: declaration.Protocol) -> list[StateRelation]:
 
     A crash deletes the rows of its node in all of these relations.
     """
-    found = [one for one in ProgramForm(protocol).states if one.table.name not in (NODE_STATE, NODE_DURABLE)]
+    found = [one for one in ProgramForm(protocol).states if one.table.name != NODE_STATE]
     return [replace(one, derived_from=None, is_durable=False) for one in found]
 
 
@@ -65,36 +64,19 @@ def program_error(error: Exception, protocol: str) -> NodeProgramError | None:
 
 
 def _states(rows: ProgramColumns) -> list[StateRelation]:
-    """Returns the relation of nodes, the relation of their durable state, and the relations of all declared tables."""
-    nodes = _table(NODE_STATE, "a node that is up, with its tables as JSON documents", INTERNAL, rows.volatile)
-    found = [StateRelation(nodes)]
-    if rows.durable:
-        durable = _table(NODE_DURABLE, "a node, with its durable tables as JSON documents", rows.kept, rows.durable)
-        found.append(StateRelation(durable, is_durable=True))
+    """Returns the relation of nodes, and the relations of all declared tables."""
+    schema = from_arrow_schema(pa.schema([("run_id", pa.int64()), *NODE.items()]))
+    found = [StateRelation(Table(NODE_STATE, "a node that is up", _NODE, _commented(schema, _COMMENTS)))]
     for name, one in rows.plan.appended.items():
         found.append(StateRelation(_shown(name, one), compact=grown, is_durable=one.is_durable))
-    for name, one in {**rows.volatile, **rows.durable}.items():
-        found.append(StateRelation(_shown(name, one), derived_from=_relation(rows, name)))
+    for name, one in rows.tables.items():
+        found.append(StateRelation(_shown(name, one), is_durable=one.is_durable))
     return found
 
 
 def record_table(name: str, record: type) -> Table:
     """Returns the schema of a table that has one row for each key of a node; `record` is the class of the rows."""
     return _shown(name, Declared("keyed", record, is_durable=False))
-
-
-def _relation(rows: ProgramColumns, name: str) -> str:
-    """Returns the relation that stores the rows of declaration `name` in its JSON documents."""
-    return NODE_DURABLE if name in rows.durable else NODE_STATE
-
-
-def _table(name: str, grain: str, columns: Mapping[str, pa.DataType], declared: Mapping[str, Declared]) -> Table:
-    tables = ", ".join(f"state_{of}" for of in declared)
-    text = f"rows of the node between rounds, one JSON document for each of the tables {tables}; null: no rows"
-    comments = {**_COMMENTS, "volatile_tables": text, "durable_tables": text}
-    kinds = {"run_id": pa.int64(), "node_id": pa.int64(), **columns}
-    schema = from_arrow_schema(pa.schema(list(kinds.items())))
-    return Table(name, grain, tuple(_NODE), _commented(schema, comments))
 
 
 def _shown(name: str, one: Declared) -> Table:

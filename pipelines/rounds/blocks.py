@@ -21,7 +21,7 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 
 from pipelines.contract.forms import AskedForm
-from pipelines.contract.nodes import NODE_DURABLE, NODE_STATE, ProgramForm
+from pipelines.contract.nodes import NODE_STATE, ProgramForm
 from pipelines.contract.predicate import compiled
 from pipelines.contract.protocol import SETTINGS_JSON
 from pipelines.contract.round import in_flight_schema
@@ -46,8 +46,8 @@ from pipelines.rounds.faults import Crashes, next_of
 from pipelines.rounds.loop import Rounds
 from pipelines.scenario.expand import RunConfig
 from pipelines.tables import MESSAGE
-from udfs.nodes.arrow import CALL, COUNTED, FLIGHT, INTERNAL, rows_of
-from udfs.nodes.block import GIVEN, OVERLAY, block_of, block_schema, node_type
+from udfs.nodes.arrow import CALL, COUNTED, FLIGHT, NODE, rows_of
+from udfs.nodes.block import GIVEN, OVERLAY, block_of, block_schema, shown_type
 from udfs.nodes.link_faults import COPY_ID, NthFault
 from udfs.nodes.matching import ATTRIBUTE
 from udfs.nodes.processes import check, until
@@ -70,15 +70,13 @@ class RunState:
         """Selects the columns of the state from `runs`.
 
         Args:
-            runs: ``run_id`` and lists ``nodes`` (`udfs.nodes.block.node_type`), ``in_flight``
-                (`udfs.nodes.arrow.FLIGHT`) and ``counted`` (`udfs.nodes.arrow.COUNTED`). After a block, `runs` also has
-                a list for each state table that the node program declares.
+            runs: ``run_id``, the lists ``nodes`` (`udfs.nodes.arrow.NODE`), ``in_flight`` (`udfs.nodes.arrow.FLIGHT`)
+                and ``counted`` (`udfs.nodes.arrow.COUNTED`), and a list for each table of the nodes.
             protocol: The program form of the protocol.
             after: The last executed round; messages that are due up to this round are dropped.
         """
-        rows = rows_of(protocol.program)
-        self._shown = [name for name in (*rows.volatile, *rows.durable) if name in runs.column_names]
-        self.runs = runs.select(["run_id", "nodes", "in_flight", "counted", *self._shown])
+        self._tables = list(rows_of(protocol.program).tables)
+        self.runs = runs.select(["run_id", "nodes", "in_flight", "counted", *self._tables])
         self._protocol, self._after = protocol, after
         self._flight = exploded(self.runs, "in_flight").filter(pc.field("due_round") > after)
 
@@ -100,12 +98,7 @@ class RunState:
 
     def state(self) -> dict[str, pa.Table]:
         """Returns the rows of all state tables, by the protocol's name for the table."""
-        rows = rows_of(self._protocol.program)
-        node = exploded(self.runs, "nodes")
-        found = {NODE_STATE: node.filter(pc.field("started_round").is_valid()).select([*_NODE, *INTERNAL])}
-        if rows.plan.durable:
-            found[NODE_DURABLE] = node.select([*_NODE, *rows.kept])
-        return found | {name: exploded(self.runs, name) for name in self._shown}
+        return {NODE_STATE: exploded(self.runs, "nodes"), **{name: exploded(self.runs, name) for name in self._tables}}
 
     def messages(self) -> pa.Table:
         """Returns the messages in flight as a table with the columns of `in_flight_schema`."""
@@ -159,6 +152,11 @@ def _exploded(runs: pa.RecordBatch, name: str) -> pa.Table:
     run = runs.column("run_id").take(pc.list_parent_indices(column))
     values = pc.list_flatten(column)
     return pa.table([run, *values.flatten()], names=["run_id", *(field.name for field in values.type)])
+
+
+def _by_position(rows: pa.Table) -> pa.Table:
+    """Returns the rows of a state table in stored order, as far as a node's rows have one: column ``position``."""
+    return rows.sort_by("position") if "position" in rows.column_names else rows
 
 
 def _copied(rows: pa.Table) -> pa.Table:
@@ -251,15 +249,13 @@ class Blocks(Rounds):
 
     def resume(self, round_: int, state: Mapping[str, DataFrame], in_flight: DataFrame, message: DataFrame) -> None:
         """Restores the state at the end of round `round_` from stored tables."""
-        rows = rows_of(self._protocol.program)
-        node = state[NODE_STATE]
-        if rows.plan.durable:
-            node = state[NODE_DURABLE].join(node.hint("shuffle_hash"), _NODE, "left")
-        run = self._run
+        rows, run = rows_of(self._protocol.program), self._run
+        tables = {name: _by_position(state[name].toArrow()) for name in rows.tables}
         lists = {
-            "nodes": listed(node.toArrow(), list(node_type(rows)), run),
+            "nodes": listed(state[NODE_STATE].toArrow(), list(NODE), run),
             "in_flight": listed(in_flight.toArrow(), list(FLIGHT), run),
             "counted": self._counted(message, in_flight),
+            **{name: listed(tables[name], list(shown_type(one)), run) for name, one in rows.tables.items()},
         }
         self.round = round_
         self._state = RunState(pa.table({"run_id": run, **lists}), self._protocol, round_)
@@ -339,7 +335,7 @@ class Blocks(Rounds):
             given = self._with_first_inputs(given)
         else:
             given = given.append_column("after", pa.repeat(pa.scalar(self.round, pa.int64()), len(run)))
-            for name in ("nodes", "in_flight", "counted"):
+            for name in self._state.runs.column_names[1:]:
                 given = given.append_column(name, self._state.runs[name])
         schema = block_schema(rows_of(self._protocol.program))
         runs = f"runs {run[0].as_py():,} to {run[-1].as_py():,}" if len(run) > 1 else f"run {run[0].as_py():,}"

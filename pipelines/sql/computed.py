@@ -13,6 +13,7 @@ from typing import Any, Final
 import pyarrow as pa
 from pyspark.sql import DataFrame, functions as F
 
+from pipelines.contract.nodes import NODE_STATE
 from pipelines.contract.round import StateRelation
 from pipelines.contract.state_tables import STATE
 from pipelines.engines.frames import union
@@ -113,7 +114,7 @@ def held_rows(
 ) -> pa.Table:
     """Counts the rows and bytes of the protocols' state tables.
 
-    A state table from which other state tables are derived is not counted; the derived tables are counted instead.
+    Table ``state_node``, which has no rows of the protocol, is not counted.
 
     Args:
         tables: For each protocol, a function that returns a state table by its name in the protocol.
@@ -128,14 +129,13 @@ def held_rows(
 
 def _counted(states: Sequence[StateRelation], table: Callable[[str], DataFrame]) -> list[DataFrame]:
     columns = {state.table.name: state.table.columns for state in states}
-    whole = {state.derived_from for state in states if state.derived_from is not None}
-    durable = {state.table.name: state.is_durable for state in states}
+    durable = {state.table.name: state.is_durable for state in states if state.table.name != NODE_STATE}
     durable |= {state.table.name: durable[state.derived_from] for state in states if state.derived_from is not None}
     return [
         _sized(table(f"{STATE}{name}"), columns[name]).selectExpr(
             "run_id", f"'{name}' as table_name", "n_rows", "n_bytes", f"{str(is_durable).lower()} as is_durable"
         )
-        for name, is_durable in durable.items() if name not in whole
+        for name, is_durable in durable.items()
     ]  # fmt: skip
 
 

@@ -61,7 +61,7 @@ def test_rounds_of_a_job(sail: Session, tmp_path: Path) -> None:
     assert one == many
     assert {"state_slot", "state_mark", "delivery"} <= one.keys()
     assert one["delivery"]
-    assert one["state_node_durable"]
+    assert one["state_slot"]
 
 
 @pytest.mark.parametrize(("jobs", "rounds_per_job", "then"), [(22, 1, None), (3, None, 1)])

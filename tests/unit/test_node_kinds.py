@@ -9,7 +9,7 @@ from typing import Annotated, Any, NamedTuple
 import numpy as np
 import pytest
 
-from udfs.nodes.arrow import ProgramColumns, record_columns, rows_text
+from udfs.nodes.arrow import ProgramColumns, record_columns
 from udfs.nodes.block import block_schema
 from udfs.nodes.calls import PublishCall
 from udfs.nodes.context import Context, Internal
@@ -219,9 +219,8 @@ def test_what_a_program_may_not_send_is_told(sent: tuple[Any, ...], told: str) -
 
 @pytest.mark.parametrize("row", ["Seen", Order(1, 5), None])
 def test_a_row_that_is_no_record_of_its_table_is_told(row: Any) -> None:
-    for convert in (lambda rows: rows_text(Seen, rows), lambda rows: record_columns(Both.declared["seen"], rows)):
-        with pytest.raises(ProgramError, match=r"the program keeps .*; allowed: Seen$"):
-            convert([Seen("a"), row])
+    with pytest.raises(ProgramError, match=r"the program keeps .*; allowed: Seen$"):
+        record_columns(Both.declared["seen"], [Seen("a"), row])
 
 
 @record(key="n")
@@ -249,10 +248,10 @@ def test_a_record_under_another_key_than_its_own_is_told() -> None:
     """The next block of rounds would find it under its own key, so rows would depend on the length of a block."""
     node = RunningNode(Filing())
     node.program.entries = {2: Entry(2), 1: Entry(1)}  # type: ignore[attr-defined]
-    assert ProgramColumns(Filing).tables([node]).volatile[0][-1] == [Entry(1), Entry(2)]
+    assert ProgramColumns(Filing).rows("entries", node) == [Entry(1), Entry(2)]
     node.program.entries[5] = Entry(4)  # type: ignore[attr-defined]
     with pytest.raises(ProgramError, match=r"keeps Entry\(n=4\) under the key 5; allowed: its key 4$"):
-        ProgramColumns(Filing).tables([node])
+        ProgramColumns(Filing).rows("entries", node)
 
 
 def test_a_delay_may_be_a_number_of_numpy() -> None:

@@ -1,4 +1,4 @@
-"""Records as JSON: what writers make of them is what the standard encoder makes, comes back, and becomes rows."""
+"""Records as JSON, which equals the output of the standard encoder, and as rows of tables, which come back."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, strategies as st
 
-from udfs.nodes.arrow import Messages, lists_of, record_columns, rows_text, structs, table_schema, text_rows
+from udfs.nodes.arrow import Messages, lists_of, record_columns, structs, values_by_node
+from udfs.nodes.block import shown_type
 from udfs.nodes.fields import remembered, written
 from udfs.nodes.program import Declared, NodeProgram, Plan
 from udfs.nodes.records import message, record, spec_of
@@ -82,16 +83,45 @@ def encoded(row: Whole) -> dict[str, Any]:
     return {name: one if encode is None else encode(one) for name, (encode, one) in values.items() if one is not None}
 
 
-@given(st.lists(_WHOLES, min_size=1, max_size=3))
-def test_a_text_is_what_the_encoder_makes(rows: list[Whole]) -> None:
-    expected = json.dumps([encoded(row) for row in rows], ensure_ascii=False, separators=(",", ":"))
-    assert rows_text(Whole, rows) == expected
+@given(_WHOLES)
+def test_a_text_is_what_the_encoder_makes(row: Whole) -> None:
+    expected = json.dumps(encoded(row), ensure_ascii=False, separators=(",", ":"))
+    assert written(spec_of(Whole).types)(row) == expected
 
 
-@given(st.lists(_WHOLES, max_size=3), st.lists(_WHOLES, min_size=1, max_size=3))
-def test_rows_come_back(some: list[Whole], others: list[Whole]) -> None:
-    texts = [rows_text(Whole, some), None, rows_text(Whole, others)]
-    assert text_rows([Whole] * 3, texts) == [some, None, others]
+def stored(record: type, runs: list[dict[int, list[Any]]]) -> pa.Array:
+    """Returns the table of an ordered attribute, as a list of rows for each run."""
+    one = Declared("ordered", record, is_durable=False)
+    owned = [(node, place, row) for nodes in runs for node, rows in nodes.items() for place, row in enumerate(rows)]
+    columns = record_columns(one, [row for *_, row in owned])
+    columns |= {"node_id": [node for node, *_ in owned], "position": [place for _, place, _ in owned]}
+    lengths = [sum(map(len, nodes.values())) for nodes in runs]
+    return lists_of(lengths, columns, structs(**shown_type(one)))
+
+
+@given(st.lists(st.dictionaries(st.integers(0, 3), st.lists(_WHOLES, min_size=1, max_size=2), max_size=3), max_size=3))
+def test_rows_come_back(runs: list[dict[int, list[Whole]]]) -> None:
+    assert values_by_node(Declared("ordered", Whole, is_durable=False), stored(Whole, runs)) == runs
+
+
+def test_rows_of_a_keyed_attribute_come_back_in_the_order_of_their_keys() -> None:
+    rows = stored(Named, [{5: [Named("b"), Named("a")], 2: [Named("c")]}, {}])
+    first, second = values_by_node(Declared("keyed", Named, is_durable=False), rows)
+    assert {node: list(by_key.items()) for node, by_key in first.items()} == {
+        5: [("a", Named("a")), ("b", Named("b"))], 2: [("c", Named("c"))],
+    }  # fmt: skip
+    assert second == {}
+
+
+@record(key="name")
+class Named:
+    """A row with a key.
+
+    Attributes:
+        name: Its key.
+    """
+
+    name: str
 
 
 @record()
@@ -110,7 +140,7 @@ class Counted:
 @pytest.mark.parametrize(("n", "shown"), [(1.5, "1.5"), ("7", "'7'"), (None, "None")])
 def test_a_value_of_another_type_is_told_with_its_field(n: Any, shown: str) -> None:
     with pytest.raises(ProgramError, match=rf"Counted\.n is {shown}; allowed: bigint"):
-        rows_text(Counted, [Counted(3), Counted(n)])
+        stored(Counted, [{1: [Counted(3), Counted(n)]}])
 
 
 @record()
@@ -136,7 +166,7 @@ class Flagged:
 )
 def test_flags_and_names_are_told_with_their_field(row: Flagged, told: str) -> None:
     with pytest.raises(ProgramError, match=told):
-        rows_text(Flagged, [row])
+        stored(Flagged, [{1: [row]}])
 
 
 @message()
@@ -157,7 +187,7 @@ def test_a_weight_that_is_no_finite_number_is_told_with_its_field(weight: Any) -
 
         def on_weighed(self, m: Weighed, src: int, ctx: Any) -> None: ...
 
-    for write in (lambda one: rows_text(Weighed, [one]), lambda one: Messages(Plan.of(Scales)).columns([one])):
+    for write in (lambda one: stored(Weighed, [{1: [one]}]), lambda one: Messages(Plan.of(Scales)).columns([one])):
         with pytest.raises(ProgramError, match=r"Weighed\.weight is .*; allowed: double"):
             write(Weighed(weight))
 
@@ -187,11 +217,10 @@ class Journey:
 
 
 def test_a_nested_field_with_the_name_of_a_keyword_comes_back() -> None:
-    rows = [Journey(Way(5, 7))]
-    assert text_rows([Journey], [rows_text(Journey, rows)]) == [rows]
-    one = Declared("keyed", Journey, is_durable=False)
-    kind = table_schema(one).field("way").type
-    assert pa.array(record_columns(one, rows)["way"], kind).to_pylist() == [{"from": 5, "to": 7}]
+    rows = {1: [Journey(Way(5, 7))]}
+    column = stored(Journey, [rows])
+    assert column.flatten().field("way").to_pylist() == [{"from": 5, "to": 7}]
+    assert values_by_node(Declared("ordered", Journey, is_durable=False), column) == [rows]
 
 
 def test_a_number_that_no_column_holds_is_told_with_its_field() -> None:
@@ -200,7 +229,7 @@ def test_a_number_that_no_column_holds_is_told_with_its_field() -> None:
 
 
 def test_a_truth_value_counts_as_a_number_where_it_stands_for_one() -> None:
-    assert rows_text(Counted, [Counted(True)]) == '[{"n":1,"of":""}]'
+    assert written(spec_of(Counted).types)(Counted(True)) == '{"n":1,"of":""}'
 
 
 @message()

@@ -17,7 +17,7 @@ from udfs.ginger.messages import MESSAGES
 from udfs.ginger.node import Node, State
 from udfs.ginger.records import ClientTopic, Contact, Neighbour, TreeView
 from udfs.ginger.tree import Tree
-from udfs.nodes.arrow import encoders, settings_of, table_schema
+from udfs.nodes.arrow import record_columns, settings_of, table_schema
 from udfs.nodes.calls import Call, JoinCall, PublishCall, SubscribeCall
 from udfs.nodes.context import Context
 from udfs.nodes.program import ANY, TIMERS, Declared
@@ -183,8 +183,5 @@ def _nodes_of(run: dict[str, Any]) -> Iterator[dict[str, Any]]:
 
 
 def _rows(declared: Declared, value: Any) -> list[dict[str, Any]]:  # noqa: ANN401 - the rows of any declaration
-    encoded = encoders(declared.record)
-    return [
-        {name: getattr(one, name) if encode is None else encode(getattr(one, name)) for name, encode in encoded}
-        for one in declared.rows(value)
-    ]
+    columns = record_columns(declared, declared.rows(value))
+    return [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]

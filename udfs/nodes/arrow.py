@@ -1,7 +1,6 @@
-"""Converts nodes, messages and application calls to Arrow columns and back.
+"""Converts the tables of nodes, messages and application calls to Arrow columns and back.
 
-A node is one row. Between blocks of rounds, each table of a node is one JSON document, and so is the body of a message.
-A program has about a hundred fields. Without JSON an engine would plan a column for each field.
+The body of a message is a JSON document, because the message classes of a program have different fields.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ from dataclasses import fields
 from functools import cache, lru_cache
 from itertools import accumulate
 from operator import attrgetter
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any
 
 import pyarrow as pa
 
@@ -31,18 +30,8 @@ def structs(**fields: pa.DataType) -> pa.DataType:
     return pa.list_(pa.struct(list(fields.items())))
 
 
-INTERNAL: Mapping[str, pa.DataType] = {
-    "started_round": _LONG, "wake_round": _LONG, "volatile_tables": pa.list_(_TEXT),
-}  # fmt: skip
-"""The columns of a node that is up, except the columns of its durable state (`KEPT`).
-
-Column ``volatile_tables`` has one JSON document for each declaration in `ProgramColumns.volatile`.
-"""
-KEPT: Mapping[str, pa.DataType] = {"durable_tables": pa.list_(_TEXT)}
-"""The columns of the durable state of a node.
-
-Column ``durable_tables`` has one JSON document for each declaration in `ProgramColumns.durable`.
-"""
+NODE: Mapping[str, pa.DataType] = {"node_id": _LONG, "started_round": _LONG, "wake_round": _LONG}
+"""The columns of a node that is up, except its tables."""
 CALL: Mapping[str, pa.DataType] = {
     "kind": _TEXT, "source_seq": _LONG, "round": _LONG, "subscription_id": _LONG, "join_point": _LONG, "topic": _TEXT,
     "guarantee": _TEXT, "keys": pa.list_(_TEXT), "peer": _LONG, "role": _TEXT,
@@ -91,20 +80,6 @@ OWN: Mapping[str, Declared] = {"timer": Declared("keyed", Timer, False), "watch"
 """The tables of the runtime: the timers and watches of a node."""
 RESERVED = frozenset({*PLAYED, "node_id", "nodes", *EVENTS, *OWN})
 """The names that a program may not declare: they are columns of a run after a block, or of a node."""
-TableRows = Sequence[Sequence[Any]]
-"""The rows of each table of one node, one item for each table."""
-
-
-class Tables(NamedTuple):
-    """The table rows of several nodes. Each attribute contains one `TableRows` for each node.
-
-    Attributes:
-        volatile: The rows of the tables that a crash empties (`ProgramColumns.volatile`).
-        durable: The rows of the tables that survive a crash (`ProgramColumns.durable`).
-    """
-
-    volatile: Sequence[TableRows]
-    durable: Sequence[TableRows]
 
 
 class ProgramColumns:
@@ -126,99 +101,71 @@ class ProgramColumns:
                 field = f"{one.record.__name__}.{min(taken)}"
                 raise TypeError(f"{field} needs another name; taken in table {name}: {', '.join(own)}")
         self.messages = Messages(self.plan)
-        self.volatile: Mapping[str, Declared] = {**OWN, **self.plan.volatile}
-        self.durable: Mapping[str, Declared] = self.plan.durable
+        self.tables: Mapping[str, Declared] = {**OWN, **self.plan.volatile, **self.plan.durable}
 
-    @property
-    def kept(self) -> Mapping[str, pa.DataType]:
-        """The columns of durable state. Empty if the program declares no durable state."""
-        return KEPT if self.durable else {}
+    def rows(self, name: str, node: RunningNode) -> Sequence[Any]:
+        """Returns the rows of table `name` of a node that is up, in stored order."""
+        if name == "timer":
+            return [Timer(*timer, at) for timer, at in sorted(node.internal.timers.items())]
+        if name == "watch":
+            return [Watched(peer, *watch) for peer, watch in sorted(node.internal.watched.items())]
+        return rows_of_value(self.tables[name], getattr(node.program, name))
 
-    def nodes(self, batch: pa.RecordBatch) -> list[RunningNode]:
-        """Returns the nodes in the rows of `batch`, which has columns `INTERNAL` and `kept`.
+    def node(self, started_round: int, values: dict[str, Any]) -> RunningNode:
+        """Returns the node that is up with the attribute values `values`, which may have timers and watches.
 
-        A node that was down starts with its durable state only.
+        An attribute without a value keeps its initial value.
         """
-        started = batch.column("started_round").to_pylist()
-        volatile = batch.column("volatile_tables").to_pylist()
-        durable = batch.column("durable_tables").to_pylist() if self.durable else [None] * len(started)
-        return [self._node(*row) for row in zip(started, volatile, durable, strict=True)]
-
-    def _node(
-        self, started: int | None, volatile: list[str | None] | None, durable: list[str | None] | None
-    ) -> RunningNode:
-        found = self._values(self.volatile, volatile) | self._values(self.durable, durable)
-        timers, watched = found.pop("timer", {}), found.pop("watch", {})
+        timers, watched = values.pop("timer", {}), values.pop("watch", {})
         program = self.plan.program()
-        program.set(found)
+        program.set(values)
         return RunningNode(program, Internal(
-            -1 if started is None else started,
+            started_round,
             {key: one.round for key, one in timers.items()},
             {peer: Watch(one.latency_rounds, one.round) for peer, one in watched.items()},
         ))  # fmt: skip
 
-    def _values(self, declared: Mapping[str, Declared], texts: list[str | None] | None) -> dict[str, Any]:
-        """Parses one JSON document in `texts` for each declaration. Returns the values of the attributes by name.
 
-        A declaration without a document is missing in the result, so its attribute keeps the initial value.
-        """
-        if texts is None:
-            return {}
-        tables = zip(declared.items(), text_rows([one.record for one in declared.values()], texts), strict=True)
-        return {name: one.value(rows) for (name, one), rows in tables if rows is not None}
-
-    def tables(self, nodes: Sequence[RunningNode]) -> Tables:
-        """Returns the rows of all tables of `nodes`."""
-        return Tables([*map(self._volatile_rows, nodes)], [_rows(self.durable, node) for node in nodes])
-
-    def node_columns(self, nodes: Sequence[RunningNode], tables: Tables) -> dict[str, pa.Array]:
-        """Returns the columns `INTERNAL` and `kept` of `nodes`. `tables` contains the table rows of `nodes`."""
-        columns = {
-            "started_round": pa.array([node.internal.started_round for node in nodes], _LONG),
-            "wake_round": pa.array([node.internal.wake_round for node in nodes], _LONG),
-            "volatile_tables": _texts(self.volatile, tables.volatile),
-        }
-        return columns | ({"durable_tables": _texts(self.durable, tables.durable)} if self.durable else {})
-
-    def _volatile_rows(self, node: RunningNode) -> TableRows:
-        internal = node.internal
-        timers = [Timer(name, key, at) for (name, key), at in sorted(internal.timers.items())]
-        watched = [Watched(peer, *watch) for peer, watch in sorted(internal.watched.items())]
-        return [timers, watched, *_rows(self.plan.volatile, node)]
-
-
-def _rows(declared: Mapping[str, Declared], node: RunningNode) -> TableRows:
-    given = ((one, getattr(node.program, name)) for name, one in declared.items())
-    return [_rows_of(one, value) if value else () for one, value in given]
-
-
-def _rows_of(declared: Declared, value: Any) -> Sequence[Any]:  # noqa: ANN401 - of any declaration
+def rows_of_value(declared: Declared, value: Any) -> Sequence[Any]:  # noqa: ANN401 - of any declaration
     """Returns the rows of `value`, a value of attribute `declared`, in stored order.
 
     Raises:
         ProgramError: A keyed attribute has a record under another key than that of the record. The store keeps no keys,
             so the record would have its own key in the next block of rounds.
     """
-    rows = declared.rows(value)
-    if declared.form == "keyed":
+    rows = declared.rows(value) if value else ()
+    if declared.form == "keyed" and rows:
         try:
             keys = [*map(key_of(declared.record), rows)]
         except AttributeError:
-            return rows  # a value of another class, which `rows_text` rejects
+            return rows  # a value of another class, which `record_columns` rejects
         if keys != [*value]:
             key, own, row = next(one for one in zip(value, keys, rows, strict=True) if one[0] != one[1])
             raise ProgramError(f"the program keeps {row!r} under the key {key!r}; allowed: its key {own!r}")
     return rows
 
 
-def _texts(declared: Mapping[str, Declared], of_nodes: Iterable[TableRows]) -> pa.Array:
-    """Returns a column with a list of JSON documents for each node: one document for each declaration in `declared`."""
-    records = [one.record for one in declared.values()]
-    documents = [
-        [rows_text(record, rows) if rows else None for record, rows in zip(records, tables, strict=True)]
-        for tables in of_nodes
-    ]
-    return pa.array(documents, pa.list_(_TEXT))
+def values_by_node(declared: Declared, column: pa.Array) -> list[dict[int, Any]]:
+    """Returns the values of attribute `declared` of each run, by node.
+
+    `column` has a list for each run: the rows of the table of `declared` (`table_schema`, without ``run_id``). Rows of
+    an ordered table ascend by position. A node without rows is missing in the result.
+    """
+    values, types = column.flatten(), spec_of(declared.record).types
+    if not len(values):
+        return [{} for _ in range(len(column))]
+    columns = [values.field(name).to_pylist() for name in ("node_id", *types)]
+    for index, kind in enumerate(types.values(), 1):
+        if kind.decode is not None:
+            columns[index] = [*map(kind.decode, columns[index])]
+    rows = [*zip(columns[0], map(declared.record, *columns[1:]), strict=True)]
+    found = []
+    for of_run in cut_lists(column, rows):
+        by_node: dict[int, list[Any]] = {}
+        for node, row in of_run:
+            by_node.setdefault(node, []).append(row)
+        found.append({node: declared.value(of_node) for node, of_node in by_node.items()})
+    return found
 
 
 _COLUMNS: dict[type[NodeProgram], ProgramColumns] = {}
@@ -316,15 +263,17 @@ def record_columns(one: Declared, records: Sequence[Any]) -> dict[str, list[Any]
     """Returns the values of each field of `records`, which belong to declaration `one`, by field name.
 
     Raises:
-        ProgramError: A row is no record of the declared class.
+        ProgramError: A row is no record of the declared class, or a value does not have the type of its field.
     """
+    found = {}
     try:
-        return {
-            name: [getattr(row, name) if encode is None else encode(getattr(row, name)) for row in records]
-            for name, encode in encoders(one.record)
-        }
+        for name, kind in spec_of(one.record).types.items():
+            values = [getattr(row, name) for row in records]
+            kind.check(values)
+            found[name] = values if kind.encode is None else [*map(kind.encode, values)]
     except (TypeError, AttributeError) as error:
         raise _unfit(records, error, (one.record,)) from error
+    return found
 
 
 def _own_columns(one: Declared) -> dict[str, pa.DataType]:
@@ -342,27 +291,6 @@ _Convert = Callable[[Any], Any] | None
 _Head = Callable[[Any], tuple[int | None, int | None]]
 _Text = Callable[[Any], str | None]
 _of_text = json.JSONDecoder().decode
-
-
-def rows_text(record: type, rows: Iterable[Any]) -> str:
-    """Returns records as a JSON array of objects.
-
-    Raises:
-        ProgramError: A value does not have the type of its field.
-    """
-    try:
-        return f"[{','.join(map(_text(record), rows))}]"
-    except (TypeError, AttributeError) as error:
-        raise _unfit(rows, error, (record,)) from error
-
-
-def text_rows(records: Sequence[type], texts: Sequence[str | None]) -> list[list[Any] | None]:
-    """Parses one JSON document of `rows_text` for each table. Returns the records of each table.
-
-    A document of ``None`` stands for an empty table. Its result is ``None``, too.
-    """
-    tables = _of_text(f"[{','.join([text or 'null' for text in texts])}]")
-    return [None if rows is None else [*map(_made(cls), rows)] for cls, rows in zip(records, tables, strict=True)]
 
 
 class Messages:
@@ -420,12 +348,6 @@ def _nothing(_: object) -> None:
     """Returns None: the value of ``body`` or ``hidden`` if the message class has no fields for this column."""
 
 
-@cache
-def encoders(cls: type) -> list[tuple[str, _Convert]]:
-    """Returns (field, encode function) for each field of a record or message class."""
-    return [(name, kind.encode) for name, kind in spec_of(cls).types.items()]
-
-
 def _unfit(rows: Iterable[Any], error: Exception, classes: tuple[type, ...]) -> ProgramError:
     """Returns the error for the value in `rows` that caused `error`. The error message names the field or the class."""
     for row in rows:
@@ -438,11 +360,6 @@ def _unfit(rows: Iterable[Any], error: Exception, classes: tuple[type, ...]) -> 
             except (TypeError, AttributeError):
                 return ProgramError(f"{cls.__name__}.{name} is {getattr(row, name)!r}; allowed: {kind.sql}")
     return ProgramError(str(error))
-
-
-@cache
-def _text(cls: type) -> Callable[[Any], str]:
-    return written(spec_of(cls).types)
 
 
 @cache

@@ -7,6 +7,7 @@ block. The result row is the run after the block: its nodes, its messages in fli
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -17,21 +18,21 @@ from udfs.nodes.arrow import (
     COUNTED,
     EVENTS,
     FLIGHT,
-    INTERNAL,
+    NODE,
     PLAYED,
     ProgramColumns,
-    TableRows,
     as_call,
     as_lists,
     calls_by_node,
-    cut_lists,
     list_rows,
     lists_of,
     record_columns,
     rows_of,
+    rows_of_value,
     settings_of,
     structs,
     table_schema,
+    values_by_node,
 )
 from udfs.nodes.calls import Call
 from udfs.nodes.link_faults import Fault, NthFault, RunLinkFaults
@@ -40,7 +41,7 @@ from udfs.nodes.network import HistoryRows, Network, RunInput
 from udfs.nodes.processes import Play, rare_collections
 from udfs.nodes.program import Declared, NodeProgram
 from udfs.nodes.run import LinkReplacement, NodeInterval, NodeIntervals
-from udfs.nodes.world import Flight, NodeInfo, ProgramError, RunningNode, World
+from udfs.nodes.world import Flight, NodeInfo, ProgramError, World
 
 _LONG = pa.int64()
 _BATCH_ROWS = 20_000
@@ -63,17 +64,12 @@ OVERLAY = ("node_id", "name", "role")
 _DUE = list(FLIGHT).index("due_round")
 
 
-def node_type(rows: ProgramColumns) -> Mapping[str, pa.DataType]:
-    """Returns the struct fields of a node in column ``nodes``."""
-    return {"node_id": _LONG, **INTERNAL, **rows.kept}
-
-
 def block_types(rows: ProgramColumns) -> dict[str, Mapping[str, pa.DataType]]:
     """Returns the struct fields of each list column of a result row."""
     return {
-        "nodes": node_type(rows),
+        "nodes": NODE,
         **EVENTS,
-        **{name: shown_type(one) for name, one in {**rows.plan.appended, **rows.volatile, **rows.durable}.items()},
+        **{name: shown_type(one) for name, one in {**rows.plan.appended, **rows.tables}.items()},
     }
 
 
@@ -123,7 +119,9 @@ def block_of(program: type[NodeProgram]) -> Play:
     The rows of a later block also have the columns:
 
     - ``after``: the last round of the previous block;
-    - ``nodes`` (`node_type`): the nodes, including crashed nodes with durable state;
+    - ``nodes`` (`arrow.NODE`): the nodes that are up;
+    - a list column for each table of `ProgramColumns.tables`, with the fields of its `shown_type`; the tables of
+      durable state also have the rows of nodes that are down;
     - ``in_flight`` (`arrow.FLIGHT`): messages; those that are due up to round ``after`` are ignored;
     - ``counted`` (`arrow.COUNTED`).
 
@@ -188,15 +186,21 @@ def _begun(rows: ProgramColumns, batch: pa.RecordBatch) -> Iterator[BlockRun]:
 
 def _resumed(rows: ProgramColumns, batch: pa.RecordBatch) -> Iterator[BlockRun]:
     """Yields each run in `batch` in its state after the previous block. `batch` has input rows of a later block."""
-    nodes, flights, lasts = _nodes(rows, batch.column("nodes")), list_rows(batch.column("in_flight")), _lasts(batch)
+    nodes, flights, lasts = list_rows(batch.column("nodes")), list_rows(batch.column("in_flight")), _lasts(batch)
     rounds = batch.column("after").to_pylist()
+    values: list[defaultdict[int, dict[str, Any]]] = [defaultdict(dict) for _ in nodes]
+    for name, one in rows.tables.items():
+        for of_run, by_node in zip(values, values_by_node(one, batch.column(name)), strict=True):
+            for at, value in by_node.items():
+                of_run[at][name] = value
+    empty = {name: one.empty for name, one in rows.plan.durable.items()}
     for place, (given, faults) in enumerate(_given(batch, batch.column("counted").to_pylist())):
-        after, crashes = rounds[place], given.crashes
-        up = {at: node for at, node in nodes[place] if crashes.at(at, after) is None}
-        kept: dict[int, dict[str, Any]] = {at: {} for at in crashes.nodes_at(after)}
-        for at, node in nodes[place]:
-            if at in kept:
-                kept[at] = {name: getattr(node.program, name) for name in rows.plan.durable}
+        after, of_run = rounds[place], values[place]
+        up = {at: rows.node(started, of_run[at]) for at, started, _ in nodes[place]}
+        kept = {
+            at: {name: of_run[at].get(name) or value() for name, value in empty.items()}
+            for at in given.crashes.nodes_at(after)
+        }
         in_flight = [_flight(rows, *row) for row in flights[place] if row[_DUE] > after]
         yield BlockRun(
             given.run, Network(rows.plan, given, up, in_flight, after, kept), HistoryRows(), lasts[place], faults
@@ -247,12 +251,6 @@ def _by_round(
     return found
 
 
-def _nodes(rows: ProgramColumns, column: pa.Array) -> list[list[tuple[int, RunningNode]]]:
-    batch = pa.RecordBatch.from_struct_array(column.flatten())
-    pairs = list(zip(batch.column("node_id").to_pylist(), rows.nodes(batch), strict=True))
-    return cut_lists(column, pairs)
-
-
 def _flight(rows: ProgramColumns, *columns: Any) -> Flight:  # noqa: ANN401
     head, carried = columns[: -len(CARRIED)], columns[-len(CARRIED) :]
     return Flight._make((*head, rows.messages.message(columns[1], *carried)))
@@ -264,7 +262,7 @@ def _result_rows(rows: ProgramColumns, runs: Sequence[BlockRun]) -> pa.RecordBat
         "run_id": pa.array([one.run for one in runs], _LONG),
         "last_played": pa.array([one.network.last_played for one in runs], _LONG),
         "counted": pa.array([None if one.faults is None else one.faults.counted for one in runs], COUNTED),
-        **_node_lists(rows, [one.network for one in runs]),
+        **_table_lists(rows, [one.network for one in runs]),
         "in_flight": _flight_lists(rows, [one.network.flights for one in runs], are_whole=True),
         "handled": _flight_lists(rows, [one.history.handled for one in runs], are_whole=False),
     }
@@ -272,6 +270,7 @@ def _result_rows(rows: ProgramColumns, runs: Sequence[BlockRun]) -> pa.RecordBat
         "delivery": [[(at, round_, *what) for at, round_, what in one.history.delivered] for one in runs],
         "statuses": [one.history.statuses for one in runs],
         "events": [one.history.calls for one in runs],
+        "nodes": [_node_rows(one.network) for one in runs],
     }
     for name, of_runs in flat.items():
         columns[name] = as_lists(of_runs, structs(**types[name]))
@@ -279,6 +278,11 @@ def _result_rows(rows: ProgramColumns, runs: Sequence[BlockRun]) -> pa.RecordBat
         columns[name] = _added_lists(rows, name, [one.history.appended.get(name, []) for one in runs])
     schema = block_schema(rows)
     return pa.RecordBatch.from_arrays([columns[name] for name in schema.names], schema=schema)
+
+
+def _node_rows(network: Network) -> list[tuple[int, int, int | None]]:
+    internals = ((at, node.internal) for at, node in sorted(network.nodes.items()))
+    return [(at, internal.started_round, internal.wake_round) for at, internal in internals]
 
 
 def _flight_lists(rows: ProgramColumns, of_runs: Sequence[Sequence[Flight]], *, are_whole: bool) -> pa.Array:
@@ -289,58 +293,26 @@ def _flight_lists(rows: ProgramColumns, of_runs: Sequence[Sequence[Flight]], *, 
     return lists_of([len(flights) for flights in of_runs], columns, structs(**FLIGHT))
 
 
-def _node_lists(rows: ProgramColumns, networks: Sequence[Network]) -> dict[str, pa.Array]:
-    """Returns column ``nodes`` and a column for each table of the nodes. Each column has one list for each network.
+def _table_lists(rows: ProgramColumns, networks: Sequence[Network]) -> dict[str, pa.Array]:
+    """Returns a column for each table of the nodes, with one list of rows for each network.
 
-    A node that is down has durable rows only.
-    """
-    found: list[list[tuple[int, RunningNode, bool]]] = []
-    for network in networks:
-        of_run = [(at, node, True) for at, node in sorted(network.nodes.items())]
-        for at, kept in sorted(network.down.items()) if rows.plan.durable else ():
-            program = rows.plan.program()
-            for name, value in kept.items():
-                setattr(program, name, value)
-            of_run.append((at, RunningNode(program), False))
-        found.append(of_run)
-    flat = [one for of_run in found for one in of_run]
-    tables = rows.tables([node for _, node, _ in flat])
-    columns = {
-        "node_id": pa.array([at for at, _, _ in flat], _LONG),
-        **rows.node_columns([node for _, node, _ in flat], tables),
-        "started_round": pa.array([node.internal.started_round if up else None for _, node, up in flat], _LONG),
-    }
-    owners = [(run, at) for run, of_run in enumerate(found) for at, *_ in of_run]
-    volatile = [of_node if up else () for of_node, (*_, up) in zip(tables.volatile, flat, strict=True)]
-    return {
-        "nodes": lists_of([*map(len, found)], columns, structs(**node_type(rows))),
-        **_shown_lists(rows.volatile, len(found), owners, volatile),
-        **_shown_lists(rows.durable, len(found), owners, tables.durable),
-    }
-
-
-def _shown_lists(
-    declared: Mapping[str, Declared], n_runs: int, owners: Sequence[tuple[int, int]], of_nodes: Sequence[TableRows]
-) -> dict[str, pa.Array]:
-    """Returns a list column for each declared table, one list for each run.
-
-    Args:
-        declared: The declarations of the tables.
-        n_runs: The number of runs.
-        owners: The (run index, node id) of each node of all runs.
-        of_nodes: The table rows of each node in `owners`. A node that is down has no rows in volatile tables.
+    A node that is down has rows in the tables of its durable state only.
     """
     found = {}
-    for place, (name, one) in enumerate(declared.items()):
-        given = zip(owners, of_nodes, strict=True)
-        full = [(*owner, tables[place]) for owner, tables in given if tables and tables[place]]
-        lengths = [0] * n_runs
-        for run, _, rows in full:
-            lengths[run] += len(rows)
-        columns: dict[str, list[Any]] = record_columns(one, [row for *_, rows in full for row in rows])
-        columns["node_id"] = [at for _, at, rows in full for _ in rows]
+    nodes = [(sorted(network.nodes.items()), sorted(network.down.items())) for network in networks]
+    for name, one in rows.tables.items():
+        of_runs: list[list[tuple[int, Sequence[Any]]]] = []
+        for up, down in nodes:
+            of_run = [(at, rows.rows(name, node)) for at, node in up]
+            if name in rows.plan.durable:
+                of_run += [(at, rows_of_value(one, kept[name])) for at, kept in down]
+            of_runs.append(of_run)
+        full = [of_node for of_run in of_runs for of_node in of_run]
+        columns = record_columns(one, [row for _, of_node in full for row in of_node])
+        columns["node_id"] = [at for at, of_node in full for _ in of_node]
         if one.form == "ordered":
-            columns["position"] = [position for *_, rows in full for position in range(len(rows))]
+            columns["position"] = [position for _, of_node in full for position in range(len(of_node))]
+        lengths = [sum(len(of_node) for _, of_node in of_run) for of_run in of_runs]
         found[name] = lists_of(lengths, columns, structs(**shown_type(one)))
     return found
 

@@ -24,8 +24,8 @@ import typing
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
-from itertools import count
+from functools import lru_cache, partial
+from itertools import chain, count
 from math import isfinite
 from numbers import Real
 from operator import attrgetter
@@ -46,6 +46,8 @@ class FieldType:
         arrow: The Arrow type of the column.
         encode: The function that converts a value for JSON and Arrow. It is ``None`` if no conversion is needed.
         decode: The function that converts a stored value to Python. It is ``None`` if no conversion is needed.
+        check: The function that raises a TypeError or AttributeError if one of some values does not fit the annotation.
+            Arrow accepts some of these values: it stores 1.5 as BIGINT 1.
         writer: The expression that writes a value as JSON.
         is_hashable: Whether values can be keys of a cache of JSON documents. Doubles cannot, because 0.0 and -0.0 are
             equal keys with different JSON.
@@ -54,6 +56,7 @@ class FieldType:
     arrow: pa.DataType
     encode: Convert | None
     decode: Convert | None
+    check: Callable[[Iterable[Any]], None]
     writer: Writer
     is_hashable: bool = False
 
@@ -79,12 +82,17 @@ def field_type(annotation: Any, where: str) -> FieldType:  # noqa: ANN401 - anno
         TypeError: The annotation is not supported.
     """
     if annotation in _PLAIN:
-        return FieldType(_PLAIN[annotation], None, None, _WRITERS[annotation], annotation is not float)
+        check = _check_numbers if annotation is float else partial(_check_types, annotation)
+        return FieldType(_PLAIN[annotation], None, None, check, _WRITERS[annotation], annotation is not float)
     origin, given = typing.get_origin(annotation), typing.get_args(annotation)
     if origin in (types.UnionType, typing.Union) and len(given) == 2 and type(None) in given:
         inner = field_type(next(one for one in given if one is not type(None)), where)
         convert = _unless_none(inner.encode), _unless_none(inner.decode)
-        return FieldType(inner.arrow, *convert, inner.writer.or_null(), inner.is_hashable)
+
+        def check(values: Iterable[Any]) -> None:
+            inner.check([one for one in values if one is not None])
+
+        return FieldType(inner.arrow, *convert, check, inner.writer.or_null(), inner.is_hashable)
     if origin in (list, tuple) and (origin is list or given[1:] == (Ellipsis,)):
         return _sequence(origin, field_type(given[0], where))
     if origin in (set, frozenset):
@@ -138,6 +146,19 @@ def _unless_none(convert: Convert | None) -> Convert | None:
     return None if convert is None else lambda value: None if value is None else convert(value)
 
 
+def _check_types(allowed: type, values: Iterable[Any]) -> None:
+    """Raises a TypeError if a value is no instance of class `allowed`."""
+    if not all(issubclass(one, allowed) for one in set(map(type, values))):
+        raise TypeError(f"a value is no {allowed.__name__}")
+
+
+def _check_numbers(values: Iterable[Any]) -> None:
+    """Raises a TypeError if a value is no finite number."""
+    for value in values:
+        if type(value) is not float or not isfinite(value):
+            _number_text(value)
+
+
 def _sequence(origin: type, item: FieldType, order: Callable[[Any], Iterable[Any]] | None = None) -> FieldType:
     """Returns the storage type of a collection of class `origin`. Its items are stored in the order of `order`."""
 
@@ -148,11 +169,15 @@ def _sequence(origin: type, item: FieldType, order: Callable[[Any], Iterable[Any
     def decode(value: Any) -> Any:  # noqa: ANN401
         return origin(item.decode(one) for one in value)  # type: ignore[misc]
 
+    def check(values: Iterable[Any]) -> None:
+        item.check([*chain.from_iterable(values)])
+
     is_same = order is None and item.encode is None
     of_items = None if origin is list else origin
     convert = None if is_same else encode, of_items if item.decode is None else decode
     is_hashable = origin in (tuple, frozenset) and item.is_hashable
-    return FieldType(pa.list_(item.arrow), *convert, item.writer.array(is_sorted=order is not None), is_hashable)
+    writer = item.writer.array(is_sorted=order is not None)
+    return FieldType(pa.list_(item.arrow), *convert, check, writer, is_hashable)
 
 
 def _mapping(key: FieldType, value: FieldType) -> FieldType:
@@ -167,8 +192,13 @@ def _mapping(key: FieldType, value: FieldType) -> FieldType:
     def decode(given: Any) -> dict[Any, Any]:  # noqa: ANN401
         return {of_key(one["key"]): of_value(one.get("value")) for one in given}
 
+    def check(values: Iterable[Any]) -> None:
+        given = [*values]
+        key.check([*chain.from_iterable(given)])
+        value.check([one for of_row in given for one in of_row.values() if one is not None])
+
     kind = pa.struct([pa.field("key", key.arrow), pa.field("value", value.arrow)])
-    return FieldType(pa.list_(kind), encode, decode, pairs(key.writer, value.writer))
+    return FieldType(pa.list_(kind), encode, decode, check, pairs(key.writer, value.writer))
 
 
 def _struct(record: type) -> FieldType:
@@ -183,9 +213,14 @@ def _struct(record: type) -> FieldType:
         given = ((convert, value.get(shown)) for _, shown, _, convert in fields)
         return record(*(one if convert is None else convert(one) for convert, one in given))
 
+    def check(values: Iterable[Any]) -> None:
+        given = [*values]
+        for name, kind in kinds.items():
+            kind.check([getattr(one, name) for one in given])
+
     arrow = pa.struct([pa.field(shown_name(name), kind.arrow) for name, kind in kinds.items()])
     is_hashable = _is_named_tuple(record) and all(kind.is_hashable for kind in kinds.values())
-    return FieldType(arrow, encode, decode, called(written(kinds)), is_hashable)
+    return FieldType(arrow, encode, decode, check, called(written(kinds)), is_hashable)
 
 
 to_text = json.JSONEncoder(ensure_ascii=False, allow_nan=False, check_circular=False, separators=(",", ":")).encode

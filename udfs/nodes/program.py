@@ -27,6 +27,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from operator import itemgetter
 from typing import Annotated, Any, ClassVar, Self, TypeVar
 
 from udfs.nodes.calls import CALLS, PublishCall, SubscribeCall, UnsubscribeCall
@@ -67,10 +68,13 @@ class Declared:
         return [value] if self.form == "one" else value
 
     def value(self, rows: Sequence[Any]) -> Any:  # noqa: ANN401
-        """Returns the value of the attribute whose stored rows are `rows`. This is the inverse of method `rows`."""
+        """Returns the value of the attribute whose stored rows are `rows`. This is the inverse of method `rows`.
+
+        The rows of an ordered attribute must be in stored order.
+        """
         if self.form == "keyed":
             key = key_of(self.record)
-            return Keyed.in_order((key(row), row) for row in rows)
+            return Keyed.in_order(sorted(((key(row), row) for row in rows), key=itemgetter(0)))
         if self.form == "one":
             return rows[0] if rows else self.record()
         return list(rows)
