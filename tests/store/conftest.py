@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.copies import Plantings
 
 from pipelines.engines.session import Session
 from pipelines.experiment.build import build_inputs
@@ -59,3 +60,9 @@ def run_dictionary(
 def run_scenario() -> Callable[..., Path]:
     """`run_dictionary`."""
     return run_dictionary
+
+
+@pytest.fixture(scope="module")
+def plantings(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Plantings:
+    """The tests of the module that plant violations in copies of runs."""
+    return Plantings(request, tmp_path_factory.mktemp("plantings"))
