@@ -5,11 +5,15 @@ In the run that is healed six subscribers are the skip ring from the start, N7 j
 
 from __future__ import annotations
 
+from contextlib import redirect_stdout
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
 import pytest
+from support.copies import Plant, Planting, planting
 
+from pipelines.audits.run import AuditReport
 from pipelines.cli.verdict import print_findings
 from pipelines.engines.session import Session
 from pipelines.result import Result
@@ -17,10 +21,7 @@ from pipelines.sql.query import StoreReader
 from pipelines.store.store import Store
 from pipelines.testing import (
     added,
-    audited,
-    broken,
     copied,
-    found,
     planted,
     removed,
     replaced,
@@ -82,6 +83,11 @@ def ended(sail: Session, root: Path) -> Store:
 
 
 @pytest.fixture(scope="module")
+def early(sail: Session, root: Path) -> Store:
+    return run_all(run_configs([TOO_EARLY]), sail, root)
+
+
+@pytest.fixture(scope="module")
 def ids(clean: Store) -> dict[str, int]:
     return {name: node for node, name in rows(clean, "node", "node_id", "name")}
 
@@ -96,10 +102,10 @@ def last_change(store: Store, node: int) -> str:
     return f"node_id = {node} and round = {last}"
 
 
-def test_a_healed_run_breaks_nothing(clean: Store) -> None:
-    report = audited(clean, "skipring")
-    assert broken(report) == {}
-    assert report.verdict == "valid"
+@planting
+def test_a_healed_run_breaks_nothing(clean: Store) -> Planting:
+    [run] = yield [Plant(clean)]
+    assert (run.verdict, run.broken) == ("valid", set())
 
 
 def test_every_disturbance_is_healed(clean: Store, ids: dict[str, int]) -> None:
@@ -130,90 +136,91 @@ def test_how_a_wrong_edge_went(clean: Store, ids: dict[str, int]) -> None:
     assert held == answer(clean, text.format(ids["N5"]))
 
 
-def test_an_edge_that_changes_later(clean: Store, root: Path, ids: dict[str, int]) -> None:
+@planting
+def test_an_edge_that_changes_later(clean: Store, ids: dict[str, int]) -> Planting:
     change = copied(last_change(clean, ids["N4"]), round=str(LATE), ring="null")
-    store = planted(clean, root, state_configuration_change=change)
-    [(_, node, _, _, detail)] = found(store, "closure", "skipring")
+    [run] = yield [Plant(clean, state_configuration_change=change)]
+    [(node, detail)] = run.told("closure")
     assert node == "N4"
     assert detail.startswith("its label, edges or slots of topic news changed, which was legitimate since round 1")
 
 
-def test_a_label_that_is_none_of_the_first(clean: Store, root: Path, ids: dict[str, int]) -> None:
+@planting
+def test_a_label_that_is_none_of_the_first(clean: Store, ids: dict[str, int]) -> Planting:
     change = copied(last_change(clean, ids["N4"]), round=str(LATE), label="'00001'")
-    store = planted(clean, root, state_configuration_change=change)
-    assert [(node, detail) for _, node, _, _, detail in found(store, "labels", "skipring")] == [
-        ("N4", "it has label 00001 of topic news, and there are 5 subscribers")
-    ]
+    [run] = yield [Plant(clean, state_configuration_change=change)]
+    assert run.told("labels") == [("N4", "it has label 00001 of topic news, and there are 5 subscribers")]
 
 
-def test_two_subscribers_with_a_label(clean: Store, root: Path, ids: dict[str, int]) -> None:
+@planting
+def test_two_subscribers_with_a_label(clean: Store, ids: dict[str, int]) -> Planting:
     of_n1 = last_change(clean, ids["N1"])
     [(taken,)] = answer(clean, f"select label from state_configuration_change where {of_n1}")
     change = copied(last_change(clean, ids["N4"]), round=str(LATE), label=f"'{taken}'")
-    store = planted(clean, root, state_configuration_change=change)
-    assert [(node, detail) for _, node, _, _, detail in found(store, "labels", "skipring")] == [
-        ("N4", f"it has label {taken} of topic news, as node {ids['N1']} has")
-    ]
+    [run] = yield [Plant(clean, state_configuration_change=change)]
+    assert run.told("labels") == [("N4", f"it has label {taken} of topic news, as node {ids['N1']} has")]
 
 
-def test_edges_that_are_too_many(clean: Store, root: Path, ids: dict[str, int]) -> None:
+@planting
+def test_edges_that_are_too_many(clean: Store, ids: dict[str, int]) -> Planting:
     members = [ids[name] for name in ("N1", "N3", "N4", "N6", "N7")]
     slots = (f"named_struct('label', '{node:06b}', 'node', cast({node} as bigint))" for node in members)
     everywhere = " or ".join(f"({last_change(clean, node)})" for node in members)
     change = copied(everywhere, round=str(LATE), slots=f"array({', '.join(slots)})")
-    store = planted(clean, root, state_configuration_change=change)
-    assert [detail for *_, detail in found(store, "degrees", "skipring")] == [
-        "the ring of 5 has 10 edges, and SR(5) has 7"
-    ]
+    [run] = yield [Plant(clean, state_configuration_change=change)]
+    assert [detail for *_, detail in run.found("degrees")] == ["the ring of 5 has 10 edges, and SR(5) has 7"]
 
 
-def test_a_reference_to_who_has_crashed(clean: Store, root: Path, ids: dict[str, int]) -> None:
+@planting
+def test_a_reference_to_who_has_crashed(clean: Store, root: Path, ids: dict[str, int]) -> Planting:
     gone = f"array(named_struct('label', '1', 'node', cast({ids['N5']} as bigint)))"
     change = copied(last_change(clean, ids["N4"]), round=str(LATE), slots=gone)
-    store = planted(clean, root, state_configuration_change=change)
-    assert [(node, detail) for _, node, _, _, detail in found(store, "departed", "skipring")] == [
+    [run] = yield [Plant(clean, state_configuration_change=change)]
+    assert run.told("departed") == [
         ("N4", f"it refers to node {ids['N5']} in topic news, which has left it or is down")
     ]
     text = "select forgotten_round, n_left from crash_reference"
-    assert answer(store, text) == [(None, 1)]
+    assert answer(planted(clean, root, state_configuration_change=change), text) == [(None, 1)]
 
 
-def test_a_database_with_who_has_left(clean: Store, root: Path, ids: dict[str, int]) -> None:
+@planting
+def test_a_database_with_who_has_left(clean: Store, ids: dict[str, int]) -> Planting:
     change = added(
         run_id=0, node_id=ids["supervisor1"], topic=NEWS, round=LATE, label="001", subscriber=ids["N2"], is_tuple=True
     )
-    store = planted(clean, root, state_database_change=change)
-    assert [node for _, node, *_ in found(store, "departed", "skipring")] == ["supervisor1"]
-    assert [node for _, node, *_ in found(store, "closure", "skipring")] == ["supervisor1"]
+    [run] = yield [Plant(clean, state_database_change=change)]
+    assert [node for _, node, *_ in run.found("departed")] == ["supervisor1"]
+    assert [node for _, node, *_ in run.found("closure")] == ["supervisor1"]
 
 
 @pytest.mark.parametrize(("node", "is_told"), [("N1", True), ("N5", False)])
+@planting
 def test_a_stray_database_is_lost_with_the_node_that_crashes(
-    clean: Store, root: Path, ids: dict[str, int], node: str, is_told: bool
-) -> None:
+    clean: Store, ids: dict[str, int], node: str, is_told: bool
+) -> Planting:
     """A node whose Timeout has not come cannot delete a database of its start; N5 has crashed by then."""
     change = added(
         run_id=0, node_id=ids[node], topic=NEWS, round=LATE, label="0011", subscriber=ids["N4"], is_tuple=True
     )
-    store = planted(clean, root, state_database_change=change)
-    assert [told[1] for told in found(store, "database", "skipring")] == [node] * is_told
+    [run] = yield [Plant(clean, state_database_change=change)]
+    assert [told[1] for told in run.found("database")] == [node] * is_told
 
 
-def test_a_publication_that_never_comes(clean: Store, root: Path, ids: dict[str, int]) -> None:
+@planting
+def test_a_publication_that_never_comes(clean: Store, ids: dict[str, int]) -> Planting:
     where = f"node_id = {ids['N6']} and publication.source = {ids['N1']} and publication.source_seq > 0"
-    store = planted(clean, root, state_trie_node=removed(where))
-    [(_, node, source, seq, detail)] = found(store, "published_everywhere", "skipring")
+    [run] = yield [Plant(clean, state_trie_node=removed(where))]
+    [(_, node, source, seq, detail)] = run.found("published_everywhere")
     assert (node, source, seq) == ("N6", "N1", 2)
     assert detail.startswith("lacks it, and tries of topic news are compared since round 1")
-    assert audited(store, "skipring").verdict == "invalid"
+    assert run.verdict == "invalid"
 
 
-def test_a_publication_that_its_publisher_forgets(clean: Store, root: Path, ids: dict[str, int]) -> None:
+@planting
+def test_a_publication_that_its_publisher_forgets(clean: Store, ids: dict[str, int]) -> Planting:
     where = f"publication.source = {ids['N4']} and publication.source_seq > 0"
-    store = planted(clean, root, state_trie_node=removed(where))
-    assert [(node, source) for _, node, source, *_ in found(store, "published_everywhere", "skipring")] == [
-        ("N4", "N4")
-    ]
+    [run] = yield [Plant(clean, state_trie_node=removed(where))]
+    assert [(node, source) for _, node, source, *_ in run.found("published_everywhere")] == [("N4", "N4")]
 
 
 def test_who_has_left_and_lacks_it_is_not_accused(clean: Store, ids: dict[str, int]) -> None:
@@ -222,7 +229,8 @@ def test_who_has_left_and_lacks_it_is_not_accused(clean: Store, ids: dict[str, i
     assert (ids["N7"], ids["N1"]) in lacking
 
 
-def test_a_subscriber_that_crashes_before_a_slow_copy_arrives_is_not_owed_it(sail: Session, tmp_path: Path) -> None:
+@planting
+def test_a_subscriber_that_crashes_before_a_slow_copy_arrives_is_not_owed_it(sail: Session, root: Path) -> Planting:
     """N3 crashes 16 rounds after a publication, of which the slowest delivery to the other nodes took 12 rounds."""
     starts = {"N1": 214, "N2": 185, "N3": 171, "N4": 214, "N5": 7, "N6": 12, "N7": 144, "N8": 61}
     run = scenario(
@@ -239,37 +247,36 @@ def test_a_subscriber_that_crashes_before_a_slow_copy_arrives_is_not_owed_it(sai
         time={"rounds": 800},
         runs={"seeds": [21]},
     )  # fmt: skip
-    store = run_all(run_configs([run]), sail, tmp_path)
+    store = run_all(run_configs([run]), sail, root)
+    [audit] = yield [Plant(store)]
     owed = "select excuse, due_round from receiver where subscriber_name = 'N3' and source_name = 'N4'"
     assert [tuple(row) for row in StoreReader(sail, store.root).sql(owed).collect()] == [("subscriber_down", 422)]
-    assert audited(store, "skipring").verdict == "valid"
+    assert audit.verdict == "valid"
 
 
-def test_runs_that_end_too_early_are_unknown(
-    ended: Store, sail: Session, root: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert audited(ended, "skipring").verdict == "unknown"
-    assert broken(audited(ended, "skipring")) == {}
-    early = run_all(run_configs([TOO_EARLY]), sail, root)
-    report = audited(early, "skipring")
-    assert (report.verdict, broken(report)) == ("unknown", {})
+@planting
+def test_runs_that_end_too_early_are_unknown(ended: Store, early: Store) -> Planting:
+    late, soon = yield [Plant(ended), Plant(early)]
+    assert (late.verdict, late.broken) == ("unknown", set())
+    assert (soon.verdict, soon.broken) == ("unknown", set())
     [(problem,)] = answer(early, "select problem from convergence where is_last")
-    assert [(run.run_id, run.reason) for run in report.undecided] == [(0, f"topic {NEWS}: {problem}")]
-    print_findings(Result(early.root, early.session), report)
-    assert f"run 0 cannot be judged: topic {NEWS}: {problem}" in capsys.readouterr().out
+    assert [(run.run_id, run.reason) for run in soon.undecided] == [(0, f"topic {NEWS}: {problem}")]
+    report = AuditReport((), tuple(soon.runs), (), tuple(soon.undecided), (), early.read("violation"))
+    with redirect_stdout(StringIO()) as said:
+        print_findings(Result(early.root, early.session), report)
+    assert f"run 0 cannot be judged: topic {NEWS}: {problem}" in said.getvalue()
 
 
-def test_tries_that_had_no_time_are_not_accused(ended: Store, root: Path) -> None:
+@planting
+def test_tries_that_had_no_time_are_not_accused(ended: Store) -> Planting:
     """Run 1 has tries that differ at the end: that is too early to tell, and not a broken guarantee."""
     node = next(node for run, node in rows(ended, "state_trie_root", "run_id", "node_id") if run == 1)
     change = dict.fromkeys(("state_trie_node", "state_trie_root"), removed(f"run_id = 1 and node_id = {node}"))
     slow = "regexp_replace(parameters, 'max_delay\": ?4', 'max_delay\":99')"
-    young = replaced("run_id = 1", parameters=slow)
-    store = planted(ended, root, **change, run=young)
-    assert found(store, "published_everywhere", "skipring") == []
-    assert {run.run_id: run.verdict for run in audited(store, "skipring").runs}[1] == "unknown"
-    sure = planted(ended, root, **change)
-    assert len(found(sure, "published_everywhere", "skipring")) >= 1
+    young, sure = yield [Plant(ended, **change, run=replaced("run_id = 1", parameters=slow)), Plant(ended, **change)]
+    assert young.found("published_everywhere") == []
+    assert young.runs[1].verdict == "unknown"
+    assert len(sure.found("published_everywhere")) >= 1
 
 
 def test_load_of_the_supervisor(clean: Store, ids: dict[str, int]) -> None:
@@ -358,7 +365,8 @@ def test_why_a_publication_waits_in_a_trie(clean: Store, root: Path, ids: dict[s
     assert "4 of 5 subscribers have it, 0 have no label yet; the next CheckTrie brings it further" in story.verdict
 
 
-def test_time_limits_wait_for_the_end_of_link_faults(sail: Session, tmp_path: Path) -> None:
+@planting
+def test_time_limits_wait_for_the_end_of_link_faults(sail: Session, root: Path) -> Planting:
     """N2 is cut off from the start of the run, or while N1 publishes; the last run heals, and ends 600 rounds later."""
     cut = {"kind": "partition", "groups": [["N2"]]}
     published = [{"at": "N1", "round": 40, "topic": NEWS}]
@@ -367,10 +375,10 @@ def test_time_limits_wait_for_the_end_of_link_faults(sail: Session, tmp_path: Pa
         ring("legitimate", subscribers(3), publications=published, faults=[{**cut, "round": 30, "until": 599}]),
         ring("empty", subscribers(2), faults=[{**cut, "until": 400}], rounds=1000),
     ]
-    store = run_all(run_configs(runs), sail, tmp_path)
-    report = audited(store, "skipring")
-    assert broken(report) == {}
-    assert {run for run, *_ in report.undecided} == {0, 1}
+    store = run_all(run_configs(runs), sail, root)
+    [audit] = yield [Plant(store)]
+    assert audit.broken == set()
+    assert {run for run, *_ in audit.undecided} == {0, 1}
     ends = StoreReader(sail, store.root).sql("select run_id, fault_round from fault_end order by run_id").collect()
     (_, first), (_, second), (_, third) = ends
     assert first > 900

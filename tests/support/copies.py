@@ -22,6 +22,7 @@ import pytest
 
 from pipelines.audits.run import AuditReport, Beyond, RunVerdict, Undecided, Verdict, store_verdict
 from pipelines.engines.frames import frame_of
+from pipelines.sql.small_store import reader_of
 from pipelines.store.store import Store
 from pipelines.tables import ROUND_COMMIT
 from pipelines.testing import Change, audited
@@ -93,15 +94,17 @@ def audited_copies(plants: Sequence[Plant], root: Path) -> list[Copy]:
     model = plants[0].store
     shutil.copytree(str(model.root), root)
     store = Store(root, model.session)
-    stores = list({id(plant.store): plant.store for plant in plants}.values())
+    stores = {id(plant.store): plant.store for plant in plants}
+    readers = {one: reader_of(of.session, of.root) for one, of in stores.items()}
     names = {
-        id(one): {(row.run_id, row.node_id): row.name for row in one.read("node").collect()} for one in stores
-    }  # fmt: skip
-    n_runs = {id(one): one.read("run").count() for one in stores}
+        one: {(row.run_id, row.node_id): row.name for row in reader.table("node").collect()}
+        for one, reader in readers.items()
+    }
+    n_runs = {one: reader.table("run").count() for one, reader in readers.items()}
     spans = list(pairwise(accumulate((n_runs[id(plant.store)] for plant in plants), initial=0)))
     tables = set(store.tables()) - {ROUND_COMMIT.name}
     for table in tables:
-        known = {id(one): one.read(table).toArrow() for one in stores}
+        known = {one: reader.table(table).toArrow() for one, reader in readers.items()}
         parts = []
         for plant, (first, _) in zip(plants, spans, strict=True):
             rows = plant.rows(table, known[id(plant.store)])
@@ -109,9 +112,10 @@ def audited_copies(plants: Sequence[Plant], root: Path) -> list[Copy]:
             parts.append(rows.set_column(place, "run_id", pc.add(rows["run_id"], first)))
         store.load(table, pa.concat_tables(parts), "overwrite")
     ledger = model.read(ROUND_COMMIT.name).toArrow()
-    [last] = [row for row in ledger.to_pylist() if row["is_final"]]
-    last |= {"last_run": spans[-1][1] - 1, "versions": json.dumps({name: store.version(name) for name in tables})}
-    store.load(ROUND_COMMIT.name, pa.Table.from_pylist([last], ledger.schema), "overwrite")
+    commit = max(ledger.to_pylist(), key=lambda row: (row["last_round"], row["is_final"]))
+    commit |= {"first_run": 0, "last_run": spans[-1][1] - 1, "n_later_runs": 0, "is_final": True}
+    commit["versions"] = json.dumps({name: store.version(name) for name in tables})
+    store.load(ROUND_COMMIT.name, pa.Table.from_pylist([commit], ledger.schema), "overwrite")
     report = audited(store, _protocol(model))
     if errors := [found.error for found in report.findings if found.error]:
         raise AssertionError(errors)
