@@ -10,15 +10,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from support.copies import Plant, Planting, planting
 
 from pipelines.engines.session import Session
 from pipelines.store.store import Store
 from pipelines.testing import (
     Change,
     added,
-    audited,
-    found,
-    planted,
     removed,
     replaced,
     rows,
@@ -81,42 +79,45 @@ def delivered(ids: dict[str, int], at: str, source: str, nth: int = 1) -> str:
     return f"node_id = {ids[at]} and source = {ids[source]} and source_seq = {nth + 1}"
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        "exactly_once", "causal_order", "total_order", "balances", "nothing_waiting", "one_tree", "nobody_alone",
-        "nothing_lost", "subscribed",
-    ],
-)  # fmt: skip
-def test_the_clean_run_breaks_nothing(clean: Store, name: str) -> None:
-    assert found(clean, name, "ginger") == []
+@planting
+def test_the_clean_run_breaks_nothing(clean: Store) -> Planting:
+    [run] = yield [Plant(clean)]
+    assert (run.verdict, run.violations) == ("valid", [])
 
 
-def test_a_total_order_message_after_what_follows_it(clean: Store, root: Path, ids: dict[str, int]) -> None:
+@planting
+def test_a_total_order_message_after_what_follows_it(clean: Store, ids: dict[str, int]) -> Planting:
     change = replaced(delivered(ids, "C2", "C3"), position=str(1 << 40))
-    broken = found(planted(clean, root, state_delivered=change), "total_order", "ginger")
+    [run] = yield [Plant(clean, state_delivered=change)]
+    broken = run.found("total_order")
     assert ("C2", "C3") in [(node, source) for _, node, source, *_ in broken]
     assert "key item k of topic t: delivered after 1 total-order messages, at" in broken[0][4]
 
 
-def test_an_eventual_message_on_the_other_side(clean: Store, root: Path, ids: dict[str, int]) -> None:
+@planting
+def test_an_eventual_message_on_the_other_side(clean: Store, ids: dict[str, int]) -> Planting:
     change = replaced(delivered(ids, "C1", "C2"), position=str(1 << 40))
-    broken = found(planted(clean, root, state_delivered=change), "total_order", "ginger")
+    [run] = yield [Plant(clean, state_delivered=change)]
+    broken = run.found("total_order")
     assert [(node, source, seq) for _, node, source, seq, _ in broken] == [("C1", "C2", 2)]
     assert "delivered after 2 total-order messages" in broken[0][4]
 
 
-def test_an_effect_before_its_cause(clean: Store, root: Path, ids: dict[str, int]) -> None:
+@planting
+def test_an_effect_before_its_cause(clean: Store, ids: dict[str, int]) -> Planting:
     """C2 has delivered C1's message when it publishes; C3 delivers it last of all."""
     change = replaced(delivered(ids, "C3", "C1"), position=str(1 << 40))
-    broken = found(planted(clean, root, state_delivered=change), "causal_order", "ginger")
+    [run] = yield [Plant(clean, state_delivered=change)]
+    broken = run.found("causal_order")
     assert ("C3", "C2", 2) in [(node, source, seq) for _, node, source, seq, _ in broken]
     assert all("which its publisher knew" in detail for *_, detail in broken)
 
 
-def test_a_delivery_that_never_came(clean: Store, root: Path, ids: dict[str, int]) -> None:
+@planting
+def test_a_delivery_that_never_came(clean: Store, ids: dict[str, int]) -> Planting:
     where = f"subscriber = {ids['C2']} and source = {ids['C3']} and source_seq = 2"
-    broken = found(planted(clean, root, delivery=removed(where)), "exactly_once", "ginger")
+    [run] = yield [Plant(clean, delivery=removed(where))]
+    broken = run.found("exactly_once")
     assert [(node, source) for _, node, source, *_ in broken] == [("C2", "C3")]
 
 
@@ -128,19 +129,19 @@ def test_a_delivery_that_never_came(clean: Store, root: Path, ids: dict[str, int
         ("locked", {"key_item": "k"}, "still locks key item k of topic t"),
     ],
 )
-def test_what_is_left_over(
-    clean: Store, root: Path, ids: dict[str, int], table: str, row: dict[str, str], detail: str
-) -> None:
+@planting
+def test_what_is_left_over(clean: Store, ids: dict[str, int], table: str, row: dict[str, str], detail: str) -> Planting:
     change = added(run_id=0, node_id=ids["B1"], topic="t", source=ids["C1"], source_seq=3, **row)
-    store = planted(clean, root, **{f"state_{table}": change})
-    assert found(store, "nothing_waiting", "ginger") == [(0, "B1", "C1", 3, detail)]
+    [run] = yield [Plant(clean, **{f"state_{table}": change})]
+    assert run.found("nothing_waiting") == [(0, "B1", "C1", 3, detail)]
 
 
-def test_a_message_that_was_never_repeated(clean: Store, root: Path, ids: dict[str, int]) -> None:
+@planting
+def test_a_message_that_was_never_repeated(clean: Store, ids: dict[str, int]) -> Planting:
     asks = added(run_id=0, node_id=ids["B1"], partner=ids["B3"], kind="LostMessageRequest")
     lacks = added(run_id=0, node_id=ids["B2"], topic="t", source=ids["C1"], source_seq=3, status="given_up")
-    store = planted(clean, root, state_parked=asks, state_gap=lacks)
-    assert found(store, "nothing_waiting", "ginger") == [
+    [run] = yield [Plant(clean, state_parked=asks, state_gap=lacks)]
+    assert run.found("nothing_waiting") == [
         (0, "B1", None, None, "still waits for messages that have left the buffer of B3"),
         (0, "B2", "C1", 3, "lacks a message that has left the buffers"),
     ]
@@ -151,90 +152,106 @@ def parent_of(ids: dict[str, int], node: str, parent: str | None) -> Change:
     return removed(where) if parent is None else replaced(where, neighbour=str(ids[parent]))
 
 
-def test_a_broker_without_a_parent(clean: Store, root: Path, ids: dict[str, int]) -> None:
-    store = planted(clean, root, state_neighbour=parent_of(ids, "B2", None))
-    assert found(store, "one_tree", "ginger") == [(0, "B2", None, None, "has no parent, and neither has node 0")]
+@planting
+def test_a_broker_without_a_parent(clean: Store, ids: dict[str, int]) -> Planting:
+    [run] = yield [Plant(clean, state_neighbour=parent_of(ids, "B2", None))]
+    assert run.found("one_tree") == [(0, "B2", None, None, "has no parent, and neither has node 0")]
 
 
-def test_brokers_in_a_circle(clean: Store, root: Path, ids: dict[str, int]) -> None:
-    store = planted(clean, root, state_neighbour=parent_of(ids, "B1", "B3"))
-    assert [node for _, node, *_ in found(store, "one_tree", "ginger")] == ["B1", "B3"]
+@planting
+def test_brokers_in_a_circle(clean: Store, ids: dict[str, int]) -> Planting:
+    [run] = yield [Plant(clean, state_neighbour=parent_of(ids, "B1", "B3"))]
+    assert [node for _, node, *_ in run.found("one_tree")] == ["B1", "B3"]
 
 
-def test_a_broker_that_is_back_and_says_that_it_is_not_ready(clean: Store, root: Path, ids: dict[str, int]) -> None:
+@planting
+def test_a_broker_that_is_back_and_says_that_it_is_not_ready(clean: Store, ids: dict[str, int]) -> Planting:
     """What a node says of itself does not excuse it: it is up, and hangs on nobody."""
     back = added(run_id=0, round=60, kind="recovery", node_id=ids["B2"])
     crash = added(run_id=0, round=50, kind="crash", node_id=ids["B2"])
     status = added(run_id=0, node_id=ids["B2"], round=60, status="RECOVERING")
-    store = planted(
-        clean, root, state_neighbour=parent_of(ids, "B2", None), fault_event=lambda frame: crash(back(frame)),
-        node_status=status,
-    )  # fmt: skip
-    assert [node for _, node, *_ in found(store, "one_tree", "ginger")] == ["B2"]
+    of_b2 = parent_of(ids, "B2", None)
+    [run] = yield [Plant(clean, state_neighbour=of_b2, fault_event=[back, crash], node_status=status)]
+    assert [node for _, node, *_ in run.found("one_tree")] == ["B2"]
 
 
-def test_a_broker_that_is_down_is_in_no_tree(clean: Store, root: Path, ids: dict[str, int]) -> None:
+@planting
+def test_a_broker_that_is_down_is_in_no_tree(clean: Store, ids: dict[str, int]) -> Planting:
     crash = added(run_id=0, round=50, kind="crash", node_id=ids["B2"])
-    store = planted(clean, root, state_neighbour=parent_of(ids, "B2", None), fault_event=crash)
-    assert found(store, "one_tree", "ginger") == []
+    [run] = yield [Plant(clean, state_neighbour=parent_of(ids, "B2", None), fault_event=crash)]
+    assert run.found("one_tree") == []
 
 
-def test_a_node_that_says_that_it_is_alone(clean: Store, root: Path, ids: dict[str, int]) -> None:
+@planting
+def test_a_node_that_says_that_it_is_alone(clean: Store, ids: dict[str, int]) -> Planting:
     status = added(run_id=0, node_id=ids["B1"], round=60, status="ISOLATED")
-    broken = found(planted(clean, root, node_status=status), "nobody_alone", "ginger")
+    [run] = yield [Plant(clean, node_status=status)]
+    broken = run.found("nobody_alone")
     assert broken == [(0, "B1", None, None, "found no broker that accepts it")]
 
 
-def test_a_client_without_an_edge_broker(clean: Store, root: Path, ids: dict[str, int]) -> None:
+@planting
+def test_a_client_without_an_edge_broker(clean: Store, ids: dict[str, int]) -> Planting:
     change = removed(f"node_id = {ids['C2']} and relationship = 'edge'")
-    broken = found(planted(clean, root, state_neighbour=change), "nobody_alone", "ginger")
+    [run] = yield [Plant(clean, state_neighbour=change)]
+    broken = run.found("nobody_alone")
     assert broken == [(0, "C2", None, None, "has no edge broker")]
 
 
-def test_a_node_that_gave_up_messages(clean: Store, root: Path, ids: dict[str, int]) -> None:
+@planting
+def test_a_node_that_gave_up_messages(clean: Store, ids: dict[str, int]) -> Planting:
     status = added(run_id=0, node_id=ids["B1"], round=60, status="MESSAGE_LOST")
-    broken = found(planted(clean, root, node_status=status), "nothing_lost", "ginger")
+    [run] = yield [Plant(clean, node_status=status)]
+    broken = run.found("nothing_lost")
     assert broken == [(0, "B1", None, None, "gave up messages that had left the buffers")]
 
 
 @pytest.mark.parametrize(
     ("confirmed", "detail"), [("null", "was never confirmed"), ("21", "was confirmed in round 21")]
 )
+@planting
 def test_a_subscription_that_is_confirmed_late(
-    clean: Store, root: Path, ids: dict[str, int], confirmed: str, detail: str
-) -> None:
+    clean: Store, ids: dict[str, int], confirmed: str, detail: str
+) -> Planting:
     """It would owe nothing of what was published before, or nothing at all."""
     change = replaced(f"subscriber = {ids['C2']}", confirmed_round=confirmed)
-    broken = found(planted(clean, root, subscription=change), "subscribed", "ginger")
+    [run] = yield [Plant(clean, subscription=change)]
+    broken = run.found("subscribed")
     assert broken == [(0, "C2", None, None, f"its subscription to t {detail}")]
 
 
-def test_a_report_of_a_message_lost_on_links_excuses_nobody(clean: Store, root: Path, ids: dict[str, int]) -> None:
+@planting
+def test_a_report_of_a_message_lost_on_links_excuses_nobody(clean: Store, ids: dict[str, int]) -> Planting:
     """The scenario has no fault."""
     lost = replaced(f"dst = {ids['B1']} and kind = 'Metadata'", fate="'lost_link'")
     where = f"subscriber = {ids['C2']} and source = {ids['C3']} and source_seq = 2"
-    report = audited(planted(clean, root, message=lost, delivery=removed(where)), "ginger")
-    assert (report.verdict, report.beyond) == ("invalid", ())
+    [run] = yield [Plant(clean, message=lost, delivery=removed(where))]
+    assert (run.verdict, run.beyond) == ("invalid", [])
 
 
-def test_a_deposit_after_the_withdrawal_that_it_pays(clean: Store, root: Path, ids: dict[str, int]) -> None:
+@planting
+def test_a_deposit_after_the_withdrawal_that_it_pays(clean: Store, ids: dict[str, int]) -> Planting:
     """Without the deposit, account a holds 500, 70 of which go to b; 1,000 are refused everywhere."""
     change = removed(delivered(ids, "C2", "C1", 3))
-    broken = found(planted(clean, root, state_delivered=change), "balances", "ginger")
+    [run] = yield [Plant(clean, state_delivered=change)]
+    broken = run.found("balances")
     assert {(source, seq) for _, _, source, seq, _ in broken} == {(None, None), ("C2", 3), ("C3", 3)}
     assert all(detail.startswith("a of t holds") and "at C2" in detail for *_, detail in broken)
 
 
-def test_a_transfer_that_one_replica_refuses(clean: Store, root: Path, ids: dict[str, int]) -> None:
+@planting
+def test_a_transfer_that_one_replica_refuses(clean: Store, ids: dict[str, int]) -> Planting:
     """At C3 the transfer comes first, then another account pays for the interest of b."""
     change = replaced(delivered(ids, "C3", "C1", 4), position="0")
-    broken = found(planted(clean, root, state_delivered=change), "balances", "ginger")
+    [run] = yield [Plant(clean, state_delivered=change)]
+    broken = run.found("balances")
     assert any(detail.startswith("b of t holds") for *_, detail in broken)
 
 
-def test_a_balance_below_zero(clean: Store, root: Path) -> None:
+@planting
+def test_a_balance_below_zero(clean: Store) -> Planting:
     text = "replace(content, '\"amount\":50', '\"amount\":-5000')"
-    store = planted(clean, root, publication=replaced("content like '%deposit%'", content=text))
-    broken = found(store, "balances", "ginger")
+    [run] = yield [Plant(clean, publication=replaced("content like '%deposit%'", content=text))]
+    broken = run.found("balances")
     assert broken
     assert all("holds -" in detail for *_, detail in broken)
