@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.copies import Plant, Planting, planting
 from typer.testing import CliRunner
 
 from pipelines.audits.run import record
@@ -22,13 +23,13 @@ from pipelines.engines.session import Session
 from pipelines.errors import QueryError
 from pipelines.result import Result
 from pipelines.sql.query import StoreReader
+from pipelines.sql.small_store import reader_of
 from pipelines.store.store import Store
 from pipelines.testing import (
     Change,
     added,
     audited,
     copied,
-    found,
     planted,
     removed,
     replaced,
@@ -91,27 +92,30 @@ def ids(clean: Store) -> dict[str, int]:
     return {row.name: row.node_id for row in clean.read("node").where("run_id = 0").collect()}
 
 
-def ask(store: Store, text: str) -> list[tuple[Any, ...]]:
-    return sorted((tuple(row) for row in StoreReader(store.session, store.root).sql(text).collect()), key=repr)
+@pytest.fixture(scope="module")
+def reader(clean: Store) -> StoreReader:
+    return reader_of(clean.session, clean.root)
 
 
-def test_within_the_bound_nothing_is_broken_and_beyond_it_everything_is_excused(clean: Store) -> None:
-    report = audited(clean)
-    assert {f.name: f.error or f.n_violations for f in report.findings if f.error or f.n_violations} == {}
-    assert report.verdict == "valid"
-    assert [run.within_bound for run in report.runs] == [True] * 5 + [False]
-    assert {run.verdict for run in report.runs} == {"valid"}
-    [beyond] = report.beyond
-    assert beyond == (BEYOND, 35, "2 nodes not OPERATIONAL (A, B), δ is 1")
-    excused = {finding.name: finding.n_excused for finding in report.findings if finding.n_excused}
-    assert set(excused) == {"exactly_once", "conf_implies_delivered"}
-    lost = next(finding for finding in report.findings if finding.name == "exactly_once").shown_excused
-    assert {row.run_id for row in lost} == {BEYOND}
+def ask(reader: StoreReader, text: str) -> list[tuple[Any, ...]]:
+    return sorted((tuple(row) for row in reader.sql(text).collect()), key=repr)
 
 
-def test_the_rounds_of_crashes_count(clean: Store, root: Path) -> None:
-    late = planted(clean, root, fault_event=added(run_id=FOR_GOOD, round=150, kind="crash", node_id=3))
-    assert audited(late).runs[FOR_GOOD].rounds == 150
+@planting
+def test_within_the_bound_nothing_is_broken_and_beyond_it_everything_is_excused(clean: Store) -> Planting:
+    [runs] = yield [Plant(clean)]
+    assert (runs.verdict, runs.broken) == ("valid", set())
+    assert [run.within_bound for run in runs.runs] == [True] * 5 + [False]
+    assert {run.verdict for run in runs.runs} == {"valid"}
+    assert runs.beyond == [(BEYOND, 35, "2 nodes not OPERATIONAL (A, B), δ is 1")]
+    assert {row["guarantee"] for row in runs.violations} == {"exactly_once", "conf_implies_delivered"}
+    assert {row["run_id"] for row in runs.violations} == {BEYOND}
+
+
+@planting
+def test_the_rounds_of_crashes_count(clean: Store) -> Planting:
+    [late] = yield [Plant(clean, fault_event=added(run_id=FOR_GOOD, round=150, kind="crash", node_id=3))]
+    assert late.runs[FOR_GOOD].rounds == 150
 
 
 def test_excuses_are_written_down_and_told_apart(clean: Store, root: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -134,65 +138,60 @@ def test_excuses_are_written_down_and_told_apart(clean: Store, root: Path, capsy
     assert ", excused (exactly_once 10 times, " in line
 
 
-def test_what_is_planted_beyond_the_bound_excuses_the_run(clean: Store, root: Path, ids: dict[str, int]) -> None:
+@planting
+def test_what_is_planted_beyond_the_bound_excuses_the_run(clean: Store, ids: dict[str, int]) -> Planting:
     """B is OPERATIONAL again in round 52, after the messages of that round; crashes come before them."""
 
-    def second_crash(round_: int) -> Store:
-        return planted(
-            clean, root,
-            fault_event=added(run_id=BACK, round=round_, kind="crash", node_id=ids["S2"]),
-            delivery=removed(f"run_id = {BACK} and source_seq = 1"),
-        )  # fmt: skip
-
-    report = audited(second_crash(52))
-    assert [run[0] for run in report.beyond] == [BACK, BEYOND]
-    assert report.runs[BACK].verdict == "valid"
-    report = audited(second_crash(53))
-    assert [run[0] for run in report.beyond] == [BEYOND]
-    assert report.runs[BACK].verdict == "invalid"
+    lost = removed(f"run_id = {BACK} and source_seq = 1")
+    beyond, within = yield [
+        Plant(clean, delivery=lost, fault_event=added(run_id=BACK, round=round_, kind="crash", node_id=ids["S2"]))
+        for round_ in (52, 53)
+    ]
+    assert [run[0] for run in beyond.beyond] == [BACK, BEYOND]
+    assert beyond.runs[BACK].verdict == "valid"
+    assert [run[0] for run in within.beyond] == [BEYOND]
+    assert within.runs[BACK].verdict == "invalid"
 
 
+@planting
 def test_a_node_that_never_says_operational_excuses_nothing_after_the_grace(
-    clean: Store, root: Path, ids: dict[str, int]
-) -> None:
+    clean: Store, ids: dict[str, int]
+) -> Planting:
     """δ = 1, latency 1, detection after 5 rounds, 5 links: the grace is 2·2·(5 + 2·2 + 0) + 2·5 = 46 rounds.
 
     B comes back in round 46, so it has to be OPERATIONAL by round 92, if no other node crashes up to then.
     """
     stuck = removed(f"run_id = {BACK} and node_id = {ids['B']} and status = 'OPERATIONAL'")
 
-    def second_crash(round_: int) -> Store:
-        crash = added(run_id=BACK, round=round_, kind="crash", node_id=ids["S2"])
-        lost = removed(f"run_id = {BACK} and source_seq = 1")
-        return planted(clean, root, node_status=stuck, fault_event=crash, delivery=lost)
-
-    assert [run[0] for run in audited(second_crash(92)).beyond] == [BACK, BEYOND]
-    report = audited(second_crash(93))
-    assert [run[0] for run in report.beyond] == [BEYOND]
-    assert report.runs[BACK].verdict == "invalid"
+    lost = removed(f"run_id = {BACK} and source_seq = 1")
+    crashes = [added(run_id=BACK, round=round_, kind="crash", node_id=ids["S2"]) for round_ in (92, 93)]
+    beyond, within = yield [Plant(clean, node_status=stuck, fault_event=crash, delivery=lost) for crash in crashes]
+    assert [run[0] for run in beyond.beyond] == [BACK, BEYOND]
+    assert [run[0] for run in within.beyond] == [BEYOND]
+    assert within.runs[BACK].verdict == "invalid"
 
 
-def test_ends_in_time_finds_recoveries_and_calls_that_end_late_or_never(
-    clean: Store, root: Path, ids: dict[str, int]
-) -> None:
+@planting
+def test_ends_in_time_finds_recoveries_and_calls_that_end_late_or_never(clean: Store, ids: dict[str, int]) -> Planting:
     goes_on = copied(f"run_id = {BACK} and kind = 'PUB' and source_seq = 1 and src = {ids['P1']}", due_round="92")
 
-    def late(**changes: Change) -> list[tuple[Any, ...]]:
-        return [row[1:] for row in found(planted(clean, root, message=goes_on, **changes), "ends_in_time")]
-
-    assert late() == []
     stuck = removed(f"run_id = {BACK} and node_id = {ids['B']} and status = 'OPERATIONAL'")
-    told = "recovery of round 46 had to end by round 92, ended never"
-    assert late(node_status=stuck) == [("B", None, None, told)]
     of_p1 = f"run_id = {BACK} and source = {ids['P1']} and issued_round = 45"
     [number] = [
         row[-1] for row in rows(clean, "publication", "run_id", "issued_round", "source_seq") if row[:2] == (BACK, 45)
     ]
-    told = "publication of round 45 had to end by round 92, ended in round 93"
-    assert late(publication=replaced(of_p1, confirmed_round="93")) == [("P1", "P1", number, told)]
-    assert late(publication=replaced(of_p1, confirmed_round="92")) == []
+    late, in_time, never = (replaced(of_p1, confirmed_round=round_) for round_ in ("93", "92", "null"))
     crash = added(run_id=BACK, round=80, kind="crash", node_id=ids["P1"])
-    assert late(publication=replaced(of_p1, confirmed_round="null"), fault_event=crash) == []
+    changes: list[dict[str, Change]] = [
+        {}, {"node_status": stuck}, {"publication": late}, {"publication": in_time},
+        {"publication": never, "fault_event": crash},
+    ]  # fmt: skip
+    copies = yield [Plant(clean, message=goes_on, **of) for of in changes]
+    recovery = "recovery of round 46 had to end by round 92, ended never"
+    publication = "publication of round 45 had to end by round 92, ended in round 93"
+    assert [[row[1:] for row in copy.found("ends_in_time")] for copy in copies] == [
+        [], [("B", None, None, recovery)], [("P1", "P1", number, publication)], [], [],
+    ]  # fmt: skip
 
 
 def test_any_crash_is_beyond_what_forwarding_promises(plain: Store) -> None:
@@ -202,144 +201,159 @@ def test_any_crash_is_beyond_what_forwarding_promises(plain: Store) -> None:
     assert {finding.name: finding.n_excused for finding in report.findings}["exactly_once"] == 5
     # C forgets S1, so that S1 misses all but the first publication.
     text = "select run_id, n_expected, n_missing, delivery_ratio, n_crashes from run_summary"
-    assert ask(plain, text) == [(0, 12, 0, 1.0, 0), (1, 12, 5, 7 / 12, 1)]
+    assert ask(reader_of(plain.session, plain.root), text) == [(0, 12, 0, 1.0, 0), (1, 12, 5, 7 / 12, 1)]
 
 
-def test_who_has_to_get_what(clean: Store) -> None:
+def test_who_has_to_get_what(reader: StoreReader) -> None:
     """P1's publications of rounds 30, 33 and 36 are not confirmed before its crash in round 37; it is back too late."""
     text = "select run_id, excuse, count(1) from receiver group by run_id, excuse"
-    assert ask(clean, text) == [
+    assert ask(reader, text) == [
         (BACK, None, 12), (FOR_GOOD, None, 12), (SUBSCRIBER, "subscriber_down", 6), (SUBSCRIBER, None, 6),
         (PUBLISHER, "publisher_crashed", 6), (TWICE, None, 12), (BEYOND, None, 12),
     ]  # fmt: skip
-    assert ask(clean, "select distinct run_id, subscriber_name, excuse from excused_delivery where run_id = 2") == [
+    assert ask(reader, "select distinct run_id, subscriber_name, excuse from excused_delivery where run_id = 2") == [
         (SUBSCRIBER, "S1", "subscriber_down")
     ]
     # The publication of round 30 came in round 34, in time, but S1 was down before P1 had its confirmation.
     first = "select source_seq, delivery_round from excused_delivery where run_id = 2 and source_seq <= 2"
-    assert ask(clean, first) == [(1, 34), (2, None)]
+    assert ask(reader, first) == [(1, 34), (2, None)]
 
 
-def test_excused_deliveries_may_be_lost_and_others_may_not(clean: Store, root: Path, ids: dict[str, int]) -> None:
+@planting
+def test_excused_deliveries_may_be_lost_and_others_may_not(clean: Store, ids: dict[str, int]) -> Planting:
     at_s2 = f"subscriber = {ids['S2']} and source_seq = 1 and run_id in ({BACK}, {SUBSCRIBER}, {PUBLISHER})"
-    store = planted(clean, root, delivery=removed(at_s2))
+    [copy] = yield [Plant(clean, delivery=removed(at_s2))]
     for name in ("exactly_once", "conf_implies_delivered"):
-        lost = [row[:4] for row in found(store, name) if row[0] != BEYOND]
+        lost = [row[:4] for row in copy.found(name) if row[0] != BEYOND]
         assert lost == [(BACK, "S2", "P1", 1), (SUBSCRIBER, "S2", "P1", 1)]
 
 
-def test_going_past_a_node_that_is_operational_is_found(clean: Store, root: Path, ids: dict[str, int]) -> None:
+@planting
+def test_going_past_a_node_that_is_operational_is_found(
+    clean: Store, reader: StoreReader, ids: dict[str, int]
+) -> Planting:
     """B is down from round 34 on and sends its first REJOIN in round 50 or so; A and C are connected meanwhile."""
     pair = f"run_id = {BACK} and kind = 'PUB' and src = {ids['A']} and dst = {ids['C']}"
     sent = f"select min(sent_round), max(sent_round) from message where {pair}"
-    [(first, last)] = ask(clean, sent)
+    [(first, last)] = ask(reader, sent)
     rejoin = f"select min(sent_round) from message where run_id = {BACK} and kind = 'REJOIN' and src = {ids['B']}"
-    [(back,)] = ask(clean, rejoin)
+    [(back,)] = ask(reader, rejoin)
     assert 34 < first <= last < back < 52, "a bypass was used, and B was OPERATIONAL* before it was OPERATIONAL"
-    assert found(clean, "no_operational_skipped") == []
     one = f"{pair} and sent_round = {first} and source_seq = 1"
-    for round_, is_wrong in ((33, True), (34, False), (back - 1, False), (back, True), (60, True)):
-        store = planted(clean, root, message=copied(one, sent_round=str(round_)))
+    is_wrong = {33: True, 34: False, back - 1: False, back: True, 60: True}
+    none, *copies = yield [
+        Plant(clean), *(Plant(clean, message=copied(one, sent_round=str(round_))) for round_ in is_wrong),
+    ]  # fmt: skip
+    assert none.found("no_operational_skipped") == []
+    for copy, wrong in zip(copies, is_wrong.values(), strict=True):
         row = (BACK, "B", "P1", 1, "PUB from A to C went past it")
-        assert found(store, "no_operational_skipped") == [row] * is_wrong
+        assert copy.found("no_operational_skipped") == [row] * wrong
 
 
 def entry(ids: dict[str, int], run: int, node: str, subscription: int) -> str:
     return f"run_id = {run} and node_id = {ids[node]} and subscription_id = {subscription}"
 
 
-def test_the_state_of_recovered_nodes_is_told_by_name(clean: Store, root: Path, ids: dict[str, int]) -> None:
+@planting
+def test_the_state_of_recovered_nodes_is_told_by_name(clean: Store, ids: dict[str, int]) -> Planting:
     """S1's subscription is 0; B is near it, A is far from it."""
-    lost = planted(clean, root, state_routing_entry=removed(entry(ids, BACK, "B", 0)))
-    detail = "subscription 0 of S1 has no entry"
-    assert found(lost, "level_1") == [(BACK, "B", None, None, detail)]
-    assert found(lost, "recovered_state") == [(BACK, "B", None, None, f"recovered in round 52: {detail}")]
-    far = planted(clean, root, state_routing_entry=removed(entry(ids, BACK, "A", 0)))
-    assert found(far, "level_2") == [(BACK, "A", None, None, detail)]
-    assert found(far, "recovered_state") == []
     link = f"run_id = {BACK} and node_id = {ids['B']} and (a = {ids['S2']} or b = {ids['S2']})"
-    cut = planted(clean, root, state_topology=removed(link))
-    [row] = found(cut, "recovered_state")
+    lost, far, cut = yield [
+        Plant(clean, state_routing_entry=removed(entry(ids, BACK, "B", 0))),
+        Plant(clean, state_routing_entry=removed(entry(ids, BACK, "A", 0))),
+        Plant(clean, state_topology=removed(link)),
+    ]
+    detail = "subscription 0 of S1 has no entry"
+    assert lost.found("level_1") == [(BACK, "B", None, None, detail)]
+    assert lost.found("recovered_state") == [(BACK, "B", None, None, f"recovered in round 52: {detail}")]
+    assert far.found("level_2") == [(BACK, "A", None, None, detail)]
+    assert far.found("recovered_state") == []
+    [row] = cut.found("recovered_state")
     assert row[:2] == (BACK, "B")
     assert row[4].startswith("recovered in round 52: TOP lacks the link ")
 
 
-def test_what_nodes_know_of_one_that_is_down_is_due_all_the_same(clean: Store, root: Path, ids: dict[str, int]) -> None:
+@planting
+def test_what_nodes_know_of_one_that_is_down_is_due_all_the_same(clean: Store, ids: dict[str, int]) -> Planting:
     """C is down for good, with S1 behind it: B's way to S1 is via S1 itself now."""
-    gone = planted(clean, root, state_routing_entry=removed(entry(ids, FOR_GOOD, "B", 0)))
-    assert found(gone, "level_1") == [(FOR_GOOD, "B", None, None, "subscription 0 of S1 has no entry")]
-    responsible = planted(
-        clean, root, state_routing_entry=replaced(entry(ids, FOR_GOOD, "B", 0), responsible=str(ids["C"]))
-    )
-    detail = "subscription 0 of S1 has an entry via C, the way is via S1"
-    assert found(responsible, "level_1") == [(FOR_GOOD, "B", None, None, detail)]
     link = f"run_id = {FOR_GOOD} and node_id = {ids['B']} and (a = {ids['S1']} or b = {ids['S1']})"
-    [row] = found(planted(clean, root, state_topology=removed(link)), "join_consistency")
+    gone, responsible, cut, far = yield [
+        Plant(clean, state_routing_entry=removed(entry(ids, FOR_GOOD, "B", 0))),
+        Plant(clean, state_routing_entry=replaced(entry(ids, FOR_GOOD, "B", 0), responsible=str(ids["C"]))),
+        Plant(clean, state_topology=removed(link)),
+        Plant(clean, state_routing_entry=replaced(entry(ids, FOR_GOOD, "A", 0), origin=str(ids["S2"]))),
+    ]
+    assert gone.found("level_1") == [(FOR_GOOD, "B", None, None, "subscription 0 of S1 has no entry")]
+    detail = "subscription 0 of S1 has an entry via C, the way is via S1"
+    assert responsible.found("level_1") == [(FOR_GOOD, "B", None, None, detail)]
+    [row] = cut.found("join_consistency")
     assert row[:2] == (FOR_GOOD, "B")
     # Far entries, too, name nodes that are down: A's asks for C, as B's does.
-    far = replaced(entry(ids, FOR_GOOD, "A", 0), origin=str(ids["S2"]))
     detail = "subscription 0 of S1 has an entry from S2, that of B asks for C"
-    assert found(planted(clean, root, state_routing_entry=far), "level_2") == [(FOR_GOOD, "A", None, None, detail)]
+    assert far.found("level_2") == [(FOR_GOOD, "A", None, None, detail)]
 
 
-def test_what_crashes_leave_undecided_is_not_judged(clean: Store, root: Path, ids: dict[str, int]) -> None:
+@planting
+def test_what_crashes_leave_undecided_is_not_judged(clean: Store, ids: dict[str, int]) -> Planting:
     """An unsubscription without a confirmation; the links of a node whose join point crashed before it was joined."""
     began = replaced(f"run_id = {BACK} and subscription_id = 0", unsubscribed_round="60")
     lost = removed(f"run_id = {BACK} and subscription_id = 0 and node_id in ({ids['A']}, {ids['C']})")
-    store = planted(clean, root, subscription=began, state_routing_entry=lost)
-    assert found(store, "level_1") == found(store, "level_2") == []
     apart = removed(f"run_id in ({BACK}, {FOR_GOOD}) and node_id = {ids['S2']} and status = 'VALID_JOINED'")
-    broken = found(planted(clean, root, node_status=apart), "join_consistency")
-    assert {row[0] for row in broken} == {FOR_GOOD}
+    ending, joining = yield [
+        Plant(clean, subscription=began, state_routing_entry=lost), Plant(clean, node_status=apart),
+    ]  # fmt: skip
+    assert ending.found("level_1") == ending.found("level_2") == []
+    assert {row[0] for row in joining.found("join_consistency")} == {FOR_GOOD}
 
 
-def test_nothing_pending_finds_every_waiting_message(clean: Store, root: Path, ids: dict[str, int]) -> None:
-    def pending(**changes: Change) -> list[tuple[str, str]]:
-        return [(row[1], row[4]) for row in found(planted(clean, root, **changes), "nothing_pending")]
-
+@planting
+def test_nothing_pending_finds_every_waiting_message(clean: Store, ids: dict[str, int]) -> Planting:
     of_b = f"run_id = {BACK} and node_id = {ids['B']}"
     at_a = {"run_id": BACK, "node_id": ids["A"]}
-    assert pending(state_synch=replaced(f"{of_b} and peer = {ids['A']}", is_answered="false")) == [
-        ("B", "still waits for routing information from A")
+    asked, waiting, recovering = yield [
+        Plant(clean, state_synch=replaced(f"{of_b} and peer = {ids['A']}", is_answered="false")),
+        Plant(
+            clean,
+            state_peer=replaced(f"{of_b} and peer = {ids['C']}", status="'WAITING'"),
+            state_syn_request=added(**at_a, peer=ids["B"]),
+            state_call=added(**at_a, source_seq=7, kind="publish"),
+            state_join_request=added(**at_a, joiner=ids["S2"], source_seq=1),
+        ),
+        Plant(clean, node_status=removed(f"{of_b} and status = 'OPERATIONAL'")),
     ]
-    assert pending(
-        state_peer=replaced(f"{of_b} and peer = {ids['C']}", status="'WAITING'"),
-        state_syn_request=added(**at_a, peer=ids["B"]),
-        state_call=added(**at_a, source_seq=7, kind="publish"),
-        state_join_request=added(**at_a, joiner=ids["S2"], source_seq=1),
-    ) == [
+    assert asked.told("nothing_pending") == [("B", "still waits for routing information from A")]
+    assert waiting.told("nothing_pending") == [
         ("A", "still has to answer the join of S2"),
         ("A", "still holds back a call: publish"),
         ("A", "still owes routing information to B"),
         ("B", "still waits for an answer from C"),
     ]
-    gone = removed(f"{of_b} and status = 'OPERATIONAL'")
-    assert pending(node_status=gone) == [("B", "came back and is not OPERATIONAL yet")]
+    assert recovering.told("nothing_pending") == [("B", "came back and is not OPERATIONAL yet")]
 
 
-def test_how_long_nodes_were_away(clean: Store) -> None:
+def test_how_long_nodes_were_away(reader: StoreReader) -> None:
     text = """select run_id, name, incarnation, crash_round, recovery_round, operational_round, end_round,
         down_rounds, recovering_rounds from node_recovery where run_id in (0, 1, 4)"""
-    assert ask(clean, text) == [
+    assert ask(reader, text) == [
         (BACK, "B", 0, 34, 46, 52, 52, 12, 6),
         (FOR_GOOD, "C", 0, 34, None, None, None, None, None),
         (TWICE, "B", 0, 34, 44, None, 46, 10, None),
         (TWICE, "B", 1, 46, 60, 66, 66, 14, 6),
     ]
     text = "select first_round, end_round, n_not_operational from outage where run_id = 5"
-    [start, both, *rest] = ask(clean, text)
+    [start, both, *rest] = ask(reader, text)
     assert (start, both[0], both[2]) == ((34, 35, 1), 35, 2)
     assert rest[-1] == (rest[-1][0], None, 0)
     text = "select round, n_crashes, n_recoveries, n_not_operational from round_summary where run_id = 4"
     crashes = [(34, 1, 0, 1), (44, 0, 1, 1), (46, 1, 0, 1), (60, 0, 1, 1)]
-    assert ask(clean, f"{text} and n_crashes + n_recoveries > 0") == crashes
+    assert ask(reader, f"{text} and n_crashes + n_recoveries > 0") == crashes
 
 
-def test_timers_are_no_messages(clean: Store) -> None:
+def test_timers_are_no_messages(reader: StoreReader) -> None:
     """The three neighbours of B get reports of its crash."""
-    assert ask(clean, "select count(1) from sent_message where run_id = 0 and src = dst and kind = 'DETECT'") == [(3,)]
-    assert ask(clean, "select round, n_timers from round_summary where run_id = 0 and n_timers > 0") == [(39, 3)]
-    assert ask(clean, "select * from link_load where kind = 'DETECT'") == []
+    assert ask(reader, "select count(1) from sent_message where run_id = 0 and src = dst and kind = 'DETECT'") == [(3,)]
+    assert ask(reader, "select round, n_timers from round_summary where run_id = 0 and n_timers > 0") == [(39, 3)]
+    assert ask(reader, "select * from link_load where kind = 'DETECT'") == []
     texts = (
         "select sum(n_sent) from node_load where run_id = 0",
         "select n_messages from run_summary where run_id = 0",
@@ -347,14 +361,13 @@ def test_timers_are_no_messages(clean: Store) -> None:
         "select sum(n_messages) from link_load where run_id = 0",
         "select count(1) from sent_message where run_id = 0 and src <> dst",
     )
-    assert len({ask(clean, text)[0] for text in texts}) == 1
+    assert len({ask(reader, text)[0] for text in texts}) == 1
     last = "select n_in_flight from in_flight_round where run_id = 0 order by round desc limit 1"
-    assert ask(clean, last) == [(0,)]
-    assert ask(clean, "select publisher_crash_round from unconfirmed_publication where run_id = 3") == [(37,)] * 3
+    assert ask(reader, last) == [(0,)]
+    assert ask(reader, "select publisher_crash_round from unconfirmed_publication where run_id = 3") == [(37,)] * 3
 
 
-def test_a_node_is_compared_before_its_crash_after_its_recovery_and_at_the_end(clean: Store) -> None:
-    reader = StoreReader(clean.session, clean.root)
+def test_a_node_is_compared_before_its_crash_after_its_recovery_and_at_the_end(reader: StoreReader) -> None:
     rows = {row["table_name"]: row for row in compare_node(reader, BACK, "B").to_pylist()}
     path = rows["state_path"]
     assert (path["crash_round"], path["operational_round"], path["incarnation"]) == (34, 52, 0)
@@ -374,14 +387,14 @@ def test_a_node_is_compared_before_its_crash_after_its_recovery_and_at_the_end(c
         compare_node(reader, 9, "A")
 
 
-def test_the_command_prints_the_comparison_and_says_what_it_lacks(clean: Store) -> None:
+def test_the_command_prints_the_comparison_and_says_what_it_lacks(clean: Store, reader: StoreReader) -> None:
     def command(run: int, node: str) -> tuple[int, str, str]:
         arguments = ["compare-node", str(clean.root), "--run", str(run), "--node", node, "--format", "csv"]
         result = CliRunner().invoke(app, arguments)
         return result.exit_code, result.stdout, result.stderr
 
     code, printed, said = command(BACK, "B")
-    rows = compare_node(StoreReader(clean.session, clean.root), BACK, "B")
+    rows = compare_node(reader, BACK, "B")
     lines = ["".join(f",{'' if value is None else value}" for value in row.values())[1:] for row in rows.to_pylist()]
     assert (code, printed.splitlines(), said) == (0, [",".join(rows.column_names), *lines], "")
     code, printed, said = command(BACK, "A")
