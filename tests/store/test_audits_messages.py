@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 from pyspark.sql import DataFrame
+from support.copies import Copy, Plant, Planting, planting
 
 from pipelines.engines.session import Session
 from pipelines.protocols import protocol_named
-from pipelines.testing import added, audited, planted, removed, replaced, rows, run_all, run_configs
+from pipelines.testing import Change, added, removed, replaced, rows, run_all, run_configs
 
 HUNTED = Path(__file__).parents[1] / "mutation" / "hunted"
 FAULTS: Mapping[str, list[dict[str, Any]]] = {
@@ -31,7 +33,6 @@ FAULTS: Mapping[str, list[dict[str, Any]]] = {
     "gossipsub_wide": [],
     "repository": [{"kind": "crash", "node": "R2", "round": 98, "until": 104}],
 }
-Change = Callable[[DataFrame], DataFrame]
 
 
 class Played:
@@ -60,54 +61,56 @@ class Played:
             source_seq=seq, body=json.dumps(body),
         )  # fmt: skip
 
-    def told(self, root: Path, **changes: list[Change]) -> dict[str, set[str]]:
-        """Returns the details of violations by guarantee, after changes of tables."""
-
-        def together(made: list[Change]) -> Change:
-            def change(frame: DataFrame) -> DataFrame:
-                for one in made:
-                    frame = one(frame)
-                return frame
-
-            return change
-
-        store = planted(self.store, root, **{table: together(made) for table, made in changes.items()})
-        found: dict[str, set[str]] = {}
-        for row in audited(store, self.protocol).violation.select("guarantee", "detail").collect():
-            found.setdefault(row[0], set()).add(row[1])
-        return found
+    def plant(self, **changes: Change | list[Change]) -> Plant:
+        return Plant(self.store, **changes)
 
 
-@pytest.fixture(scope="module", params=[*FAULTS])
-def any_run(request: pytest.FixtureRequest, sail: Session, tmp_path_factory: pytest.TempPathFactory) -> Played:
-    return Played(request.param, sail, tmp_path_factory.mktemp("clean"))
+Wanted = Mapping[str, str | set[str]]
+"""By guarantee: words in the detail of a violation, or the details of all violations."""
+Planted = list[tuple[Plant, Wanted]]
 
 
-def names(protocol: str) -> set[str]:
-    """Returns the names of a protocol's audits."""
-    return {one.name for one in protocol_named(protocol).audits}
+def missing(copy: Copy, wanted: Wanted) -> Wanted:
+    """Returns the guarantees without a wanted violation, with these."""
+    found: dict[str, set[str]] = {}
+    for row in copy.violations:
+        found.setdefault(row["guarantee"], set()).add(row["detail"])
+
+    def is_found(name: str, words: str | set[str]) -> bool:
+        details = found.get(name, set())
+        return details == words if isinstance(words, set) else any(words in detail for detail in details)
+
+    return {name: words for name, words in wanted.items() if not is_found(name, words)}
 
 
-def test_a_run_breaks_no_rule_and_planted_messages_break_each(any_run: Played, tmp_path: Path) -> None:
-    report = audited(any_run.store, any_run.protocol)
-    kept = {row[0] for row in report.violation.where("not excused").select("guarantee").collect()}
-    assert kept & names(any_run.protocol) == set()
-    assert [one.name for one in report.findings if one.error] == []
-    assert PLANTS[any_run.name](any_run, tmp_path) == {}
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("messages")
 
 
-def missing(found: Mapping[str, set[str]], wanted: Mapping[str, str]) -> dict[str, str]:
-    """Returns the guarantees whose violation has none of the wanted words, with these."""
-    return {name: words for name, words in wanted.items() if not any(words in one for one in found.get(name, ()))}
+@pytest.fixture(scope="module")
+def played(sail: Session, root: Path) -> Callable[[str], Played]:
+    """Returns a function that plays the run of a hunted scenario once."""
+    return cache(lambda name: Played(name, sail, root))
 
 
-def plant_delta(run: Played, root: Path) -> dict[str, str]:
+@pytest.mark.parametrize("name", FAULTS)
+@planting
+def test_a_run_breaks_no_rule_and_planted_messages_break_each(played: Callable[[str], Played], name: str) -> Planting:
+    run = played(name)
+    planted = PLANTS[name](run)
+    clean, *copies = yield [run.plant(), *(plant for plant, _ in planted)]
+    assert clean.broken & {one.name for one in protocol_named(run.protocol).audits} == set()
+    assert [missing(copy, wanted) for copy, (_, wanted) in zip(copies, planted, strict=True)] == [{}] * len(planted)
+
+
+def plant_delta(run: Played) -> Planted:
     status = min(row for row in rows(run.store, "message", "message_id", "src", "dst", "sent_round", "kind")
                  if row[4] == "STATUS" and row[1] == run.ids["C"])  # fmt: skip
     names_of = {node: name for name, node in run.ids.items()}
     src, dst = (names_of[status[place]] for place in (1, 2))
     late = max(seq for seq, source in rows(run.store, "publication", "source_seq", "source") if source == run.ids["G"])
-    found = run.told(root, message=[
+    found = run.plant(message=[
         removed(f"kind = 'STATUS' and src = {run.ids['C']} and dst <> {run.ids['B']} and sent_round >= 52"),
         run.message("PUB", "A", "D", 90, of=("A", 1)),
         run.message("CONF", "C", "B", 39, 5000, of=("A", 1)),
@@ -123,14 +126,14 @@ def plant_delta(run: Played, root: Path) -> dict[str, str]:
         run.message("PUB", "G", "C", 52, of=("G", late),
                     guide=[{"path": [run.ids["C"], run.ids["B"]], "is_done": False}]),
     ], state_detector=[removed(f"node_id = {run.ids['A']} and source = {run.ids['A']}")])  # fmt: skip
-    return missing(found, {
+    return [(found, {
         "answered_peers": "which has not answered", "last_words": "before CONF from there comes",
         "order_of_resends": "behind publication 9", "incarnations": "meant for an earlier incarnation",
         "tells_peers": f"does not tell node {run.ids['D']}",
         "answers_in_turn": f"answers node {run.ids['D']} before node {run.ids['B']} has",
         "status_first": "leaves behind PUB", "own_messages": "takes its own PUB",
         "guided_again": "without a path to node", "own_number": "which has no row",
-    })  # fmt: skip
+    })]  # fmt: skip
 
 
 def gossip(style: str, initiator: int, pattern: int | None, *digest: tuple[int, int, int]) -> dict[str, Any]:
@@ -144,12 +147,12 @@ def named(*brokers: int) -> list[dict[str, int]]:
     return [{"broker": broker, "incarnation": 0} for broker in brokers]
 
 
-def plant_ginger(run: Played, root: Path) -> dict[str, str]:
+def plant_ginger(run: Played) -> Planted:
     """B1 and B2 elect B1 in round 223; B4 joins in round 268; B3 has its new parent B2 in round 416."""
     b0, b1, b2, b4 = (run.ids[name] for name in ("B0", "B1", "B2", "B4"))
     vote = f"kind = 'RootElection' and src = {b1}"
     view = f"kind = 'TreeViewUpdate' and src = {b1} and dst = {run.ids['C5']} and sent_round = 223"
-    found = run.told(root, message=[
+    found = run.plant(message=[
         removed(f"kind = 'TreeViewUpdate' and dst = {b4} and sent_round = 427"),
         replaced(vote, body="replace(body, '\"vote\":1', '\"vote\":-1')"), replaced(view, body="'{\"seen\":[]}'"),
         run.message("Failed", "B4", "B3", 200, failed=b2), run.message("Metadata", "B2", "B3", 230, of=("C5", 2)),
@@ -162,22 +165,22 @@ def plant_ginger(run: Played, root: Path) -> dict[str, str]:
         run.message("TotalAck", "B1", "B3", 220, of=("C5", 1), covered=[b0]),
         run.message("TotalAck", "B1", "B2", 222, of=("C5", 1), covered=[b0]),
     ])  # fmt: skip
-    assert found["reports_present"] == {
+    reports = {
         f"reports to node {b2} that node {node} has locked the key items, which no present child has reported"
         for node in (b0, b4)
     }
-    return missing(found, {
-        "absent_silent": "and has not joined", "sends_view": "does not send its view",
+    return [(found, {
+        "reports_present": reports, "absent_silent": "and has not joined", "sends_view": "does not send its view",
         "elects_highest": "has residual degree 0 itself", "shows_electors": f"does not show elector {b2}",
         "holds_messages": "during its repair from round 223 to 235", "answers_votes": "does not answer the vote",
         "newcomer_answers": "and answers declined", "asks_ancestors_first": f"asks its sibling {b4} before node {b1}",
-    })  # fmt: skip
+    })]  # fmt: skip
 
 
-def plant_epidemic(run: Played, root: Path) -> dict[str, str]:
+def plant_epidemic(run: Played) -> Planted:
     a, c, f, g = (run.ids[name] for name in "ACFG")
     lost = gossip("subscriber", f, 0, (a, 0, 99))
-    found = run.told(root, message=[
+    found = run.plant(message=[
         removed("kind = 'SUB' and sent_round = 76"),
         run.message("GOSSIP", "F", "E", 101, **lost), run.message("GOSSIP", "F", "E", 150, **lost),
         run.message("GOSSIP", "F", "E", 120, **gossip("subscriber", f, 0)),
@@ -191,7 +194,7 @@ def plant_epidemic(run: Played, root: Path) -> dict[str, str]:
         run.message("EVENT", "B", "C", 5, of=("A", 1)), run.message("EVENT", "B", "C", 6, of=("A", 1)),
         run.message("REPLY", "B", "F", 90, of=("A", 1), id=f"{a}:P0-1"),
     ], state_tag=[replaced(f"node_id = {a} and source_seq = 3", number="number + 1")])  # fmt: skip
-    return missing(found, {
+    return [(found, {
         "gossip_on_time": "not whole intervals apart", "one_label": "sends an empty digest",
         "fanout": "to 2 neighbours", "answered_leave": "leaves the event in the digest",
         "tree_copies_pass": "no copy arrived over the tree", "asks_for_gaps": "no later one has arrived",
@@ -200,27 +203,26 @@ def plant_epidemic(run: Played, root: Path) -> dict[str, str]:
         "newest_route": "and gossip to its publisher goes to node",
         "crash_empties_cache": "before its crash in round 68",
         "pulls_reach_subscribers": f"does not forward the digest of node {f}",
-    })  # fmt: skip
+    })]  # fmt: skip
 
 
-def plant_links(run: Played, root: Path) -> dict[str, str]:
+def plant_links(run: Played) -> Planted:
     """Link B-C is E-C from round 38 to 53. D's newest event has the route A, B, C."""
     a, b, c, d, e = (run.ids[name] for name in "ABCDE")
     asked = gossip("publisher", d, None, (a, 0, 1))
-    found = run.told(root, message=[
+    found = run.plant(message=[
         run.message("GOSSIP", "C", "E", 45, **asked, path=[b, a]),
         run.message("GOSSIP", "C", "E", 60, **asked, path=[b, a]),
         run.message("GOSSIP", "D", "C", 200, **asked, path=[e, b, a]),
     ], state_routing_entry=[added(run_id=0, node_id=e, pattern_id=0, next_hop=c)])  # fmt: skip
-    assert len(found["gossips_over_links"]) == 1
-    return missing(found, {
+    return [(found, {
         "newest_route": f"and gossip to its publisher goes to node {c} and on over [{e}, {b}, {a}]",
-        "gossips_over_links": f"sends gossip of node {d} to node {e}, to which it has no link",
+        "gossips_over_links": {f"sends gossip of node {d} to node {e}, to which it has no link"},
         "tables_follow_links": f"for node {c}, to which the link has ended",
-    })  # fmt: skip
+    })]  # fmt: skip
 
 
-def plant_draws(run: Played, root: Path) -> dict[str, str]:
+def plant_draws(run: Played) -> Planted:
     """Node E gossips as node A does."""
     a, e = run.ids["A"], run.ids["E"]
 
@@ -234,19 +236,19 @@ def plant_draws(run: Played, root: Path) -> dict[str, str]:
         same = frame.where(of_a).selectExpr(*(f"{of_e.get(name, name)} as {name}" for name in frame.columns))
         return frame.where(f"not (kind = 'GOSSIP' and src = {e})").unionByName(same)
 
-    return missing(run.told(root, message=[change]), {"draws_apart": f"chooses the pattern that node {a} chooses"})
+    return [(run.plant(message=change), {"draws_apart": f"chooses the pattern that node {a} chooses"})]
 
 
-def plant_gossip_draws(run: Played, root: Path) -> dict[str, str]:
+def plant_gossip_draws(run: Played) -> Planted:
     """Node A gossips to node B only."""
     a, b = run.ids["A"], run.ids["B"]
-    found = run.told(root, message=[replaced(f"kind = 'IHAVE' and src = {a}", dst=str(b))])
-    return missing(found, {"varies_gossip": "gossips to the same 1 neighbours"})
+    found = run.plant(message=[replaced(f"kind = 'IHAVE' and src = {a}", dst=str(b))])
+    return [(found, {"varies_gossip": "gossips to the same 1 neighbours"})]
 
 
-def plant_gossipsub(run: Played, root: Path) -> dict[str, str]:
+def plant_gossipsub(run: Played) -> Planted:
     a, e, f = (run.ids[name] for name in "AEF")
-    found = run.told(root, message=[
+    found = run.plant(message=[
         removed(f"kind = 'PUB' and src = {a} and source = {a} and source_seq = 2 and dst = {run.ids['B']}"),
         run.message("PUB", "B", "A", 300, of=("A", 2), topic="a"),
         run.message("IWANT", "D", "A", 301, ids=[{"source": a, "source_seq": 3}]),
@@ -258,23 +260,23 @@ def plant_gossipsub(run: Played, root: Path) -> dict[str, str]:
     ], state_topic=[
         replaced(f"node_id = {e}", peers="array()"), replaced(f"node_id = {f}", mesh="array()", backoff="array()"),
     ])  # fmt: skip
-    return missing(found, {
+    return [(found, {
         "floods_own": "is not pushed to node", "never_back": "pushed back to node",
         "asks_for_gossip": "no IHAVE of this round names it", "answers_from_cache": "answers node",
         "asks_at_once": "and lacks it", "heartbeats": "not whole heartbeats apart",
         "backoff": "after PRUNE in round 400", "refuses_in_backoff": "does not refuse the GRAFT",
         "known_peers": "and is no peer", "fills_mesh": "0 neighbours in the mesh",
-    })  # fmt: skip
+    })]  # fmt: skip
 
 
-def plant_members(run: Played, root: Path) -> dict[str, str]:
+def plant_members(run: Played) -> Planted:
     """F publishes without a subscription: in rounds 70 and 82 to its fanout, which ends in round 102.
 
     G joins in round 20, C leaves in round 130, and B crashes in round 300.
     """
     a, c, f, g = (run.ids[name] for name in "ACFG")
     first, second, *_ = sorted(row[0] for row in rows(run.store, "publication", "source_seq", "source") if row[1] == f)
-    found = run.told(root, message=[
+    found = run.plant(message=[
         removed(f"kind = 'PUB' and src = {f} and source = {f} and source_seq = {second}"),
         run.message("PUB", "F", "A", 70, of=("F", first), topic="a"),
         run.message("IHAVE", "F", "E", 300, topic="a", ids=[]),
@@ -286,25 +288,25 @@ def plant_members(run: Played, root: Path) -> dict[str, str]:
         run.message("PRUNE", "A", "E", 220, topic="a", backoff_rounds=40),
         run.message("PUB", "A", "E", 225, of=("C", 1), topic="a"),
     ], state_topic=[replaced(f"node_id = {f}", mesh="array(cast(0 as bigint))")])  # fmt: skip
-    return missing(found, {
+    return [(found, {
         "keeps_fanout": "which is in the fanout", "grafts_when_joining": "and grafts 0",
         "prunes_when_leaving": "without PRUNE to node", "pushes_to_mesh": "which is in the mesh since round",
         "forgets_crashed": "which crashed in round 300", "no_mesh_outside": "and it has not joined",
         "refuses_when_full": f"does not refuse the GRAFT of node {f}",
         "pushes_over_mesh": "which left the mesh in round",
-    })  # fmt: skip
+    })]  # fmt: skip
 
 
-def plant_wide(run: Played, root: Path) -> dict[str, str]:
+def plant_wide(run: Played) -> Planted:
     """F has five neighbours that stay, at most two of them in its mesh."""
     f = run.ids["F"]
-    found = run.told(root, message=[
+    found = run.plant(message=[
         removed(f"kind = 'IHAVE' and src = {f}"), run.message("IHAVE", "F", "E", 90, topic="a", ids=[]),
     ])  # fmt: skip
-    return missing(found, {"gossips_widely": "gossips to 1 of 5 neighbours"})
+    return [(found, {"gossips_widely": "gossips to 1 of 5 neighbours"})]
 
 
-def plant_repository(run: Played, root: Path) -> dict[str, str]:
+def plant_repository(run: Played) -> Planted:
     """S2 acknowledges P1's first message at its repository; P1 deregisters P2 in round 150; R2 is back in round 104."""
     p1, p2, r1, r2, s1, s2 = (run.ids[name] for name in ("P1", "P2", "R1", "R2", "S1", "S2"))
     names_of = {node: name for name, node in run.ids.items()}
@@ -317,7 +319,7 @@ def plant_repository(run: Played, root: Path) -> dict[str, str]:
     key = {"publisher": publisher, "incarnation": incarnation, "n": n}
     listed = {"source": publisher, "source_seq": source_seq, "incarnation": incarnation, "n": n}
     of_r1 = {"topic": "news", "origin": r1}
-    found = run.told(root, message=[
+    found = run.plant(message=[
         run.message("R2S-Rectify", names_of[ack["steering"]], "b3", 1400, to=[s2], topic="news", listed=[listed],
                     origin=ack["steering"], designation=ack["designation"], steering=ack["steering"], sync=0),
         run.message("S2R-ACK", "S1", "b1", 1400, to=[r1], topic="news", origin=s1, designation=999, steering=r1,
@@ -339,15 +341,11 @@ def plant_repository(run: Played, root: Path) -> dict[str, str]:
         f"client = {p2}", is_registered="false", number="cast(150 as bigint)", cut="array(named_struct('publisher', "
         f"cast({p1} as bigint), 'incarnation', cast(0 as bigint), 'n', cast(3 as bigint)))",
     )])  # fmt: skip
-    late = run.told(root / "late", node_status=[
+    late = run.plant(node_status=[
         replaced(f"node_id = {r2} and status = 'OPERATIONAL' and round > 100", round="cast(1300 as bigint)"),
     ])  # fmt: skip
-    silent = run.told(root / "silent", message=[removed(f"kind = 'R2R-Recovery' and dst = {r2} and sent_round > 100")])
-    assert missing(silent, {"recovers_missing": f"is OPERATIONAL before node {run.ids['R1']} has answered"}) == {}
-    assert missing(late, {"recovery_ends": "recovers since round 104, without progress"}) == {}
-    assert missing(found, {"leaves_covered": "R3 does not know that it leaves"}) == {}
-    assert missing(found, {"leaves_covered": "has not told that it has number 99"}) == {}
-    return missing(found, {
+    silent = run.plant(message=[removed(f"kind = 'R2R-Recovery' and dst = {r2} and sent_round > 100")])
+    return [(found, {
         "rectifies_unacknowledged": "whose acknowledgement it knows", "acknowledges_announced": "is not announced in",
         "asked_to_steer": "by designation 777, and is never asked", "tells_stored": "gossip lacks number 99",
         "asks_for_missing": "R2R-NAK requests number", "recovers_missing": f"is OPERATIONAL without number {n}",
@@ -355,17 +353,21 @@ def plant_repository(run: Played, root: Path) -> dict[str, str]:
         "offers_when_operational": "answers a probe as operational, and recovers since round 104",
         "registrations_spread": "and R3 does not have it", "repeats_broker_up": "tells b2 once that it is up",
         "removal_told": "is called in round 200 to remove R1",
-    })  # fmt: skip
+        "leaves_covered": "R3 does not know that it leaves",
+    }), (found, {"leaves_covered": "has not told that it has number 99"}),
+    (late, {"recovery_ends": "recovers since round 104, without progress"}),
+    (silent, {"recovers_missing": f"is OPERATIONAL before node {run.ids['R1']} has answered"})]  # fmt: skip
 
 
-PLANTS: Mapping[str, Callable[[Played, Path], dict[str, str]]] = {
+PLANTS: Mapping[str, Callable[[Played], Planted]] = {
     "delta": plant_delta, "epidemic": plant_epidemic, "epidemic_draws": plant_draws, "epidemic_links": plant_links,
     "ginger_late": plant_ginger, "gossipsub": plant_gossipsub, "gossipsub_draws": plant_gossip_draws,
     "gossipsub_members": plant_members, "gossipsub_wide": plant_wide, "repository": plant_repository,
 }  # fmt: skip
 
 
-def test_a_report_comes_later_if_a_hello_arrives_from_a_node_that_is_down_again(sail: Session, tmp_path: Path) -> None:
+@planting
+def test_a_report_comes_later_if_a_hello_arrives_from_a_node_that_is_down_again(sail: Session, root: Path) -> Planting:
     """A recovers for one round; its HELLO reaches B in round 55, and B learns of the second crash in round 66."""
     parts = {
         "name": "again",
@@ -377,15 +379,15 @@ def test_a_report_comes_later_if_a_hello_arrives_from_a_node_that_is_down_again(
         ],
         "time": {"rounds": 120, "round_ms": 10},
     }
-    store = run_all(run_configs([parts]), sail, tmp_path)
+    store = run_all(run_configs([parts]), sail, root)
     [b] = [row[0] for row in rows(store, "node", "node_id", "name") if row[1] == "B"]
 
-    def n_violations(round_: int) -> int | None:
-        """Returns the violations after B's announcements to A are changed to IHAVE messages of a round."""
+    def announced(round_: int) -> Plant:
+        """Changes B's announcements to A to IHAVE messages of a round."""
         rounds = {"sent_round": f"cast({round_} as bigint)", "due_round": f"cast({round_} + 6 as bigint)"}
-        change = replaced(f"src = {b} and kind = 'ANNOUNCE' and sent_round > 0", kind="'IHAVE'", **rounds)
-        report = audited(planted(store, tmp_path, message=change), "gossipsub")
-        return next(one.n_violations for one in report.findings if one.name == "forgets_crashed")
+        where = f"src = {b} and kind = 'ANNOUNCE' and sent_round > 0"
+        return Plant(store, message=replaced(where, kind="'IHAVE'", **rounds))
 
-    assert n_violations(65) == 0
-    assert n_violations(67)
+    before, after = yield [announced(65), announced(67)]
+    assert before.found("forgets_crashed") == []
+    assert after.found("forgets_crashed") != []

@@ -105,6 +105,8 @@ def audited_copies(plants: Sequence[Plant], root: Path) -> list[Copy]:
     tables = set(store.tables()) - {ROUND_COMMIT.name}
     for table in tables:
         known = {one: reader.table(table).toArrow() for one, reader in readers.items()}
+        if not any(map(len, known.values())) and not any(table in plant.changes for plant in plants):
+            continue
         parts = []
         for plant, (first, _) in zip(plants, spans, strict=True):
             rows = plant.rows(table, known[id(plant.store)])
@@ -119,7 +121,8 @@ def audited_copies(plants: Sequence[Plant], root: Path) -> list[Copy]:
     report = audited(store, _protocol(model))
     if errors := [found.error for found in report.findings if found.error]:
         raise AssertionError(errors)
-    return [_copy(report, *span, names[id(plant.store)]) for plant, span in zip(plants, spans, strict=True)]
+    violations = report.violation.toArrow().to_pylist()
+    return [_copy(report, violations, *span, names[id(plant.store)]) for plant, span in zip(plants, spans, strict=True)]
 
 
 def _protocol(store: Store) -> str:
@@ -127,13 +130,14 @@ def _protocol(store: Store) -> str:
     return str(protocol)
 
 
-def _copy(report: AuditReport, first: int, end: int, names: Mapping[tuple[int, int], str]) -> Copy:
+def _copy(
+    report: AuditReport, violations: list[dict[str, Any]], first: int, end: int, names: Mapping[tuple[int, int], str]
+) -> Copy:
     def own(rows: Sequence[Any]) -> list[Any]:
         return [row._replace(run_id=row.run_id - first) for row in rows if first <= row.run_id < end]
 
-    rows = report.violation.where(f"run_id >= {first} and run_id < {end}").toArrow().to_pylist()
-    violations = [{**row, "run_id": row["run_id"] - first} for row in rows]
-    return Copy(own(report.runs), own(report.beyond), own(report.undecided), violations, names)
+    rows = [{**row, "run_id": row["run_id"] - first} for row in violations if first <= row["run_id"] < end]
+    return Copy(own(report.runs), own(report.beyond), own(report.undecided), rows, names)
 
 
 def planting(test: Callable[..., Planting]) -> Callable[..., None]:
