@@ -8,15 +8,17 @@ from typing import Any
 
 import pytest
 from pyspark.sql import DataFrame
+from support.copies import Plant, Planting, planting
 
 from pipelines.audits.run import AuditReport, audit_store, describe, record
 from pipelines.contract.audit import Audit, Evidence
+from pipelines.contract.protocol import Protocol
 from pipelines.engines.session import Session
-from pipelines.protocols import PROTOCOLS
 from pipelines.protocols.delta import PROTOCOL as DELTA
 from pipelines.sql.query import StoreReader
+from pipelines.sql.small_store import SmallStoreReader, reader_of
 from pipelines.store.store import Store
-from pipelines.testing import Change, copied, found, planted, removed, replaced, rows, run_all, run_configs, scenario
+from pipelines.testing import Change, copied, planted, removed, replaced, rows, run_all, run_configs, scenario
 
 # P - B1 - B2 - S, and Q at B2: P's publications reach B1 after 1 round and S after 3.
 WORKLOAD = {
@@ -51,9 +53,8 @@ def clean(sail: Session, root: Path) -> Store:
     return run_all(run_configs([chain(delta=0), chain(delta=1)]), sail, root)
 
 
-def audited(store: Store, protocol: Any = None) -> AuditReport:
-    reader = StoreReader(store.session, store.root)
-    return audit_store(reader, store.session, protocol or DELTA)
+def audited(store: Store, protocol: Protocol = DELTA) -> AuditReport:
+    return audit_store(reader_of(store.session, store.root), store.session, protocol)
 
 
 def node(store: Store, name: str) -> int:
@@ -76,7 +77,7 @@ def one_in_flight(frame: DataFrame) -> DataFrame:
 
 
 def test_clean_runs_break_nothing(clean: Store) -> None:
-    report = audited(clean)
+    report = audit_store(StoreReader(clean.session, clean.root), clean.session, DELTA)
     assert [(finding.name, finding.n_violations, finding.error) for finding in report.findings] == [
         (name, 0, None)
         for name in (
@@ -92,73 +93,85 @@ def test_clean_runs_break_nothing(clean: Store) -> None:
     assert rows(clean, "delivery"), "the guarantees were put to the test"
 
 
-def test_a_lost_delivery_is_found(clean: Store, root: Path) -> None:
-    lost = planted(clean, root, delivery=removed(delivery(clean, "S", "P", 1)))
-    assert found(lost, "exactly_once") == [(1, "S", "P", 1, "published in round 20, never delivered")]
-    assert found(lost, "conf_implies_delivered") == [(1, "S", "P", 1, "confirmed in round 26, never delivered")]
-    assert found(lost, "source_order") == []
+@planting
+def test_a_lost_delivery_is_found(clean: Store) -> Planting:
+    [lost] = yield [Plant(clean, delivery=removed(delivery(clean, "S", "P", 1)))]
+    assert lost.found("exactly_once") == [(1, "S", "P", 1, "published in round 20, never delivered")]
+    assert lost.found("conf_implies_delivered") == [(1, "S", "P", 1, "confirmed in round 26, never delivered")]
+    assert lost.found("source_order") == []
 
 
 @pytest.mark.parametrize("is_confirmed", [True, False])
 @pytest.mark.parametrize("is_quiet", [True, False])
-def test_what_may_still_come_is_not_lost(clean: Store, root: Path, is_confirmed: bool, is_quiet: bool) -> None:
+@planting
+def test_what_may_still_come_is_not_lost(clean: Store, is_confirmed: bool, is_quiet: bool) -> Planting:
     changes: dict[str, Change] = {"delivery": removed(delivery(clean, "S", "P", 1))}
     if not is_confirmed:
         changes["publication"] = replaced(publication(clean, "P", 1), confirmed_round="null")
     if not is_quiet:
         changes["message"] = one_in_flight
     is_lost = is_confirmed or is_quiet
-    assert [row[:4] for row in found(planted(clean, root, **changes), "exactly_once")] == [(1, "S", "P", 1)] * is_lost
+    [runs] = yield [Plant(clean, **changes)]
+    assert [row[:4] for row in runs.found("exactly_once")] == [(1, "S", "P", 1)] * is_lost
 
 
-def test_a_repeated_delivery_is_found(clean: Store, root: Path) -> None:
-    twice = planted(clean, root, delivery=copied(delivery(clean, "S", "P", 1), round="round + 40"))
+@planting
+def test_a_repeated_delivery_is_found(clean: Store) -> Planting:
+    [twice] = yield [Plant(clean, delivery=copied(delivery(clean, "S", "P", 1), round="round + 40"))]
     detail = "delivered 2 times, first in round 23, last in round 63"
-    assert found(twice, "exactly_once") == [(1, "S", "P", 1, detail)]
-    assert found(twice, "source_order") == []
-    assert found(twice, "conf_implies_delivered") == []
+    assert twice.found("exactly_once") == [(1, "S", "P", 1, detail)]
+    assert twice.found("source_order") == []
+    assert twice.found("conf_implies_delivered") == []
 
 
-def test_a_delivery_that_nobody_asked_for_is_found(clean: Store, root: Path) -> None:
-    stray = planted(clean, root, delivery=copied(delivery(clean, "S", "P", 1), subscriber=str(node(clean, "Q"))))
+@planting
+def test_a_delivery_that_nobody_asked_for_is_found(clean: Store) -> Planting:
+    of_p, of_q = (
+        copied(delivery(clean, "S", "P", 1), **{column: str(node(clean, "Q"))}) for column in ("subscriber", "source")
+    )
+    stray, other = yield [Plant(clean, delivery=of_p), Plant(clean, delivery=of_q)]
     detail = "delivered in round 23 to a node without a matching subscription in that round"
-    assert found(stray, "exactly_once") == [(1, "Q", "P", 1, detail)]
-    other = planted(clean, root, delivery=copied(delivery(clean, "S", "P", 1), source=str(node(clean, "Q"))))
-    assert found(other, "exactly_once") == [(1, "S", "Q", 1, detail)]
+    assert stray.found("exactly_once") == [(1, "Q", "P", 1, detail)]
+    assert other.found("exactly_once") == [(1, "S", "Q", 1, detail)]
 
 
 @pytest.mark.parametrize(
     ("column", "round_", "is_broken"),
     [("issued_round", 23, False), ("issued_round", 24, True), ("ended_round", 23, False), ("ended_round", 22, True)],
 )
-def test_a_subscription_lasts_from_issue_to_end(
-    clean: Store, root: Path, column: str, round_: int, is_broken: bool
-) -> None:
+@planting
+def test_a_subscription_lasts_from_issue_to_end(clean: Store, column: str, round_: int, is_broken: bool) -> Planting:
     only = {"confirmed_round": "null", "ended_round": "1000", column: str(round_)}
     where = f"run_id = 1 and subscriber = {node(clean, 'S')}"
-    moved = planted(
-        clean, root,
+    [moved] = yield [Plant(
+        clean,
         subscription=replaced(where, **only),
         delivery=removed(f"run_id = 1 and not ({delivery(clean, 'S', 'P', 1)})"),
         publication=removed(f"run_id = 1 and not ({publication(clean, 'P', 1)})"),
-    )  # fmt: skip
-    stray = [row[:4] for row in found(moved, "exactly_once") if "without a matching" in row[4]]
+    )]  # fmt: skip
+    stray = [row[:4] for row in moved.found("exactly_once") if "without a matching" in row[4]]
     assert stray == [(1, "S", "P", 1)] * is_broken
 
 
-def test_a_wrong_order_is_found(clean: Store, root: Path) -> None:
-    late = planted(clean, root, delivery=replaced(delivery(clean, "S", "P", 1), round="28"))
+@planting
+def test_a_wrong_order_is_found(clean: Store) -> Planting:
+    late, same = yield [
+        Plant(clean, delivery=replaced(delivery(clean, "S", "P", 1), round=round_)) for round_ in ("28", "27")
+    ]
     detail = "delivered in round 28, after call 2 of the same source"
-    assert found(late, "source_order") == [(1, "S", "P", 1, detail)]
-    same = planted(clean, root, delivery=replaced(delivery(clean, "S", "P", 1), round="27"))
-    assert found(same, "source_order") == []
+    assert late.found("source_order") == [(1, "S", "P", 1, detail)]
+    assert same.found("source_order") == []
 
 
-def test_a_confirmation_before_the_delivery_is_found(clean: Store, root: Path) -> None:
-    early = planted(clean, root, publication=replaced(publication(clean, "P", 1), confirmed_round="22"))
-    assert found(early, "conf_implies_delivered") == [(1, "S", "P", 1, "confirmed in round 22, delivered in round 23")]
-    same = planted(clean, root, publication=replaced(publication(clean, "P", 1), confirmed_round="23"))
-    assert found(same, "conf_implies_delivered") == []
+@planting
+def test_a_confirmation_before_the_delivery_is_found(clean: Store) -> Planting:
+    early, same = yield [
+        Plant(clean, publication=replaced(publication(clean, "P", 1), confirmed_round=round_))
+        for round_ in ("22", "23")
+    ]
+    told = "confirmed in round 22, delivered in round 23"
+    assert early.found("conf_implies_delivered") == [(1, "S", "P", 1, told)]
+    assert same.found("conf_implies_delivered") == []
 
 
 # Figure 1: the chain P - B2 - B1 with S1 and S2 at B1; s2 is settled long before, s1 comes while P publishes.
@@ -178,24 +191,20 @@ def figure_1(protocol: str) -> list[dict[str, Any]]:
     return [scenario(**parts, workload=workload) for workload in (CONTENT_BASED, TOPIC_BASED)]
 
 
-def test_figure_1_plain_forwarding_loses_the_middle_publication(sail: Session, root: Path) -> None:
-    store = run_all(run_configs(figure_1("forwarding")), sail, root)
-    report = audited(store, PROTOCOLS["forwarding"])
-    assert found(store, "exactly_once", "forwarding") == [
+@planting
+def test_figure_1_plain_forwarding_loses_the_middle_publication(sail: Session, root: Path) -> Planting:
+    [runs] = yield [Plant(run_all(run_configs(figure_1("forwarding")), sail, root))]
+    assert runs.found("exactly_once") == [
         (0, "S1", "P", 2, "published in round 12, never delivered"),
         (1, "S1", "P", 2, "published in round 11, never delivered"),
     ]
-    assert {finding.name: finding.n_violations for finding in report.findings} == {
-        "exactly_once": 2, "source_order": 0, "conf_implies_delivered": 0,
-    }  # fmt: skip
-    assert report.verdict == "invalid"
+    assert (runs.verdict, runs.broken) == ("invalid", {"exactly_once"})
 
 
-def test_figure_1_is_no_loss_under_delta(sail: Session, root: Path) -> None:
-    report = audited(run_all(run_configs(figure_1("delta")), sail, root))
-    assert {finding.name: finding.n_violations for finding in report.findings if finding.n_violations != 0} == {}
-    assert len(report.findings) == 20
-    assert report.verdict == "valid"
+@planting
+def test_figure_1_is_no_loss_under_delta(sail: Session, root: Path) -> Planting:
+    [runs] = yield [Plant(run_all(run_configs(figure_1("delta")), sail, root))]
+    assert (runs.verdict, runs.broken) == ("valid", set())
 
 
 def interrupted(*_: object) -> None:
@@ -241,23 +250,23 @@ def test_at_most_five_violations_are_shown(clean: Store, root: Path) -> None:
     assert (finding.n_violations, len(finding.shown)) == (10, 5)
 
 
-def test_a_run_cut_short_is_not_decided(sail: Session, root: Path) -> None:
+@planting
+def test_a_run_cut_short_is_not_decided(sail: Session, root: Path) -> Planting:
     workload = {"subscriptions": [{"at": "S", "topic": "a"}], "publications": [{"at": "P", "round": 20, "topic": "a"}]}
     cut = {**chain(rounds=22), "workload": workload}
     store = run_all(run_configs([cut, cut]), sail, root)
-    report = audited(store)
-    assert report.runs == ((0, "unknown", True, 22), (1, "unknown", True, 22))
-    assert report.verdict == "unknown"
-    lost = planted(store, root, publication=replaced("run_id = 1", confirmed_round="22"))
-    assert [run.verdict for run in audited(lost).runs] == ["unknown", "invalid"]
+    lost = replaced("run_id = 1", confirmed_round="22")
+    runs, planted = yield [Plant(store), Plant(store, publication=lost)]
+    assert runs.runs == [(0, "unknown", True, 22), (1, "unknown", True, 22)]
+    assert runs.verdict == "unknown"
+    assert [run.verdict for run in planted.runs] == ["unknown", "invalid"]
 
 
-def test_a_run_without_calls_ends_in_round_0(sail: Session, root: Path) -> None:
-    for protocol in ("delta", "forwarding"):
-        idle = {**chain(protocol), "workload": {}}
-        assert audited(run_all(run_configs([idle]), sail, root), PROTOCOLS[protocol]).runs == (
-            (0, "unknown", True, 0),  # nothing was tested
-        )
+@planting
+def test_a_run_without_calls_ends_in_round_0(sail: Session, root: Path) -> Planting:
+    idle = [{**chain(protocol), "workload": {}} for protocol in ("delta", "forwarding")]
+    for copy in (yield [Plant(run_all(run_configs([parts]), sail, root)) for parts in idle]):
+        assert copy.runs == [(0, "unknown", True, 0)]  # nothing was tested
 
 
 def no_such_table(evidence: Evidence) -> DataFrame:
@@ -278,25 +287,22 @@ def test_an_audit_that_cannot_run_leaves_its_guarantee_undecided(clean: Store, r
 
 
 def test_a_store_whose_runs_are_not_over_is_not_decided(clean: Store) -> None:
-    reader = StoreReader(clean.session, clean.root)
-
-    class Unfinished(StoreReader):
+    class Unfinished(SmallStoreReader):
         def is_finished(self) -> bool:
             return False
 
-    unfinished = Unfinished(clean.session, clean.root)
-    module = DELTA
-    assert audit_store(reader, clean.session, module).verdict == "valid"
-    assert audit_store(unfinished, clean.session, module).verdict == "unknown"
+    assert audit_store(Unfinished(clean.session, clean.root), clean.session, DELTA).verdict == "unknown"
 
 
 def test_audits_describe_themselves() -> None:
     described = dict(describe())
     assert list(described)[:3] == ["exactly_once", "source_order", "conf_implies_delivered"]
     assert described["level_2"].endswith("(delta only)")
+    assert not any(summary.endswith("(forwarding only)") for summary in described.values())
 
 
-def test_a_publication_on_a_link_at_an_unsubscription_is_not_requested(sail: Session, tmp_path: Path) -> None:
+@planting
+def test_a_publication_on_a_link_at_an_unsubscription_is_not_requested(sail: Session, root: Path) -> Planting:
     """A's publication needs 4 rounds, G's 2. In run 0, D pauses from round 84 to 90 and unsubscribes in round 90."""
     parts = scenario(
         protocol={"name": "epidemic"}, overlay={"links": [["A", "D", 4], ["D", "G", 2]]},
@@ -307,9 +313,9 @@ def test_a_publication_on_a_link_at_an_unsubscription_is_not_requested(sail: Ses
         time={"rounds": 300},
     )  # fmt: skip
     pause = {**parts, "faults": [{"kind": "pause", "node": "D", "round": 84, "until": 90}]}
-    store = run_all(run_configs([pause, parts]), sail, tmp_path / "link")
+    store = run_all(run_configs([pause, parts]), sail, root)
     requested = StoreReader(sail, store.root).sql("select run_id, source_name from receiver").collect()
     assert sorted(map(tuple, requested)) == [(0, "G"), (1, "A"), (1, "G")]
-    assert audited(store, PROTOCOLS["epidemic"]).verdict == "valid"
-    lost = planted(store, tmp_path, delivery=removed("run_id = 1 and latency_rounds = 4"))
-    assert [run for run, *_ in found(lost, "exactly_once", "epidemic")] == [1]
+    runs, lost = yield [Plant(store), Plant(store, delivery=removed("run_id = 1 and latency_rounds = 4"))]
+    assert runs.verdict == "valid"
+    assert [run for run, *_ in lost.found("exactly_once")] == [1]
