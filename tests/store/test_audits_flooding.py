@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.copies import Copy, Plant, Planting, planting
 
-from pipelines.audits.run import AuditReport
 from pipelines.engines.session import Session
 from pipelines.sql.query import StoreReader
 from pipelines.store.store import Store
-from pipelines.testing import audited, broken, planted, removed, replaced, rows, run_all, run_configs, scenario
+from pipelines.testing import removed, replaced, rows, run_all, run_configs, scenario
 
 RING = [["A", "B"], ["B", "C"], ["C", "D"], ["D", "E"], ["E", "A"], ["A", "C", 3]]
 WORK = {
@@ -38,30 +38,35 @@ def line(protocol: dict[str, Any], **parts: Any) -> dict[str, Any]:
     return given(protocol, overlay={"links": RING[:4]}, **parts)
 
 
-def within(report: AuditReport) -> list[bool]:
+def within(copy: Copy) -> list[bool]:
     """Returns for each run whether its faults stayed within the bound."""
-    beyond = {one.run_id for one in report.beyond}
-    return [run.run_id not in beyond for run in sorted(report.runs, key=lambda run: run.run_id)]
+    return [run.within_bound for run in sorted(copy.runs)]
 
 
 @pytest.fixture(scope="module")
-def flooding(sail: Session, tmp_path_factory: pytest.TempPathFactory) -> Store:
-    return run_all(run_configs([given({"name": "flooding"})]), sail, tmp_path_factory.mktemp("flooding"))
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("audits_flooding")
 
 
 @pytest.fixture(scope="module")
-def gossipsub(sail: Session, tmp_path_factory: pytest.TempPathFactory) -> Store:
+def flooding(sail: Session, root: Path) -> Store:
+    return run_all(run_configs([given({"name": "flooding"})]), sail, root)
+
+
+@pytest.fixture(scope="module")
+def gossipsub(sail: Session, root: Path) -> Store:
     """The mesh is a part of the overlay, so gossip goes on beside it."""
     settings = {**GOSSIP, "d": 1, "d_hi": 3, "flood_publish": False}
-    return run_all(run_configs([given(settings)]), sail, tmp_path_factory.mktemp("gossipsub"))
+    return run_all(run_configs([given(settings)]), sail, root)
 
 
-def test_clean_runs_break_nothing(flooding: Store, gossipsub: Store) -> None:
-    assert broken(audited(flooding, "flooding")) == {}
-    assert broken(audited(gossipsub, "gossipsub")) == {}
+@planting
+def test_clean_runs_break_nothing(flooding: Store, gossipsub: Store) -> Planting:
+    assert [copy.broken for copy in (yield [Plant(flooding), Plant(gossipsub)])] == [set(), set()]
 
 
-def test_a_publication_that_another_overtook_begins_no_subscription(sail: Session, tmp_path: Path) -> None:
+@planting
+def test_a_publication_that_another_overtook_begins_no_subscription(sail: Session, root: Path) -> Planting:
     """D subscribes in round 10. Publication 1 of A comes in round 22, number 2 had come before, 3 and 4 come later."""
     calls = {
         "subscriptions": [{"at": "D", "round": 10, "topic": "news"}],
@@ -69,41 +74,46 @@ def test_a_publication_that_another_overtook_begins_no_subscription(sail: Sessio
     }
     late = {"kind": "delay", "nth": 1, "from": "C", "to": "D", "rounds": [19, 19], "reorder": True}
     runs = [line({"name": "flooding"}, workload=calls, faults=[late]), line({"name": "flooding"}, workload=calls)]
-    store = run_all(run_configs(runs), sail, tmp_path)
+    store = run_all(run_configs(runs), sail, root)
     assert sorted(rows(store, "delivery", "run_id", "source_seq", "round")) == [
         (0, 1, 22), (0, 3, 23), (0, 4, 33), (1, 3, 23), (1, 4, 33),
     ]  # fmt: skip
     owed = StoreReader(sail, store.root).sql("select run_id, source_seq from receiver").collect()
     assert {tuple(row) for row in owed} == {(0, 4), (1, 3), (1, 4)}
-    report = audited(store, "flooding")
-    assert (broken(report), within(report)) == ({}, [True, True])
+    [copy] = yield [Plant(store)]
+    assert (copy.broken, within(copy)) == (set(), [True, True])
 
 
-def test_a_publication_that_a_node_never_had_is_found(flooding: Store, tmp_path: Path) -> None:
-    gone = planted(flooding, tmp_path, state_seen=removed("node_id = 4"))
-    assert set(broken(audited(gone, "flooding"))) == {"reached_everybody"}
+@planting
+def test_a_publication_that_a_node_never_had_is_found(flooding: Store) -> Planting:
+    [copy] = yield [Plant(flooding, state_seen=removed("node_id = 4"))]
+    assert copy.broken == {"reached_everybody"}
 
 
-def test_a_link_that_is_left_out_is_found(flooding: Store, tmp_path: Path) -> None:
-    gone = planted(flooding, tmp_path, message=removed("src = 3 and source = 0"))
-    assert set(broken(audited(gone, "flooding"))) == {"floods_all_links"}
+@planting
+def test_a_link_that_is_left_out_is_found(flooding: Store) -> Planting:
+    [copy] = yield [Plant(flooding, message=removed("src = 3 and source = 0"))]
+    assert copy.broken == {"floods_all_links"}
 
 
-def test_a_copy_that_travels_too_far_is_found(sail: Session, tmp_path: Path) -> None:
-    store = run_all(run_configs([given({"name": "flooding", "max_hops": 3})]), sail, tmp_path)
-    assert broken(audited(store, "flooding")) == {}
-    far = planted(store, tmp_path, message=replaced("sent_round = 32", body="'{\"hops\":4}'"))
-    assert set(broken(audited(far, "flooding"))) == {"bounded_hops"}
+@planting
+def test_a_copy_that_travels_too_far_is_found(sail: Session, root: Path) -> Planting:
+    store = run_all(run_configs([given({"name": "flooding", "max_hops": 3})]), sail, root)
+    far = replaced("sent_round = 32", body="'{\"hops\":4}'")
+    clean, copy = yield [Plant(store), Plant(store, message=far)]
+    assert (clean.broken, copy.broken) == (set(), {"bounded_hops"})
 
 
-def test_a_lopsided_mesh_is_found(gossipsub: Store, tmp_path: Path) -> None:
-    lopsided = planted(gossipsub, tmp_path, state_topic=replaced("node_id = 0", mesh="array()"))
-    assert "symmetric_mesh" in broken(audited(lopsided, "gossipsub"))
+@planting
+def test_a_lopsided_mesh_is_found(gossipsub: Store) -> Planting:
+    [copy] = yield [Plant(gossipsub, state_topic=replaced("node_id = 0", mesh="array()"))]
+    assert "symmetric_mesh" in copy.broken
 
 
-def test_an_overfull_mesh_is_found(gossipsub: Store, tmp_path: Path) -> None:
-    overfull = planted(gossipsub, tmp_path, state_topic=replaced("node_id = 0", mesh="array(1L, 2L, 3L, 4L)"))
-    assert "bounded_mesh" in broken(audited(overfull, "gossipsub"))
+@planting
+def test_an_overfull_mesh_is_found(gossipsub: Store) -> Planting:
+    [copy] = yield [Plant(gossipsub, state_topic=replaced("node_id = 0", mesh="array(1L, 2L, 3L, 4L)"))]
+    assert "bounded_mesh" in copy.broken
 
 
 def dense(*faults: dict[str, Any]) -> dict[str, Any]:
@@ -118,26 +128,31 @@ def dense(*faults: dict[str, Any]) -> dict[str, Any]:
     )  # fmt: skip
 
 
-def test_a_run_that_ends_before_the_next_heartbeat_may_have_a_full_mesh(sail: Session, tmp_path: Path) -> None:
+@planting
+def test_a_run_that_ends_before_the_next_heartbeat_may_have_a_full_mesh(sail: Session, root: Path) -> Planting:
     """B has four neighbours from the GRAFT of round 396 to the horizon 400; a message is in flight until round 401."""
     runs = run_configs([dense({"node": "F", "round": 369, "until": 399})], [7])
-    store = run_all(runs, sail, tmp_path / "dense")
+    store = run_all(runs, sail, root)
     assert max(len(mesh) for (mesh,) in rows(store, "state_topic", "mesh")) == 4
     assert max(row for (row,) in rows(store, "message", "due_round")) == 401
-    assert broken(audited(store, "gossipsub")) == {}
+    [copy] = yield [Plant(store)]
+    assert copy.broken == set()
 
 
-def test_a_full_mesh_without_outbound_neighbours_may_grow(sail: Session, tmp_path: Path) -> None:
+@planting
+def test_a_full_mesh_without_outbound_neighbours_may_grow(sail: Session, root: Path) -> Planting:
     """Rule S12: C has three inbound neighbours at the last heartbeat, and grafts G."""
     runs = run_configs([dense({"node": "E", "round": 5, "until": 6}, {"node": "E", "round": 33})], [1])
-    store = run_all(runs, sail, tmp_path / "dense")
+    store = run_all(runs, sail, root)
     assert (2, (0, 3, 6, 7)) in rows(store, "state_topic", "node_id", "mesh")
-    assert broken(audited(store, "gossipsub")) == {}
-    silent = planted(store, tmp_path / "silent", message=removed("kind = 'GRAFT' and src = 2 and sent_round >= 390"))
-    assert "bounded_mesh" in broken(audited(silent, "gossipsub"))
+    silent = removed("kind = 'GRAFT' and src = 2 and sent_round >= 390")
+    clean, copy = yield [Plant(store), Plant(store, message=silent)]
+    assert clean.broken == set()
+    assert "bounded_mesh" in copy.broken
 
 
-def test_a_publication_that_was_forgotten_is_new_again(sail: Session, tmp_path: Path) -> None:
+@planting
+def test_a_publication_that_was_forgotten_is_new_again(sail: Session, root: Path) -> Planting:
     """Rule S17: C has lost the ids of publications, and gets an old one from a cache, until A has forgotten it, too."""
     slow = scenario(
         protocol={**GOSSIP, "d_lo": 2, "d_hi": 3, "d_out": 1, "d_lazy": 4, "prune_backoff": 4, "unsubscribe_backoff": 2,
@@ -157,30 +172,32 @@ def test_a_publication_that_was_forgotten_is_new_again(sail: Session, tmp_path: 
         ],
         time={"rounds": 400},
     )  # fmt: skip
-    store = run_all(run_configs([slow]), sail, tmp_path / "slow")
+    store = run_all(run_configs([slow]), sail, root)
     assert [subscriber for (subscriber,) in rows(store, "delivery", "subscriber")].count(0) == 3
-    assert broken(audited(store, "gossipsub")) == {}
+    [copy] = yield [Plant(store)]
+    assert copy.broken == set()
 
 
 @pytest.mark.parametrize(
     ("guarantee", "condition"),
     [("pushes_over_mesh", "kind = 'GRAFT'"), ("replies_when_asked", "kind = 'IWANT'")],
 )
-def test_messages_without_their_reason_are_found(
-    gossipsub: Store, tmp_path: Path, guarantee: str, condition: str
-) -> None:
-    gone = planted(gossipsub, tmp_path, message=removed(condition))
-    assert guarantee in broken(audited(gone, "gossipsub"))
+@planting
+def test_messages_without_their_reason_are_found(gossipsub: Store, guarantee: str, condition: str) -> Planting:
+    [copy] = yield [Plant(gossipsub, message=removed(condition))]
+    assert guarantee in copy.broken
 
 
-def test_gossip_that_does_not_end_is_found(gossipsub: Store, tmp_path: Path) -> None:
+@planting
+def test_gossip_that_does_not_end_is_found(gossipsub: Store) -> Planting:
     """A store whose runs should have gossiped once has gossip of three heartbeats."""
     parameters = "replace(parameters, '\"protocol.history_gossip\": 3', '\"protocol.history_gossip\": 1')"
-    endless = planted(gossipsub, tmp_path, run=replaced("run_id = 0", parameters=parameters))
-    assert "bounded_gossip" in broken(audited(endless, "gossipsub"))
+    [copy] = yield [Plant(gossipsub, run=replaced("run_id = 0", parameters=parameters))]
+    assert "bounded_gossip" in copy.broken
 
 
-def test_what_is_beyond_the_bound_of_flooding(sail: Session, tmp_path: Path) -> None:
+@planting
+def test_what_is_beyond_the_bound_of_flooding(sail: Session, root: Path) -> Planting:
     name = {"name": "flooding"}
     cases = {
         "no fault": (given(name), True), "a crash on a ring": (given(name, faults=[CRASH]), True),
@@ -199,16 +216,17 @@ def test_what_is_beyond_the_bound_of_flooding(sail: Session, tmp_path: Path) -> 
             False,
         ),
     }  # fmt: skip
-    store = run_all(run_configs([of for of, _ in cases.values()]), sail, tmp_path)
-    report = audited(store, "flooding")
-    first = {name: {one.run_id: one for one in report.beyond}.get(n) for n, name in enumerate(cases)}
+    store = run_all(run_configs([of for of, _ in cases.values()]), sail, root)
+    [copy] = yield [Plant(store)]
+    first = {name: {one.run_id: one for one in copy.beyond}.get(n) for n, name in enumerate(cases)}
     late = [first[name] for name in ("too far, and a late crash", "late duplicates without a memory")]
     assert [one and (one.round, len(one.reason.split("; "))) for one in late] == [(0, 2), (LATE["round"], 1)]
-    assert dict(zip(cases, within(report), strict=True)) == {name: expected for name, (_, expected) in cases.items()}
-    assert report.verdict == "valid"
+    assert dict(zip(cases, within(copy), strict=True)) == {name: expected for name, (_, expected) in cases.items()}
+    assert copy.verdict == "valid"
 
 
-def test_what_is_beyond_the_bound_of_gossipsub(sail: Session, tmp_path: Path) -> None:
+@planting
+def test_what_is_beyond_the_bound_of_gossipsub(sail: Session, root: Path) -> Planting:
     whole = {"name": "gossipsub", "heartbeat_rounds": 10}
     cases = {
         "no fault": (given(whole), True), "a crash on a ring": (given(whole, faults=[CRASH]), True),
@@ -224,10 +242,10 @@ def test_what_is_beyond_the_bound_of_gossipsub(sail: Session, tmp_path: Path) ->
         "a publisher that crashes later": (given(whole, **THREE, faults=GONE_LATER), True),
         "and a crash before": (given(whole, **THREE, faults=[DOWN, *GONE_LATER]), False),
     }  # fmt: skip
-    store = run_all(run_configs([of for of, _ in cases.values()]), sail, tmp_path)
-    report = audited(store, "gossipsub")
-    assert dict(zip(cases, within(report), strict=True)) == {name: expected for name, (_, expected) in cases.items()}
-    assert report.verdict == "valid"
+    store = run_all(run_configs([of for of, _ in cases.values()]), sail, root)
+    [copy] = yield [Plant(store)]
+    assert dict(zip(cases, within(copy), strict=True)) == {name: expected for name, (_, expected) in cases.items()}
+    assert copy.verdict == "valid"
 
 
 def test_views_count_copies_and_gossip(gossipsub: Store) -> None:
@@ -240,7 +258,8 @@ def test_views_count_copies_and_gossip(gossipsub: Store) -> None:
     assert degrees >= 1
 
 
-def test_slow_directions_of_links_break_no_rule(sail: Session, tmp_path: Path) -> None:
+@planting
+def test_slow_directions_of_links_break_no_rule(sail: Session, root: Path) -> Planting:
     """B crashes while its ANNOUNCE is on its slow link to A, or C's ANNOUNCE comes to A after the publication."""
     settings = {"name": "gossipsub", "relay": False, "detection_rounds": 5, "heartbeat_rounds": 10}
     late = {"links": [["A", "B", 1, 20], ["B", "C"], ["C", "A"]]}
@@ -256,7 +275,7 @@ def test_slow_directions_of_links_break_no_rule(sail: Session, tmp_path: Path) -
             "publications": [{"at": "A", "round": 100, "topic": "news"}],
         },
     )  # fmt: skip
-    store = run_all(run_configs([crashed, gossip]), sail, tmp_path)
+    store = run_all(run_configs([crashed, gossip]), sail, root)
     assert (0, 0, (2,)) in rows(store, "state_topic", "run_id", "node_id", "peers")
-    report = audited(store, "gossipsub")
-    assert {one.name: (one.n_violations, one.n_excused) for one in report.findings if one.n_violations} == {}
+    [copy] = yield [Plant(store)]
+    assert copy.broken == set()
