@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.sql import DataFrame
+from support.copies import Plant, Planting, planting
 from support.repository.scenes import NEWS, TIMERS, calls, chain, down
 
 from pipelines.engines.session import Session
@@ -19,10 +19,7 @@ from pipelines.store.store import Store
 from pipelines.testing import (
     Change,
     added,
-    audited,
-    broken,
     copied,
-    planted,
     removed,
     replaced,
     run_all,
@@ -89,8 +86,8 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def clean(sail: Session, root: Path) -> Store:
-    """The run that is disturbed, once for each violation that is planted."""
-    return run_all(run_configs([DISTURBED] * len(PLANTED), seeds=[3] * len(PLANTED)), sail, root)
+    """The run that is disturbed."""
+    return run_all(run_configs([DISTURBED], seeds=[3]), sail, root)
 
 
 @pytest.fixture(scope="module")
@@ -104,18 +101,16 @@ def asked(store: Store, text: str) -> list[tuple[Any, ...]]:
     return sorted(tuple(row.values()) for row in found)
 
 
-def test_nothing_breaks(clean: Store) -> None:
-    report = audited(clean, "repository")
-    assert broken(report) == {}
-    assert report.verdict == "valid"
-    assert asked(clean, "select subscriber, count(1) from delivery where run_id = 0 group by subscriber") == [
-        (S1, 5),
-        (S2, 5),
-    ]
+@planting
+def test_nothing_breaks(clean: Store) -> Planting:
+    [run] = yield [Plant(clean)]
+    assert (run.verdict, run.broken) == ("valid", set())
+    assert asked(clean, "select subscriber, count(1) from delivery group by subscriber") == [(S1, 5), (S2, 5)]
     assert asked(clean, "select distinct is_settled from settled_run") == [(True,)]
 
 
-def test_a_repository_that_is_down_in_the_round_of_its_join_is_no_member(sail: Session, tmp_path: Path) -> None:
+@planting
+def test_a_repository_that_is_down_in_the_round_of_its_join_is_no_member(sail: Session, root: Path) -> Planting:
     joining = scenario(
         protocol={"name": "repository", "topics": {"news": {"owner": "p", "publishers": ["p"], "subscribers": []}}},
         overlay={
@@ -128,7 +123,8 @@ def test_a_repository_that_is_down_in_the_round_of_its_join_is_no_member(sail: S
         },
         faults=[{"kind": "crash", "node": "r2", "round": 21, "until": 27}], time={"rounds": 1000},
     )  # fmt: skip
-    assert broken(audited(run_all(run_configs([joining]), sail, tmp_path), "repository")) == {}
+    [run] = yield [Plant(run_all(run_configs([joining]), sail, root))]
+    assert run.broken == set()
 
 
 AT_S2 = f"subscriber = {S2} and source_seq"
@@ -187,12 +183,12 @@ PLANTED: tuple[tuple[str, str, Change, set[str]], ...] = (
     ),
     (
         "a copy for ever", "state_unstable", added(
-            node_id=P, topic=NEWS, n=9, is_acknowledged=True, sent_round=200,
+            run_id=0, node_id=P, topic=NEWS, n=9, is_acknowledged=True, sent_round=200,
             publication={"source": P, "source_seq": 9, "issued_round": 200, "matches": []},
         ), {"nothing_pending"},
     ),
     (
-        "expected for ever", "state_expected", added(node_id=S1, topic=NEWS, seq=9, source=P, source_seq=9),
+        "expected for ever", "state_expected", added(run_id=0, node_id=S1, topic=NEWS, seq=9, source=P, source_seq=9),
         {"nothing_pending"},
     ),
     (
@@ -202,45 +198,23 @@ PLANTED: tuple[tuple[str, str, Change, set[str]], ...] = (
     ),
     ("what repositories report of registrations", "state_registration", removed(f"client = {P}"), set()),
 )  # fmt: skip
-"""What is planted in a run each: its table, and the guarantees that break."""
+"""What is planted, its table, and the guarantees that break."""
 
 
-def in_run(run_id: int, change: Change) -> Change:
-    """Returns a change of the rows of one run."""
-
-    def changed(frame: DataFrame) -> DataFrame:
-        own = change(frame.where(f"run_id = {run_id}")).fillna({"run_id": run_id})
-        return frame.where(f"run_id <> {run_id}").unionByName(own)
-
-    return changed
-
-
-@pytest.fixture(scope="module")
-def shown(clean: Store, root: Path) -> dict[int, set[str]]:
-    """The guarantees that are broken, by run, when everything is planted."""
-    changes: dict[str, Change] = {}
-    for run_id, (_, table, change, _) in enumerate(PLANTED):
-        before, own = changes.get(table, lambda frame: frame), in_run(run_id, change)
-        changes[table] = lambda frame, before=before, own=own: own(before(frame))
-    report = audited(planted(clean, root, **changes), "repository")
-    assert [found.error for found in report.findings if found.error] == []
-    found: dict[int, set[str]] = {}
-    for row in report.violation.select("run_id", "guarantee").distinct().collect():
-        found.setdefault(row.run_id, set()).add(row.guarantee)
-    return found
-
-
-@pytest.mark.parametrize("run_id", range(len(PLANTED)), ids=[one[0] for one in PLANTED])
-def test_a_planted_violation_is_found(shown: dict[int, set[str]], run_id: int) -> None:
+@pytest.mark.parametrize(("table", "change", "broken"), [one[1:] for one in PLANTED], ids=[one[0] for one in PLANTED])
+@planting
+def test_a_planted_violation_is_found(clean: Store, table: str, change: Change, broken: set[str]) -> Planting:
     """What repositories report of registrations changes nothing: who is authorised follows from the scenario."""
-    assert shown.get(run_id, set()) == PLANTED[run_id][3]
+    [run] = yield [Plant(clean, **{table: change})]
+    assert {row["guarantee"] for row in run.violations} == broken
 
 
-def test_runs_that_end_early_are_not_decided(ended: Store) -> None:
+@planting
+def test_runs_that_end_early_are_not_decided(ended: Store) -> Planting:
     """What is missing may still come; what cannot come is excused."""
-    report = audited(ended, "repository")
-    assert broken(report) == {}
-    assert {one.run_id for one in report.undecided} == {0, 2, 3}
+    [runs] = yield [Plant(ended)]
+    assert runs.broken == set()
+    assert {one.run_id for one in runs.undecided} == {0, 2, 3}
     excuses = asked(ended, "select distinct run_id, excuse from owed_message where excuse is not null")
     assert excuses == [(1, "unauthorised")]
 
@@ -268,10 +242,11 @@ def settled(sail: Session, root: Path) -> Store:
     return run_all(run_configs([DETOUR, BACK_AGAIN]), sail, root)
 
 
-def test_routes_lead_around_a_broker_that_is_down(settled: Store) -> None:
+@planting
+def test_routes_lead_around_a_broker_that_is_down(settled: Store) -> Planting:
     """b1 sends messages for s over b2, from `reroute_rounds` after its crash over b4, and over b2 when it is back."""
-    report = audited(settled, "repository")
-    assert (report.verdict, broken(report)) == ("valid", {})
+    [runs] = yield [Plant(settled)]
+    assert (runs.verdict, runs.broken) == ("valid", set())
     assert asked(settled, "select count(1) from delivery where run_id = 0") == [(20,)]
     text = """select d.name, m.sent_round from sent_message m
       join node o on o.run_id = m.run_id and o.node_id = m.src join node d on d.run_id = m.run_id and d.node_id = m.dst

@@ -8,23 +8,25 @@ from __future__ import annotations
 
 import inspect
 import json
-import shutil
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
-from itertools import accumulate, pairwise
+from itertools import accumulate, groupby, pairwise
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
+from deltalake import DeltaTable
 
 from pipelines.audits.run import AuditReport, Beyond, RunVerdict, Undecided, Verdict, store_verdict
+from pipelines.contract.state_tables import STATE, stored_tables
 from pipelines.engines.frames import frame_of
-from pipelines.sql.small_store import reader_of
+from pipelines.protocols import protocol_form
+from pipelines.store.ledger import Commit, Ledger
 from pipelines.store.store import Store
-from pipelines.tables import ROUND_COMMIT
+from pipelines.tables import HISTORY, ROUND_COMMIT
 from pipelines.testing import Change, audited
 
 
@@ -91,38 +93,57 @@ Planting = Generator[Sequence[Plant], Sequence[Copy], None]
 
 def audited_copies(plants: Sequence[Plant], root: Path) -> list[Copy]:
     """Writes the runs of ``plants``, which have one protocol, into a new store with folder ``root``, and audits it."""
-    model = plants[0].store
-    shutil.copytree(str(model.root), root)
-    store = Store(root, model.session)
+    root.mkdir(parents=True)
+    store, protocol = Store(root, plants[0].store.session), _protocol(plants[0].store)
+    store.create(HISTORY)
+    store.create(stored_tables({protocol: protocol_form(protocol)}), is_state=True)
     stores = {id(plant.store): plant.store for plant in plants}
-    readers = {one: reader_of(of.session, of.root) for one, of in stores.items()}
-    names = {
-        one: {(row.run_id, row.node_id): row.name for row in reader.table("node").collect()}
-        for one, reader in readers.items()
-    }
-    n_runs = {one: reader.table("run").count() for one, reader in readers.items()}
-    spans = list(pairwise(accumulate((n_runs[id(plant.store)] for plant in plants), initial=0)))
-    tables = set(store.tables()) - {ROUND_COMMIT.name}
-    for table in tables:
-        known = {one: reader.table(table).toArrow() for one, reader in readers.items()}
-        if not any(map(len, known.values())) and not any(table in plant.changes for plant in plants):
-            continue
+    commits = {one: Ledger.read(of).state_commits(None) for one, of in stores.items()}
+    firsts = list(accumulate((commits[id(plant.store)][-1].last_run + 1 for plant in plants), initial=0))
+    for table in set(store.tables()) - {ROUND_COMMIT.name}:
+        known = {one: _rows(of, commits[one], table) for one, of in stores.items()}
         parts = []
-        for plant, (first, _) in zip(plants, spans, strict=True):
+        for plant, first in zip(plants, firsts, strict=False):
             rows = plant.rows(table, known[id(plant.store)])
-            place = rows.schema.get_field_index("run_id")
+            place = rows.column_names.index("run_id")
             parts.append(rows.set_column(place, "run_id", pc.add(rows["run_id"], first)))
-        store.load(table, pa.concat_tables(parts), "overwrite")
-    ledger = model.read(ROUND_COMMIT.name).toArrow()
-    commit = max(ledger.to_pylist(), key=lambda row: (row["last_round"], row["is_final"]))
-    commit |= {"first_run": 0, "last_run": spans[-1][1] - 1, "n_later_runs": 0, "is_final": True}
-    commit["versions"] = json.dumps({name: store.version(name) for name in tables})
-    store.load(ROUND_COMMIT.name, pa.Table.from_pylist([commit], ledger.schema), "overwrite")
-    report = audited(store, _protocol(model))
+        store.load(table, pa.concat_tables(parts))
+    ends = [
+        commit.last_round
+        for plant in plants for commit in commits[id(plant.store)] for _ in range(commit.first_run, commit.last_run + 1)
+    ]  # fmt: skip
+    store.load(ROUND_COMMIT.name, pa.Table.from_pylist(_ledger(ends, store.written_versions())))
+    report = audited(store, protocol)
     if errors := [found.error for found in report.findings if found.error]:
         raise AssertionError(errors)
+    names = {(row.run_id, row.node_id): row.name for row in store.read("node").collect()}
     violations = report.violation.toArrow().to_pylist()
-    return [_copy(report, violations, *span, names[id(plant.store)]) for plant, span in zip(plants, spans, strict=True)]
+    return [_copy(report, violations, names, *span) for span in pairwise(firsts)]
+
+
+def _rows(store: Store, commits: Sequence[Commit], table: str) -> pa.Table:
+    """Returns the rows of a table at the end of all runs; each batch of runs has its version of a state table."""
+    path = store.path(table)
+    if not table.startswith(STATE):
+        return DeltaTable(path).to_pyarrow_table()
+    return pa.concat_tables(
+        DeltaTable(path, commit.versions[table]).to_pyarrow_table(
+            filters=[("run_id", ">=", commit.first_run), ("run_id", "<=", commit.last_run)]
+        )
+        for commit in commits
+    )
+
+
+def _ledger(ends: Sequence[int], versions: Mapping[str, int]) -> list[dict[str, Any]]:
+    """Returns the rows of a ledger by the last round of each run; adjacent runs with one last round share a row."""
+    groups = [[run for run, _ in of] for _, of in groupby(enumerate(ends), key=lambda of: of[1])]
+    return [
+        {
+            "first_run": runs[0], "last_run": runs[-1], "n_later_runs": len(ends) - runs[-1] - 1, "first_round": 0,
+            "last_round": ends[runs[0]], "is_final": True, "versions": json.dumps(versions),
+        }
+        for runs in groups
+    ]  # fmt: skip
 
 
 def _protocol(store: Store) -> str:
@@ -131,13 +152,18 @@ def _protocol(store: Store) -> str:
 
 
 def _copy(
-    report: AuditReport, violations: list[dict[str, Any]], first: int, end: int, names: Mapping[tuple[int, int], str]
+    report: AuditReport,
+    violations: Sequence[dict[str, Any]],
+    names: Mapping[tuple[int, int], str],
+    first: int,
+    end: int,
 ) -> Copy:
     def own(rows: Sequence[Any]) -> list[Any]:
         return [row._replace(run_id=row.run_id - first) for row in rows if first <= row.run_id < end]
 
     rows = [{**row, "run_id": row["run_id"] - first} for row in violations if first <= row["run_id"] < end]
-    return Copy(own(report.runs), own(report.beyond), own(report.undecided), rows, names)
+    own_names = {(run_id - first, node): name for (run_id, node), name in names.items() if first <= run_id < end}
+    return Copy(own(report.runs), own(report.beyond), own(report.undecided), rows, own_names)
 
 
 def planting(test: Callable[..., Planting]) -> Callable[..., None]:
