@@ -12,17 +12,15 @@ from typing import Any, NamedTuple
 
 import pytest
 from pyspark.sql import DataFrame
+from support.copies import Plant, Planting, planting
 from support.repository.scenes import NEWS, calls, chain, down
 
-from pipelines.audits.run import AuditReport
 from pipelines.engines.session import Session
+from pipelines.store.store import Store
 from pipelines.testing import (
     Change,
     added,
-    audited,
-    broken,
     copied,
-    planted,
     removed,
     replaced,
     run_all,
@@ -78,7 +76,8 @@ def kept(issued_round: int, *, is_acknowledged: bool = True) -> Change:
     """Returns a copy at the publisher, beside those that it has."""
     publication = {"source": P, "source_seq": 9, "issued_round": issued_round, "matches": []}
     return added(
-        node_id=P, topic=NEWS, n=9, is_acknowledged=is_acknowledged, sent_round=issued_round, publication=publication
+        run_id=0, node_id=P, topic=NEWS, n=9, is_acknowledged=is_acknowledged, sent_round=issued_round,
+        publication=publication,
     )  # fmt: skip
 
 
@@ -146,7 +145,7 @@ CASES = {
     ),
     "a message that is expected beside a dead publisher": Case(
         chain(published=[100], rounds=END, faults=[down("p", 400)]), as_played, {"nothing_pending"},
-        more={"state_expected": added(node_id=S1, topic=NEWS, seq=9, source=P, source_seq=9)},
+        more={"state_expected": added(run_id=0, node_id=S1, topic=NEWS, seq=9, source=P, source_seq=9)},
     ),
     "a copy that a dead member had time to store": Case(
         chain(published=[100], rounds=END, faults=[down("r2", LATE)]), as_played, {"nothing_pending"},
@@ -192,41 +191,27 @@ CASES = {
 
 
 @pytest.fixture(scope="module")
-def report(sail: Session, tmp_path_factory: pytest.TempPathFactory) -> AuditReport:
-    """The audits of all runs, each with its change."""
-    root: Path = tmp_path_factory.mktemp("excuses_repository")
-    store = run_all(run_configs([case.parts for case in CASES.values()]), sail, root)
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("excuses_repository")
 
-    def changed(table: str) -> Change:
-        changes = {
-            run_id: change
-            for run_id, case in enumerate(CASES.values())
-            if (change := {"delivery": case.change, **case.more}.get(table)) is not None
-        }
 
-        def of_table(frame: DataFrame) -> DataFrame:
-            found = frame.where(~frame.run_id.isin([*changes]))
-            for run_id, change in changes.items():
-                own = change(frame.where(f"run_id = {run_id}")).fillna({"run_id": run_id})
-                found = found.unionByName(own)
-            return found
-
-        return of_table
-
-    tables = {"delivery", *(table for case in CASES.values() for table in case.more)}
-    return audited(planted(store, root, **{table: changed(table) for table in tables}), "repository")
+@pytest.fixture(scope="module")
+def store(sail: Session, root: Path) -> Store:
+    """The runs of all cases."""
+    return run_all(run_configs([case.parts for case in CASES.values()]), sail, root)
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_an_excuse_concerns_its_publication(report: AuditReport, name: str) -> None:
-    run_id, case = list(CASES).index(name), CASES[name]
-    assert [found.error for found in report.findings if found.error] == []
-    rows = report.violation.where(f"run_id = {run_id}").select("guarantee", "excused").distinct().collect()
-    assert {row.guarantee for row in rows if not row.excused} == case.broken
-    assert {row.guarantee for row in rows if row.excused} == case.excused
+@planting
+def test_an_excuse_concerns_its_publication(store: Store, name: str) -> Planting:
+    case = CASES[name]
+    [run] = yield [Plant(store, list(CASES).index(name), delivery=case.change, **case.more)]
+    assert run.broken == case.broken
+    assert {row["guarantee"] for row in run.violations if row["excused"]} == case.excused
 
 
-def test_a_run_with_link_faults_has_time_for_all_fetches(sail: Session, tmp_path: Path) -> None:
+@planting
+def test_a_run_with_link_faults_has_time_for_all_fetches(sail: Session, root: Path) -> Planting:
     """After a partition, r1 fetches 100 messages one by one over links of 20 rounds: the run is undecided."""
     parts = chain(
         published=[30 + number for number in range(100)],
@@ -235,6 +220,5 @@ def test_a_run_with_link_faults_has_time_for_all_fetches(sail: Session, tmp_path
         faults=[{"kind": "partition", "groups": [["r1"]], "round": 25, "until": 140}],
     )
     parts["overlay"]["links"] = [["b1", "b2", 20], ["b2", "b3", 20]]
-    report = audited(run_all(run_configs([parts]), sail, tmp_path), "repository")
-    assert broken(report) == {}
-    assert report.verdict == "unknown"
+    [run] = yield [Plant(run_all(run_configs([parts]), sail, root))]
+    assert (run.verdict, run.broken) == ("unknown", set())

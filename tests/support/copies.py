@@ -11,7 +11,7 @@ import json
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
-from itertools import accumulate, groupby, pairwise
+from itertools import accumulate, chain, groupby, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -30,15 +30,23 @@ from pipelines.tables import HISTORY, ROUND_COMMIT
 from pipelines.testing import Change, audited
 
 
-class Plant:
-    """All runs of a store, and changes of its tables by name."""
+def shifted(rows: pa.Table, by: int) -> pa.Table:
+    """Returns rows of a table whose run ids are increased."""
+    return rows.set_column(rows.column_names.index("run_id"), "run_id", pc.add(rows["run_id"], by))
 
-    def __init__(self, store: Store, **changes: Change | Sequence[Change]) -> None:
+
+class Plant:
+    """The runs of a store, or a single run, which gets run id 0, and changes of tables by name."""
+
+    def __init__(self, store: Store, only: int | None = None, /, **changes: Change | Sequence[Change]) -> None:
         self.store = store
+        self.only = only
         self.changes = {name: [of] if callable(of) else of for name, of in changes.items()}
 
     def rows(self, table: str, known: pa.Table) -> pa.Table:
-        """Returns the rows ``known`` of a table after its changes."""
+        """Returns the rows of a table after its changes; ``known`` are the rows of all runs of the store."""
+        if self.only is not None:
+            known = shifted(known.filter(pc.equal(known["run_id"], self.only)), -self.only)
         if table not in self.changes:
             return known
         frame = frame_of(self.store.session.spark, known)
@@ -99,20 +107,19 @@ def audited_copies(plants: Sequence[Plant], root: Path) -> list[Copy]:
     store.create(stored_tables({protocol: protocol_form(protocol)}), is_state=True)
     stores = {id(plant.store): plant.store for plant in plants}
     commits = {one: Ledger.read(of).state_commits(None) for one, of in stores.items()}
-    firsts = list(accumulate((commits[id(plant.store)][-1].last_run + 1 for plant in plants), initial=0))
+    all_ends = {
+        one: [commit.last_round for commit in of for _ in range(commit.first_run, commit.last_run + 1)]
+        for one, of in commits.items()
+    }
+    ends = [all_ends[id(one.store)] if one.only is None else [all_ends[id(one.store)][one.only]] for one in plants]
+    firsts = list(accumulate(map(len, ends), initial=0))
     for table in set(store.tables()) - {ROUND_COMMIT.name}:
         known = {one: _rows(of, commits[one], table) for one, of in stores.items()}
-        parts = []
-        for plant, first in zip(plants, firsts, strict=False):
-            rows = plant.rows(table, known[id(plant.store)])
-            place = rows.column_names.index("run_id")
-            parts.append(rows.set_column(place, "run_id", pc.add(rows["run_id"], first)))
+        parts = [
+            shifted(one.rows(table, known[id(one.store)]), first) for one, first in zip(plants, firsts, strict=False)
+        ]
         store.load(table, pa.concat_tables(parts))
-    ends = [
-        commit.last_round
-        for plant in plants for commit in commits[id(plant.store)] for _ in range(commit.first_run, commit.last_run + 1)
-    ]  # fmt: skip
-    store.load(ROUND_COMMIT.name, pa.Table.from_pylist(_ledger(ends, store.written_versions())))
+    store.load(ROUND_COMMIT.name, pa.Table.from_pylist(_ledger([*chain(*ends)], store.written_versions())))
     report = audited(store, protocol)
     if errors := [found.error for found in report.findings if found.error]:
         raise AssertionError(errors)
