@@ -12,11 +12,12 @@ from typing import Any
 import pytest
 
 from pipelines.engines.session import Session
-from pipelines.result import Result
 from pipelines.sql.query import StoreReader
+from pipelines.sql.small_store import reader_of
 from pipelines.store.store import Store
 from pipelines.testing import rows, run_all, run_configs, scenario
 from pipelines.why import Question, Story, stories
+from pipelines.why.ask import story as story_of
 
 
 def failing(
@@ -74,57 +75,62 @@ def store(sail: Session, tmp_path_factory: pytest.TempPathFactory) -> Store:
     )
 
 
-def story(store: Store, subscriber: str, source: str, nth: int, run: int = 0) -> Story:
+@pytest.fixture(scope="module")
+def reader(store: Store) -> StoreReader:
+    return reader_of(store.session, store.root)
+
+
+def story(reader: StoreReader, subscriber: str, source: str, nth: int, run: int = 0) -> Story:
     """Of the nth publication in a run."""
-    return Result(store.root, store.session).why(run, subscriber, source, nth)
+    return story_of(reader, run, subscriber, source, nth)
 
 
-def test_a_message_that_came_before_the_failure(store: Store) -> None:
-    assert story(store, "C1", "C0", 1).ended == "delivered"
+def test_a_message_that_came_before_the_failure(reader: StoreReader) -> None:
+    assert story(reader, "C1", "C0", 1).ended == "delivered"
 
 
-def test_a_total_order_message_waits_for_a_client_that_found_no_broker(store: Store) -> None:
-    found = story(store, "C0", "C0", 2)
+def test_a_total_order_message_waits_for_a_client_that_found_no_broker(reader: StoreReader) -> None:
+    found = story(reader, "C0", "C0", 2)
     assert (found.ended, found.cause and found.cause.kind) == ("lost", "waiting")
     assert found.verdict.startswith("lost: it still waits at B0, where C1 has not locked its key items")
 
 
-def test_a_message_that_never_got_in_names_the_lock(store: Store) -> None:
-    assert "at B0, where key item k is locked by call 3 of C0" in story(store, "C1", "C0", 3).verdict
+def test_a_message_that_never_got_in_names_the_lock(reader: StoreReader) -> None:
+    assert "at B0, where key item k is locked by call 3 of C0" in story(reader, "C1", "C0", 3).verdict
 
 
-def test_a_message_whose_client_has_no_broker(store: Store) -> None:
-    assert "it still waits at C1, where the client has no edge broker" in story(store, "C0", "C1", 1).verdict
+def test_a_message_whose_client_has_no_broker(reader: StoreReader) -> None:
+    assert "it still waits at C1, where the client has no edge broker" in story(reader, "C0", "C1", 1).verdict
 
 
-def test_a_message_waits_at_a_broker_that_is_not_current(store: Store) -> None:
+def test_a_message_waits_at_a_broker_that_is_not_current(reader: StoreReader) -> None:
     """Rule G34."""
-    verdict = story(store, "C0", "C1", 1, run=3).verdict
+    verdict = story(reader, "C0", "C1", 1, run=3).verdict
     assert "it still waits at B2, where the broker is not yet connected to a current broker of topic t" in verdict
 
 
-def test_what_failures_delayed_is_delivered(store: Store) -> None:
+def test_what_failures_delayed_is_delivered(store: Store, reader: StoreReader) -> None:
     asked = [
         Question(run, subscriber, source, seq)
         for run, subscriber, source, seq in rows(store, "delivery", "run_id", "subscriber", "source", "source_seq")
         if run == 1
     ]
-    told = stories(StoreReader(store.session, store.root), asked)
+    told = stories(reader, asked)
     assert len(told) == 9
     assert {one.ended for one in told} == {"delivered"}
     assert any(one.late_rounds for one in told)
 
 
-def test_a_delivered_message_names_the_lock_that_it_waited_for(store: Store) -> None:
+def test_a_delivered_message_names_the_lock_that_it_waited_for(reader: StoreReader) -> None:
     """C1 - B1 - B0 - B2: call 2 locks k at B1 in round 31; its TotalAck is at B0 in 34, and at B1 unlocked in 35."""
-    found = story(store, "C2", "C1", 2, run=2)
+    found = story(reader, "C2", "C1", 2, run=2)
     assert found.cause is not None
     assert (found.ended, found.cause.kind, found.cause.round) == ("delivered", "waited", 32)
     assert found.cause.text == "it waited at B1 from round 32 to 35: key item k was locked by call 2 of C1"
 
 
-def test_a_delivered_message_names_the_crash_that_delayed_its_lock(store: Store) -> None:
-    found = story(store, "C2", "C1", 4, run=2)
+def test_a_delivered_message_names_the_crash_that_delayed_its_lock(reader: StoreReader) -> None:
+    found = story(reader, "C2", "C1", 4, run=2)
     assert found.cause is not None
     assert (found.ended, found.cause.kind, found.names[found.cause.node]) == ("delivered", "crash", "B0")
     assert found.cause.round == 50
@@ -132,25 +138,25 @@ def test_a_delivered_message_names_the_crash_that_delayed_its_lock(store: Store)
     assert "key item k was locked by call 4 of C1, longer because of B0 down (crash in round 50" in found.cause.text
 
 
-def test_a_total_order_message_names_the_crash_that_kept_its_keys_locked(store: Store) -> None:
-    found = story(store, "C2", "C1", 3, run=2)
+def test_a_total_order_message_names_the_crash_that_kept_its_keys_locked(reader: StoreReader) -> None:
+    found = story(reader, "C2", "C1", 3, run=2)
     assert found.cause is not None
     assert (found.ended, found.cause.kind, found.cause.round) == ("delivered", "crash", 50)
     assert "its key items stayed locked until a failure was repaired, longer because of B0 down" in found.cause.text
 
 
-def test_what_nothing_delayed_names_the_broker_that_orders_it(store: Store) -> None:
+def test_what_nothing_delayed_names_the_broker_that_orders_it(reader: StoreReader) -> None:
     """Total order takes longer than the links."""
-    found = story(store, "C2", "C1", 1, run=2)
+    found = story(reader, "C2", "C1", 1, run=2)
     assert (found.ended, found.cause and found.cause.kind) == ("delivered", "waited")
     assert found.verdict.endswith("it waited at B2 from round 33 to 35")
 
 
-def test_a_publication_that_does_not_return_to_its_publisher_is_explained(store: Store) -> None:
-    found = story(store, "C0", "C0", 1, run=4)
+def test_a_publication_that_does_not_return_to_its_publisher_is_explained(reader: StoreReader) -> None:
+    found = story(reader, "C0", "C0", 1, run=4)
     assert (found.ended, found.cause and found.cause.kind) == ("lost", "link")
     assert found.verdict.startswith(
         "lost: the copy of round 41 to C0 was lost on the link from B0 (loss since round 41"
     )
     assert "C0 sends it to B0 in round 40: taken in round 41" in str(found)
-    assert story(store, "C1", "C0", 1, run=4).ended == "delivered"
+    assert story(reader, "C1", "C0", 1, run=4).ended == "delivered"
