@@ -125,23 +125,21 @@ def test_a_view_of_one_protocol_is_about_its_runs(result: Result) -> None:
 
 def test_each_protocol_is_held_to_its_own_guarantees(result: Result, tmp_path: Path) -> None:
     """A delivery twice is found in the runs of the protocol in which it happened."""
-    report = result.audit()
-    titles = {finding.title for finding in report.findings}
-    assert {"forwarding: exactly_once", "delta: exactly_once", "ginger: causal_order"} <= titles
-    assert not {"forwarding: causal_order", "delta: causal_order"} & titles
-    assert [finding.error for finding in report.findings if finding.error] == []
-    assert {run.run_id for run in report.runs if not run.within_bound} == {0}
-    assert report.verdict == "valid"
+    assert {run.verdict for run in result.runs} == {"valid"}
     twice = planted(
         Store(result.store, result.session), tmp_path,
         delivery=lambda rows: rows.unionByName(rows.where("run_id = 2")),
     )  # fmt: skip
     with rt.open_store(twice.root, result.session.spark) as other:
-        found = {finding.title: finding.n_violations for finding in other.audit().findings}
-        assert other.verdict == "invalid"
+        report = other.audit()
+        assert other.verdict == report.verdict == "invalid"
         assert [run.run_id for run in other.runs if run.verdict == "invalid"] == [2]
-    assert found["delta: exactly_once"]
-    assert not found["ginger: exactly_once"]
+    found = {finding.title: finding.n_violations for finding in report.findings}
+    assert {"forwarding: exactly_once", "delta: exactly_once", "ginger: causal_order"} <= found.keys()
+    assert not {"forwarding: causal_order", "delta: causal_order"} & found.keys()
+    assert [finding.error for finding in report.findings if finding.error] == []
+    assert {run.run_id for run in report.runs if not run.within_bound} == {0}
+    assert [title for title, number in found.items() if number] == ["delta: exactly_once"]
 
 
 def test_a_publication_costs_what_the_closed_forms_say(result: Result) -> None:
@@ -229,11 +227,11 @@ def test_a_store_that_was_broken_off_is_resumed(result: Result, scenario: Path, 
     def stop(progress: Progress) -> None:
         seen.append(progress.round)
         n_batches = 1 + sum(later < earlier for earlier, later in pairwise(seen))
-        if n_batches == 3 and progress.round > 20:
+        if n_batches == 3 and progress.round > 60:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        rt.run(scenario, sail.spark, tmp_path / "store", commit_every=10, observe=stop)
+        rt.run(scenario, sail.spark, tmp_path / "store", commit_every=50, observe=stop)
     with rt.open_store(tmp_path / "store", sail.spark) as stopped:
         assert {row.run_id for row in stopped.table("sent_message").collect()} <= {0, 1, 2}
         assert {row.run_id for row in stopped.table("state_delta_routing_entry").collect()} == {2}
