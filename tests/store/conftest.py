@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
-from support.copies import Plantings
+from support.copies import Plantings, planting
 
 from pipelines.engines.session import Session
 from pipelines.experiment.build import build_inputs
@@ -60,6 +61,18 @@ def run_dictionary(
 def run_scenario() -> Callable[..., Path]:
     """`run_dictionary`."""
     return run_dictionary
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pycollect_makeitem(collector: pytest.Module, name: str, obj: object) -> list[pytest.Item] | None:
+    """Collects generator functions as tests that plant violations, see `support.copies`."""
+    if not (name.startswith("test_") and inspect.isgeneratorfunction(obj)):
+        return None
+    setattr(collector.obj, name, planting(obj))
+    items: list[pytest.Item] = collector.ihook.pytest_pycollect_makeitem(
+        collector=collector, name=name, obj=getattr(collector.obj, name)
+    )
+    return items
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from pyspark.sql import DataFrame
-from support.copies import Plant, Planting, planting
+from support.copies import Plant, Planting
 
 from pipelines.audits.run import AuditReport, audit_store, describe, record
 from pipelines.contract.audit import Audit, Evidence
@@ -93,7 +93,6 @@ def test_clean_runs_break_nothing(clean: Store) -> None:
     assert rows(clean, "delivery"), "the guarantees were put to the test"
 
 
-@planting
 def test_a_lost_delivery_is_found(clean: Store) -> Planting:
     [lost] = yield [Plant(clean, delivery=removed(delivery(clean, "S", "P", 1)))]
     assert lost.found("exactly_once") == [(1, "S", "P", 1, "published in round 20, never delivered")]
@@ -103,7 +102,6 @@ def test_a_lost_delivery_is_found(clean: Store) -> Planting:
 
 @pytest.mark.parametrize("is_confirmed", [True, False])
 @pytest.mark.parametrize("is_quiet", [True, False])
-@planting
 def test_what_may_still_come_is_not_lost(clean: Store, is_confirmed: bool, is_quiet: bool) -> Planting:
     changes: dict[str, Change] = {"delivery": removed(delivery(clean, "S", "P", 1))}
     if not is_confirmed:
@@ -115,7 +113,6 @@ def test_what_may_still_come_is_not_lost(clean: Store, is_confirmed: bool, is_qu
     assert [row[:4] for row in runs.found("exactly_once")] == [(1, "S", "P", 1)] * is_lost
 
 
-@planting
 def test_a_repeated_delivery_is_found(clean: Store) -> Planting:
     [twice] = yield [Plant(clean, delivery=copied(delivery(clean, "S", "P", 1), round="round + 40"))]
     detail = "delivered 2 times, first in round 23, last in round 63"
@@ -124,7 +121,6 @@ def test_a_repeated_delivery_is_found(clean: Store) -> Planting:
     assert twice.found("conf_implies_delivered") == []
 
 
-@planting
 def test_a_delivery_that_nobody_asked_for_is_found(clean: Store) -> Planting:
     of_p, of_q = (
         copied(delivery(clean, "S", "P", 1), **{column: str(node(clean, "Q"))}) for column in ("subscriber", "source")
@@ -139,7 +135,6 @@ def test_a_delivery_that_nobody_asked_for_is_found(clean: Store) -> Planting:
     ("column", "round_", "is_broken"),
     [("issued_round", 23, False), ("issued_round", 24, True), ("ended_round", 23, False), ("ended_round", 22, True)],
 )
-@planting
 def test_a_subscription_lasts_from_issue_to_end(clean: Store, column: str, round_: int, is_broken: bool) -> Planting:
     only = {"confirmed_round": "null", "ended_round": "1000", column: str(round_)}
     where = f"run_id = 1 and subscriber = {node(clean, 'S')}"
@@ -153,7 +148,6 @@ def test_a_subscription_lasts_from_issue_to_end(clean: Store, column: str, round
     assert stray == [(1, "S", "P", 1)] * is_broken
 
 
-@planting
 def test_a_wrong_order_is_found(clean: Store) -> Planting:
     late, same = yield [
         Plant(clean, delivery=replaced(delivery(clean, "S", "P", 1), round=round_)) for round_ in ("28", "27")
@@ -163,7 +157,6 @@ def test_a_wrong_order_is_found(clean: Store) -> Planting:
     assert same.found("source_order") == []
 
 
-@planting
 def test_a_confirmation_before_the_delivery_is_found(clean: Store) -> Planting:
     early, same = yield [
         Plant(clean, publication=replaced(publication(clean, "P", 1), confirmed_round=round_))
@@ -191,7 +184,6 @@ def figure_1(protocol: str) -> list[dict[str, Any]]:
     return [scenario(**parts, workload=workload) for workload in (CONTENT_BASED, TOPIC_BASED)]
 
 
-@planting
 def test_figure_1_plain_forwarding_loses_the_middle_publication(sail: Session, root: Path) -> Planting:
     [runs] = yield [Plant(run_all(run_configs(figure_1("forwarding")), sail, root))]
     assert runs.found("exactly_once") == [
@@ -201,7 +193,6 @@ def test_figure_1_plain_forwarding_loses_the_middle_publication(sail: Session, r
     assert (runs.verdict, runs.broken) == ("invalid", {"exactly_once"})
 
 
-@planting
 def test_figure_1_is_no_loss_under_delta(sail: Session, root: Path) -> Planting:
     [runs] = yield [Plant(run_all(run_configs(figure_1("delta")), sail, root))]
     assert (runs.verdict, runs.broken) == ("valid", set())
@@ -250,7 +241,6 @@ def test_at_most_five_violations_are_shown(clean: Store, root: Path) -> None:
     assert (finding.n_violations, len(finding.shown)) == (10, 5)
 
 
-@planting
 def test_a_run_cut_short_is_not_decided(sail: Session, root: Path) -> Planting:
     workload = {"subscriptions": [{"at": "S", "topic": "a"}], "publications": [{"at": "P", "round": 20, "topic": "a"}]}
     cut = {**chain(rounds=22), "workload": workload}
@@ -262,7 +252,6 @@ def test_a_run_cut_short_is_not_decided(sail: Session, root: Path) -> Planting:
     assert [run.verdict for run in planted.runs] == ["unknown", "invalid"]
 
 
-@planting
 def test_a_run_without_calls_ends_in_round_0(sail: Session, root: Path) -> Planting:
     idle = [{**chain(protocol), "workload": {}} for protocol in ("delta", "forwarding")]
     for copy in (yield [Plant(run_all(run_configs([parts]), sail, root)) for parts in idle]):
@@ -301,7 +290,6 @@ def test_audits_describe_themselves() -> None:
     assert not any(summary.endswith("(forwarding only)") for summary in described.values())
 
 
-@planting
 def test_a_publication_on_a_link_at_an_unsubscription_is_not_requested(sail: Session, root: Path) -> Planting:
     """A's publication needs 4 rounds, G's 2. In run 0, D pauses from round 84 to 90 and unsubscribes in round 90."""
     parts = scenario(

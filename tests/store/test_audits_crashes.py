@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.copies import Plant, Planting, planting
+from support.copies import Plant, Planting
 from typer.testing import CliRunner
 
 from pipelines.audits.run import record
@@ -101,7 +101,6 @@ def ask(reader: StoreReader, text: str) -> list[tuple[Any, ...]]:
     return sorted((tuple(row) for row in reader.sql(text).collect()), key=repr)
 
 
-@planting
 def test_within_the_bound_nothing_is_broken_and_beyond_it_everything_is_excused(clean: Store) -> Planting:
     [runs] = yield [Plant(clean)]
     assert (runs.verdict, runs.broken) == ("valid", set())
@@ -112,7 +111,6 @@ def test_within_the_bound_nothing_is_broken_and_beyond_it_everything_is_excused(
     assert {row["run_id"] for row in runs.violations} == {BEYOND}
 
 
-@planting
 def test_the_rounds_of_crashes_count(clean: Store) -> Planting:
     [late] = yield [Plant(clean, fault_event=added(run_id=FOR_GOOD, round=150, kind="crash", node_id=3))]
     assert late.runs[FOR_GOOD].rounds == 150
@@ -138,7 +136,6 @@ def test_excuses_are_written_down_and_told_apart(clean: Store, root: Path, capsy
     assert ", excused (exactly_once 10 times, " in line
 
 
-@planting
 def test_what_is_planted_beyond_the_bound_excuses_the_run(clean: Store, ids: dict[str, int]) -> Planting:
     """B is OPERATIONAL again in round 52, after the messages of that round; crashes come before them."""
 
@@ -153,7 +150,6 @@ def test_what_is_planted_beyond_the_bound_excuses_the_run(clean: Store, ids: dic
     assert within.runs[BACK].verdict == "invalid"
 
 
-@planting
 def test_a_node_that_never_says_operational_excuses_nothing_after_the_grace(
     clean: Store, ids: dict[str, int]
 ) -> Planting:
@@ -171,7 +167,6 @@ def test_a_node_that_never_says_operational_excuses_nothing_after_the_grace(
     assert within.runs[BACK].verdict == "invalid"
 
 
-@planting
 def test_ends_in_time_finds_recoveries_and_calls_that_end_late_or_never(clean: Store, ids: dict[str, int]) -> Planting:
     goes_on = copied(f"run_id = {BACK} and kind = 'PUB' and source_seq = 1 and src = {ids['P1']}", due_round="92")
 
@@ -219,7 +214,6 @@ def test_who_has_to_get_what(reader: StoreReader) -> None:
     assert ask(reader, first) == [(1, 34), (2, None)]
 
 
-@planting
 def test_excused_deliveries_may_be_lost_and_others_may_not(clean: Store, ids: dict[str, int]) -> Planting:
     at_s2 = f"subscriber = {ids['S2']} and source_seq = 1 and run_id in ({BACK}, {SUBSCRIBER}, {PUBLISHER})"
     [copy] = yield [Plant(clean, delivery=removed(at_s2))]
@@ -228,7 +222,6 @@ def test_excused_deliveries_may_be_lost_and_others_may_not(clean: Store, ids: di
         assert lost == [(BACK, "S2", "P1", 1), (SUBSCRIBER, "S2", "P1", 1)]
 
 
-@planting
 def test_going_past_a_node_that_is_operational_is_found(
     clean: Store, reader: StoreReader, ids: dict[str, int]
 ) -> Planting:
@@ -254,7 +247,6 @@ def entry(ids: dict[str, int], run: int, node: str, subscription: int) -> str:
     return f"run_id = {run} and node_id = {ids[node]} and subscription_id = {subscription}"
 
 
-@planting
 def test_the_state_of_recovered_nodes_is_told_by_name(clean: Store, ids: dict[str, int]) -> Planting:
     """S1's subscription is 0; B is near it, A is far from it."""
     link = f"run_id = {BACK} and node_id = {ids['B']} and (a = {ids['S2']} or b = {ids['S2']})"
@@ -273,7 +265,6 @@ def test_the_state_of_recovered_nodes_is_told_by_name(clean: Store, ids: dict[st
     assert row[4].startswith("recovered in round 52: TOP lacks the link ")
 
 
-@planting
 def test_what_nodes_know_of_one_that_is_down_is_due_all_the_same(clean: Store, ids: dict[str, int]) -> Planting:
     """C is down for good, with S1 behind it: B's way to S1 is via S1 itself now."""
     link = f"run_id = {FOR_GOOD} and node_id = {ids['B']} and (a = {ids['S1']} or b = {ids['S1']})"
@@ -293,7 +284,6 @@ def test_what_nodes_know_of_one_that_is_down_is_due_all_the_same(clean: Store, i
     assert far.found("level_2") == [(FOR_GOOD, "A", None, None, detail)]
 
 
-@planting
 def test_what_crashes_leave_undecided_is_not_judged(clean: Store, ids: dict[str, int]) -> Planting:
     """An unsubscription without a confirmation; the links of a node whose join point crashed before it was joined."""
     began = replaced(f"run_id = {BACK} and subscription_id = 0", unsubscribed_round="60")
@@ -306,7 +296,6 @@ def test_what_crashes_leave_undecided_is_not_judged(clean: Store, ids: dict[str,
     assert {row[0] for row in joining.found("join_consistency")} == {FOR_GOOD}
 
 
-@planting
 def test_nothing_pending_finds_every_waiting_message(clean: Store, ids: dict[str, int]) -> Planting:
     of_b = f"run_id = {BACK} and node_id = {ids['B']}"
     at_a = {"run_id": BACK, "node_id": ids["A"]}

@@ -18,7 +18,7 @@ from typing import Any
 import networkx as nx
 import pytest
 from pyspark.sql import DataFrame
-from support.copies import Plant, Planting, planting
+from support.copies import Plant, Planting
 
 from pipelines.engines.session import Session
 from pipelines.store.store import Store
@@ -65,7 +65,6 @@ def ids(clean: Store) -> dict[str, int]:
     return {row.name: row.node_id for row in clean.read("node").where("run_id = 0").collect()}
 
 
-@planting
 def test_clean_runs_break_nothing(clean: Store) -> Planting:
     [runs] = yield [Plant(clean)]
     assert (runs.verdict, runs.broken) == ("valid", set())
@@ -96,7 +95,6 @@ def random_runs(sail: Session, root: Path) -> Store:
     return run_all(run_configs([random_scenario(seed) for seed in range(40)]), sail, root)
 
 
-@planting
 def test_random_runs_break_nothing(random_runs: Store) -> Planting:
     [runs] = yield [Plant(random_runs)]
     assert (runs.verdict, runs.broken) == ("valid", set())
@@ -136,7 +134,6 @@ def check(store: Store, table: str, audit: str, *planted: tuple[Change, list[Vio
         assert not silent or copy.found(silent) == []
 
 
-@planting
 def test_join_consistency_finds_links(clean: Store, ids: dict[str, int]) -> Planting:
     near = f"{at(ids, 1, 'N3')} and {is_link(ids, 'P1', 'N1')}"
     name = "-".join(sorted(("P1", "N1"), key=ids.__getitem__))
@@ -153,7 +150,6 @@ def test_join_consistency_finds_links(clean: Store, ids: dict[str, int]) -> Plan
     )  # fmt: skip
 
 
-@planting
 def test_links_of_a_node_that_has_not_joined_are_not_valid(clean: Store, ids: dict[str, int]) -> Planting:
     detached = removed(f"{at(ids, 1, 'X2')} and status = 'VALID_JOINED'")
     [runs] = yield [Plant(clean, node_status=detached)]
@@ -162,7 +158,6 @@ def test_links_of_a_node_that_has_not_joined_are_not_valid(clean: Store, ids: di
     assert all(row[4].startswith("TOP holds, beyond its reach,") for row in broken)
 
 
-@planting
 def test_level_1_finds_entries(clean: Store, ids: dict[str, int]) -> Planting:
     own, near = at(ids, 1, "S1", 0), at(ids, 1, "N1", 0)
     of = "subscription 0 of S1 has"
@@ -184,7 +179,6 @@ def test_level_1_finds_entries(clean: Store, ids: dict[str, int]) -> Planting:
     )  # fmt: skip
 
 
-@planting
 def test_what_level_1_finds_is_not_held_against_far_nodes(clean: Store, ids: dict[str, int]) -> Planting:
     """N1 is the next hop of P1 and N3, which are far from S1 and right."""
     changes = (
@@ -197,7 +191,6 @@ def test_what_level_1_finds_is_not_held_against_far_nodes(clean: Store, ids: dic
     yield from check(clean, "state_routing_entry", "level_2", *((change, []) for change in changes))
 
 
-@planting
 def test_level_2_finds_missing_and_superfluous_entries(clean: Store, ids: dict[str, int]) -> Planting:
     far = at(ids, 1, "S4", 0)
     stale = added(run_id=1, node_id=ids["P1"], subscription_id=2, origin=ids["N3"], responsible=ids["N1"])
@@ -212,7 +205,6 @@ def test_level_2_finds_missing_and_superfluous_entries(clean: Store, ids: dict[s
     )  # fmt: skip
 
 
-@planting
 def test_level_2_finds_wrong_entries(clean: Store, ids: dict[str, int]) -> Planting:
     """With δ = 1, S4's entry of S1's subscription is from N1 via N3, X1's from N3 via S4."""
 
@@ -231,7 +223,6 @@ def test_level_2_finds_wrong_entries(clean: Store, ids: dict[str, int]) -> Plant
     )  # fmt: skip
 
 
-@planting
 def test_level_2_names_the_first_of_a_chain_of_wrong_entries(clean: Store, ids: dict[str, int]) -> Planting:
     """With δ = 2, an entry from Y1 at S4 asks for S3 at X1, which has N1 and is right."""
     astray = replaced(at(ids, 2, "S4", 0), origin=str(ids["Y1"]))
@@ -239,7 +230,6 @@ def test_level_2_names_the_first_of_a_chain_of_wrong_entries(clean: Store, ids: 
     yield from check(clean, "state_routing_entry", "level_2", (astray, [(2, "S4", detail)]))
 
 
-@planting
 def test_subscriptions_under_way_are_not_judged(clean: Store, ids: dict[str, int]) -> Planting:
     """As long as a subscription is not confirmed, nodes may have an entry or not."""
     began = replaced("run_id = 1 and subscription_id = 0", confirmed_round="null")
@@ -255,21 +245,18 @@ def pending(ids: dict[str, int]) -> list[Change]:
     return [added(**row, trigger=7, recipient=ids[to], responsible=ids[via]) for to, via in ways.items()]
 
 
-@planting
 def test_nothing_pending_finds_unconfirmed_messages(clean: Store, ids: dict[str, int]) -> Planting:
     [runs] = yield [Plant(clean, state_processing=pending(ids))]
     detail = "PUB of round 141 still waits for 2 recipients"
     assert runs.found("nothing_pending") == [(1, "N1", "P1", 2, detail)]
 
 
-@planting
 def test_nothing_pending_finds_joins_that_do_not_end(clean: Store, ids: dict[str, int]) -> Planting:
     open_join = replaced(f"run_id = 1 and node_id = {ids['X1']}", status="'ATTACHED'")
     [runs] = yield [Plant(clean, state_join=open_join)]
     assert runs.found("nothing_pending") == [(1, "X1", None, None, "joins at S4 and is still ATTACHED")]
 
 
-@planting
 def test_runs_that_are_not_quiet_are_not_judged(clean: Store, ids: dict[str, int]) -> Planting:
     def one_in_flight(frame: DataFrame) -> DataFrame:
         last = frame.where("run_id = 1").agg({"message_id": "max"}).collect()[0][0]
@@ -332,7 +319,6 @@ def instead(new: list[tuple[int, ...]]) -> Change:
     return lambda frame: frame.sparkSession.createDataFrame(new, frame.schema)
 
 
-@planting
 def test_the_local_rule_finds_exactly_what_the_definition_forbids(random_runs: Store) -> Planting:
     runs = range(40)
     trees: dict[int, nx.Graph[int]] = {run: nx.Graph() for run in runs}

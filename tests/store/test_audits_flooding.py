@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.copies import Copy, Plant, Planting, planting
+from support.copies import Copy, Plant, Planting
 
 from pipelines.engines.session import Session
 from pipelines.sql.query import StoreReader
@@ -60,12 +60,10 @@ def gossipsub(sail: Session, root: Path) -> Store:
     return run_all(run_configs([given(settings)]), sail, root)
 
 
-@planting
 def test_clean_runs_break_nothing(flooding: Store, gossipsub: Store) -> Planting:
     assert [copy.broken for copy in (yield [Plant(flooding), Plant(gossipsub)])] == [set(), set()]
 
 
-@planting
 def test_a_publication_that_another_overtook_begins_no_subscription(sail: Session, root: Path) -> Planting:
     """D subscribes in round 10. Publication 1 of A comes in round 22, number 2 had come before, 3 and 4 come later."""
     calls = {
@@ -84,19 +82,16 @@ def test_a_publication_that_another_overtook_begins_no_subscription(sail: Sessio
     assert (copy.broken, within(copy)) == (set(), [True, True])
 
 
-@planting
 def test_a_publication_that_a_node_never_had_is_found(flooding: Store) -> Planting:
     [copy] = yield [Plant(flooding, state_seen=removed("node_id = 4"))]
     assert copy.broken == {"reached_everybody"}
 
 
-@planting
 def test_a_link_that_is_left_out_is_found(flooding: Store) -> Planting:
     [copy] = yield [Plant(flooding, message=removed("src = 3 and source = 0"))]
     assert copy.broken == {"floods_all_links"}
 
 
-@planting
 def test_a_copy_that_travels_too_far_is_found(sail: Session, root: Path) -> Planting:
     store = run_all(run_configs([given({"name": "flooding", "max_hops": 3})]), sail, root)
     far = replaced("sent_round = 32", body="'{\"hops\":4}'")
@@ -104,13 +99,11 @@ def test_a_copy_that_travels_too_far_is_found(sail: Session, root: Path) -> Plan
     assert (clean.broken, copy.broken) == (set(), {"bounded_hops"})
 
 
-@planting
 def test_a_lopsided_mesh_is_found(gossipsub: Store) -> Planting:
     [copy] = yield [Plant(gossipsub, state_topic=replaced("node_id = 0", mesh="array()"))]
     assert "symmetric_mesh" in copy.broken
 
 
-@planting
 def test_an_overfull_mesh_is_found(gossipsub: Store) -> Planting:
     [copy] = yield [Plant(gossipsub, state_topic=replaced("node_id = 0", mesh="array(1L, 2L, 3L, 4L)"))]
     assert "bounded_mesh" in copy.broken
@@ -128,7 +121,6 @@ def dense(*faults: dict[str, Any]) -> dict[str, Any]:
     )  # fmt: skip
 
 
-@planting
 def test_a_run_that_ends_before_the_next_heartbeat_may_have_a_full_mesh(sail: Session, root: Path) -> Planting:
     """B has four neighbours from the GRAFT of round 396 to the horizon 400; a message is in flight until round 401."""
     runs = run_configs([dense({"node": "F", "round": 369, "until": 399})], [7])
@@ -139,7 +131,6 @@ def test_a_run_that_ends_before_the_next_heartbeat_may_have_a_full_mesh(sail: Se
     assert copy.broken == set()
 
 
-@planting
 def test_a_full_mesh_without_outbound_neighbours_may_grow(sail: Session, root: Path) -> Planting:
     """Rule S12: C has three inbound neighbours at the last heartbeat, and grafts G."""
     runs = run_configs([dense({"node": "E", "round": 5, "until": 6}, {"node": "E", "round": 33})], [1])
@@ -151,7 +142,6 @@ def test_a_full_mesh_without_outbound_neighbours_may_grow(sail: Session, root: P
     assert "bounded_mesh" in copy.broken
 
 
-@planting
 def test_a_publication_that_was_forgotten_is_new_again(sail: Session, root: Path) -> Planting:
     """Rule S17: C has lost the ids of publications, and gets an old one from a cache, until A has forgotten it, too."""
     slow = scenario(
@@ -182,13 +172,11 @@ def test_a_publication_that_was_forgotten_is_new_again(sail: Session, root: Path
     ("guarantee", "condition"),
     [("pushes_over_mesh", "kind = 'GRAFT'"), ("replies_when_asked", "kind = 'IWANT'")],
 )
-@planting
 def test_messages_without_their_reason_are_found(gossipsub: Store, guarantee: str, condition: str) -> Planting:
     [copy] = yield [Plant(gossipsub, message=removed(condition))]
     assert guarantee in copy.broken
 
 
-@planting
 def test_gossip_that_does_not_end_is_found(gossipsub: Store) -> Planting:
     """A store whose runs should have gossiped once has gossip of three heartbeats."""
     parameters = "replace(parameters, '\"protocol.history_gossip\": 3', '\"protocol.history_gossip\": 1')"
@@ -196,7 +184,6 @@ def test_gossip_that_does_not_end_is_found(gossipsub: Store) -> Planting:
     assert "bounded_gossip" in copy.broken
 
 
-@planting
 def test_what_is_beyond_the_bound_of_flooding(sail: Session, root: Path) -> Planting:
     name = {"name": "flooding"}
     cases = {
@@ -225,7 +212,6 @@ def test_what_is_beyond_the_bound_of_flooding(sail: Session, root: Path) -> Plan
     assert copy.verdict == "valid"
 
 
-@planting
 def test_what_is_beyond_the_bound_of_gossipsub(sail: Session, root: Path) -> Planting:
     whole = {"name": "gossipsub", "heartbeat_rounds": 10}
     cases = {
@@ -258,7 +244,6 @@ def test_views_count_copies_and_gossip(gossipsub: Store) -> None:
     assert degrees >= 1
 
 
-@planting
 def test_slow_directions_of_links_break_no_rule(sail: Session, root: Path) -> Planting:
     """B crashes while its ANNOUNCE is on its slow link to A, or C's ANNOUNCE comes to A after the publication."""
     settings = {"name": "gossipsub", "relay": False, "detection_rounds": 5, "heartbeat_rounds": 10}

@@ -10,7 +10,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from support.copies import Plant, Planting, planting
+from support.copies import Plant, Planting
 
 from pipelines.engines.session import Session
 from pipelines.store.store import Store
@@ -79,13 +79,11 @@ def delivered(ids: dict[str, int], at: str, source: str, nth: int = 1) -> str:
     return f"node_id = {ids[at]} and source = {ids[source]} and source_seq = {nth + 1}"
 
 
-@planting
 def test_the_clean_run_breaks_nothing(clean: Store) -> Planting:
     [run] = yield [Plant(clean)]
     assert (run.verdict, run.violations) == ("valid", [])
 
 
-@planting
 def test_a_total_order_message_after_what_follows_it(clean: Store, ids: dict[str, int]) -> Planting:
     change = replaced(delivered(ids, "C2", "C3"), position=str(1 << 40))
     [run] = yield [Plant(clean, state_delivered=change)]
@@ -94,7 +92,6 @@ def test_a_total_order_message_after_what_follows_it(clean: Store, ids: dict[str
     assert "key item k of topic t: delivered after 1 total-order messages, at" in broken[0][4]
 
 
-@planting
 def test_an_eventual_message_on_the_other_side(clean: Store, ids: dict[str, int]) -> Planting:
     change = replaced(delivered(ids, "C1", "C2"), position=str(1 << 40))
     [run] = yield [Plant(clean, state_delivered=change)]
@@ -103,7 +100,6 @@ def test_an_eventual_message_on_the_other_side(clean: Store, ids: dict[str, int]
     assert "delivered after 2 total-order messages" in broken[0][4]
 
 
-@planting
 def test_an_effect_before_its_cause(clean: Store, ids: dict[str, int]) -> Planting:
     """C2 has delivered C1's message when it publishes; C3 delivers it last of all."""
     change = replaced(delivered(ids, "C3", "C1"), position=str(1 << 40))
@@ -113,7 +109,6 @@ def test_an_effect_before_its_cause(clean: Store, ids: dict[str, int]) -> Planti
     assert all("which its publisher knew" in detail for *_, detail in broken)
 
 
-@planting
 def test_a_delivery_that_never_came(clean: Store, ids: dict[str, int]) -> Planting:
     where = f"subscriber = {ids['C2']} and source = {ids['C3']} and source_seq = 2"
     [run] = yield [Plant(clean, delivery=removed(where))]
@@ -129,14 +124,12 @@ def test_a_delivery_that_never_came(clean: Store, ids: dict[str, int]) -> Planti
         ("locked", {"key_item": "k"}, "still locks key item k of topic t"),
     ],
 )
-@planting
 def test_what_is_left_over(clean: Store, ids: dict[str, int], table: str, row: dict[str, str], detail: str) -> Planting:
     change = added(run_id=0, node_id=ids["B1"], topic="t", source=ids["C1"], source_seq=3, **row)
     [run] = yield [Plant(clean, **{f"state_{table}": change})]
     assert run.found("nothing_waiting") == [(0, "B1", "C1", 3, detail)]
 
 
-@planting
 def test_a_message_that_was_never_repeated(clean: Store, ids: dict[str, int]) -> Planting:
     asks = added(run_id=0, node_id=ids["B1"], partner=ids["B3"], kind="LostMessageRequest")
     lacks = added(run_id=0, node_id=ids["B2"], topic="t", source=ids["C1"], source_seq=3, status="given_up")
@@ -152,19 +145,16 @@ def parent_of(ids: dict[str, int], node: str, parent: str | None) -> Change:
     return removed(where) if parent is None else replaced(where, neighbour=str(ids[parent]))
 
 
-@planting
 def test_a_broker_without_a_parent(clean: Store, ids: dict[str, int]) -> Planting:
     [run] = yield [Plant(clean, state_neighbour=parent_of(ids, "B2", None))]
     assert run.found("one_tree") == [(0, "B2", None, None, "has no parent, and neither has node 0")]
 
 
-@planting
 def test_brokers_in_a_circle(clean: Store, ids: dict[str, int]) -> Planting:
     [run] = yield [Plant(clean, state_neighbour=parent_of(ids, "B1", "B3"))]
     assert [node for _, node, *_ in run.found("one_tree")] == ["B1", "B3"]
 
 
-@planting
 def test_a_broker_that_is_back_and_says_that_it_is_not_ready(clean: Store, ids: dict[str, int]) -> Planting:
     """What a node says of itself does not excuse it: it is up, and hangs on nobody."""
     back = added(run_id=0, round=60, kind="recovery", node_id=ids["B2"])
@@ -175,14 +165,12 @@ def test_a_broker_that_is_back_and_says_that_it_is_not_ready(clean: Store, ids: 
     assert [node for _, node, *_ in run.found("one_tree")] == ["B2"]
 
 
-@planting
 def test_a_broker_that_is_down_is_in_no_tree(clean: Store, ids: dict[str, int]) -> Planting:
     crash = added(run_id=0, round=50, kind="crash", node_id=ids["B2"])
     [run] = yield [Plant(clean, state_neighbour=parent_of(ids, "B2", None), fault_event=crash)]
     assert run.found("one_tree") == []
 
 
-@planting
 def test_a_node_that_says_that_it_is_alone(clean: Store, ids: dict[str, int]) -> Planting:
     status = added(run_id=0, node_id=ids["B1"], round=60, status="ISOLATED")
     [run] = yield [Plant(clean, node_status=status)]
@@ -190,7 +178,6 @@ def test_a_node_that_says_that_it_is_alone(clean: Store, ids: dict[str, int]) ->
     assert broken == [(0, "B1", None, None, "found no broker that accepts it")]
 
 
-@planting
 def test_a_client_without_an_edge_broker(clean: Store, ids: dict[str, int]) -> Planting:
     change = removed(f"node_id = {ids['C2']} and relationship = 'edge'")
     [run] = yield [Plant(clean, state_neighbour=change)]
@@ -198,7 +185,6 @@ def test_a_client_without_an_edge_broker(clean: Store, ids: dict[str, int]) -> P
     assert broken == [(0, "C2", None, None, "has no edge broker")]
 
 
-@planting
 def test_a_node_that_gave_up_messages(clean: Store, ids: dict[str, int]) -> Planting:
     status = added(run_id=0, node_id=ids["B1"], round=60, status="MESSAGE_LOST")
     [run] = yield [Plant(clean, node_status=status)]
@@ -209,7 +195,6 @@ def test_a_node_that_gave_up_messages(clean: Store, ids: dict[str, int]) -> Plan
 @pytest.mark.parametrize(
     ("confirmed", "detail"), [("null", "was never confirmed"), ("21", "was confirmed in round 21")]
 )
-@planting
 def test_a_subscription_that_is_confirmed_late(
     clean: Store, ids: dict[str, int], confirmed: str, detail: str
 ) -> Planting:
@@ -220,7 +205,6 @@ def test_a_subscription_that_is_confirmed_late(
     assert broken == [(0, "C2", None, None, f"its subscription to t {detail}")]
 
 
-@planting
 def test_a_report_of_a_message_lost_on_links_excuses_nobody(clean: Store, ids: dict[str, int]) -> Planting:
     """The scenario has no fault."""
     lost = replaced(f"dst = {ids['B1']} and kind = 'Metadata'", fate="'lost_link'")
@@ -229,7 +213,6 @@ def test_a_report_of_a_message_lost_on_links_excuses_nobody(clean: Store, ids: d
     assert (run.verdict, run.beyond) == ("invalid", [])
 
 
-@planting
 def test_a_deposit_after_the_withdrawal_that_it_pays(clean: Store, ids: dict[str, int]) -> Planting:
     """Without the deposit, account a holds 500, 70 of which go to b; 1,000 are refused everywhere."""
     change = removed(delivered(ids, "C2", "C1", 3))
@@ -239,7 +222,6 @@ def test_a_deposit_after_the_withdrawal_that_it_pays(clean: Store, ids: dict[str
     assert all(detail.startswith("a of t holds") and "at C2" in detail for *_, detail in broken)
 
 
-@planting
 def test_a_transfer_that_one_replica_refuses(clean: Store, ids: dict[str, int]) -> Planting:
     """At C3 the transfer comes first, then another account pays for the interest of b."""
     change = replaced(delivered(ids, "C3", "C1", 4), position="0")
@@ -248,7 +230,6 @@ def test_a_transfer_that_one_replica_refuses(clean: Store, ids: dict[str, int]) 
     assert any(detail.startswith("b of t holds") for *_, detail in broken)
 
 
-@planting
 def test_a_balance_below_zero(clean: Store) -> Planting:
     text = "replace(content, '\"amount\":50', '\"amount\":-5000')"
     [run] = yield [Plant(clean, publication=replaced("content like '%deposit%'", content=text))]

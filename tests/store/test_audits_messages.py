@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import yaml
 from pyspark.sql import DataFrame
-from support.copies import Copy, Plant, Planting, planting
+from support.copies import Copy, Plant, Planting
 
 from pipelines.engines.session import Session
 from pipelines.protocols import protocol_named
@@ -95,7 +95,6 @@ def played(sail: Session, root: Path) -> Callable[[str], Played]:
 
 
 @pytest.mark.parametrize("name", FAULTS)
-@planting
 def test_a_run_breaks_no_rule_and_planted_messages_break_each(played: Callable[[str], Played], name: str) -> Planting:
     run = played(name)
     planted = PLANTS[name](run)
@@ -366,7 +365,6 @@ PLANTS: Mapping[str, Callable[[Played], Planted]] = {
 }  # fmt: skip
 
 
-@planting
 def test_a_report_comes_later_if_a_hello_arrives_from_a_node_that_is_down_again(sail: Session, root: Path) -> Planting:
     """A recovers for one round; its HELLO reaches B in round 55, and B learns of the second crash in round 66."""
     parts = {

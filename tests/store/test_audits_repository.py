@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.copies import Plant, Planting, planting
+from support.copies import Plant, Planting
 from support.repository.scenes import NEWS, TIMERS, calls, chain, down
 
 from pipelines.engines.session import Session
@@ -101,7 +101,6 @@ def asked(store: Store, text: str) -> list[tuple[Any, ...]]:
     return sorted(tuple(row.values()) for row in found)
 
 
-@planting
 def test_nothing_breaks(clean: Store) -> Planting:
     [run] = yield [Plant(clean)]
     assert (run.verdict, run.broken) == ("valid", set())
@@ -109,7 +108,6 @@ def test_nothing_breaks(clean: Store) -> Planting:
     assert asked(clean, "select distinct is_settled from settled_run") == [(True,)]
 
 
-@planting
 def test_a_repository_that_is_down_in_the_round_of_its_join_is_no_member(sail: Session, root: Path) -> Planting:
     joining = scenario(
         protocol={"name": "repository", "topics": {"news": {"owner": "p", "publishers": ["p"], "subscribers": []}}},
@@ -202,14 +200,12 @@ PLANTED: tuple[tuple[str, str, Change, set[str]], ...] = (
 
 
 @pytest.mark.parametrize(("table", "change", "broken"), [one[1:] for one in PLANTED], ids=[one[0] for one in PLANTED])
-@planting
 def test_a_planted_violation_is_found(clean: Store, table: str, change: Change, broken: set[str]) -> Planting:
     """What repositories report of registrations changes nothing: who is authorised follows from the scenario."""
     [run] = yield [Plant(clean, **{table: change})]
     assert {row["guarantee"] for row in run.violations} == broken
 
 
-@planting
 def test_runs_that_end_early_are_not_decided(ended: Store) -> Planting:
     """What is missing may still come; what cannot come is excused."""
     [runs] = yield [Plant(ended)]
@@ -242,7 +238,6 @@ def settled(sail: Session, root: Path) -> Store:
     return run_all(run_configs([DETOUR, BACK_AGAIN]), sail, root)
 
 
-@planting
 def test_routes_lead_around_a_broker_that_is_down(settled: Store) -> Planting:
     """b1 sends messages for s over b2, from `reroute_rounds` after its crash over b4, and over b2 when it is back."""
     [runs] = yield [Plant(settled)]

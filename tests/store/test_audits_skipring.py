@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.copies import Plant, Planting, planting
+from support.copies import Plant, Planting
 
 from pipelines.audits.run import AuditReport
 from pipelines.cli.verdict import print_findings
@@ -102,7 +102,6 @@ def last_change(store: Store, node: int) -> str:
     return f"node_id = {node} and round = {last}"
 
 
-@planting
 def test_a_healed_run_breaks_nothing(clean: Store) -> Planting:
     [run] = yield [Plant(clean)]
     assert (run.verdict, run.broken) == ("valid", set())
@@ -136,7 +135,6 @@ def test_how_a_wrong_edge_went(clean: Store, ids: dict[str, int]) -> None:
     assert held == answer(clean, text.format(ids["N5"]))
 
 
-@planting
 def test_an_edge_that_changes_later(clean: Store, ids: dict[str, int]) -> Planting:
     change = copied(last_change(clean, ids["N4"]), round=str(LATE), ring="null")
     [run] = yield [Plant(clean, state_configuration_change=change)]
@@ -145,14 +143,12 @@ def test_an_edge_that_changes_later(clean: Store, ids: dict[str, int]) -> Planti
     assert detail.startswith("its label, edges or slots of topic news changed, which was legitimate since round 1")
 
 
-@planting
 def test_a_label_that_is_none_of_the_first(clean: Store, ids: dict[str, int]) -> Planting:
     change = copied(last_change(clean, ids["N4"]), round=str(LATE), label="'00001'")
     [run] = yield [Plant(clean, state_configuration_change=change)]
     assert run.told("labels") == [("N4", "it has label 00001 of topic news, and there are 5 subscribers")]
 
 
-@planting
 def test_two_subscribers_with_a_label(clean: Store, ids: dict[str, int]) -> Planting:
     of_n1 = last_change(clean, ids["N1"])
     [(taken,)] = answer(clean, f"select label from state_configuration_change where {of_n1}")
@@ -161,7 +157,6 @@ def test_two_subscribers_with_a_label(clean: Store, ids: dict[str, int]) -> Plan
     assert run.told("labels") == [("N4", f"it has label {taken} of topic news, as node {ids['N1']} has")]
 
 
-@planting
 def test_edges_that_are_too_many(clean: Store, ids: dict[str, int]) -> Planting:
     members = [ids[name] for name in ("N1", "N3", "N4", "N6", "N7")]
     slots = (f"named_struct('label', '{node:06b}', 'node', cast({node} as bigint))" for node in members)
@@ -171,7 +166,6 @@ def test_edges_that_are_too_many(clean: Store, ids: dict[str, int]) -> Planting:
     assert [detail for *_, detail in run.found("degrees")] == ["the ring of 5 has 10 edges, and SR(5) has 7"]
 
 
-@planting
 def test_a_reference_to_who_has_crashed(clean: Store, root: Path, ids: dict[str, int]) -> Planting:
     gone = f"array(named_struct('label', '1', 'node', cast({ids['N5']} as bigint)))"
     change = copied(last_change(clean, ids["N4"]), round=str(LATE), slots=gone)
@@ -183,7 +177,6 @@ def test_a_reference_to_who_has_crashed(clean: Store, root: Path, ids: dict[str,
     assert answer(planted(clean, root, state_configuration_change=change), text) == [(None, 1)]
 
 
-@planting
 def test_a_database_with_who_has_left(clean: Store, ids: dict[str, int]) -> Planting:
     change = added(
         run_id=0, node_id=ids["supervisor1"], topic=NEWS, round=LATE, label="001", subscriber=ids["N2"], is_tuple=True
@@ -194,7 +187,6 @@ def test_a_database_with_who_has_left(clean: Store, ids: dict[str, int]) -> Plan
 
 
 @pytest.mark.parametrize(("node", "is_told"), [("N1", True), ("N5", False)])
-@planting
 def test_a_stray_database_is_lost_with_the_node_that_crashes(
     clean: Store, ids: dict[str, int], node: str, is_told: bool
 ) -> Planting:
@@ -206,7 +198,6 @@ def test_a_stray_database_is_lost_with_the_node_that_crashes(
     assert [told[1] for told in run.found("database")] == [node] * is_told
 
 
-@planting
 def test_a_publication_that_never_comes(clean: Store, ids: dict[str, int]) -> Planting:
     where = f"node_id = {ids['N6']} and publication.source = {ids['N1']} and publication.source_seq > 0"
     [run] = yield [Plant(clean, state_trie_node=removed(where))]
@@ -216,7 +207,6 @@ def test_a_publication_that_never_comes(clean: Store, ids: dict[str, int]) -> Pl
     assert run.verdict == "invalid"
 
 
-@planting
 def test_a_publication_that_its_publisher_forgets(clean: Store, ids: dict[str, int]) -> Planting:
     where = f"publication.source = {ids['N4']} and publication.source_seq > 0"
     [run] = yield [Plant(clean, state_trie_node=removed(where))]
@@ -229,7 +219,6 @@ def test_who_has_left_and_lacks_it_is_not_accused(clean: Store, ids: dict[str, i
     assert (ids["N7"], ids["N1"]) in lacking
 
 
-@planting
 def test_a_subscriber_that_crashes_before_a_slow_copy_arrives_is_not_owed_it(sail: Session, root: Path) -> Planting:
     """N3 crashes 16 rounds after a publication, of which the slowest delivery to the other nodes took 12 rounds."""
     starts = {"N1": 214, "N2": 185, "N3": 171, "N4": 214, "N5": 7, "N6": 12, "N7": 144, "N8": 61}
@@ -254,7 +243,6 @@ def test_a_subscriber_that_crashes_before_a_slow_copy_arrives_is_not_owed_it(sai
     assert audit.verdict == "valid"
 
 
-@planting
 def test_runs_that_end_too_early_are_unknown(ended: Store, early: Store) -> Planting:
     late, soon = yield [Plant(ended), Plant(early)]
     assert (late.verdict, late.broken) == ("unknown", set())
@@ -267,7 +255,6 @@ def test_runs_that_end_too_early_are_unknown(ended: Store, early: Store) -> Plan
     assert f"run 0 cannot be judged: topic {NEWS}: {problem}" in said.getvalue()
 
 
-@planting
 def test_tries_that_had_no_time_are_not_accused(ended: Store) -> Planting:
     """Run 1 has tries that differ at the end: that is too early to tell, and not a broken guarantee."""
     node = next(node for run, node in rows(ended, "state_trie_root", "run_id", "node_id") if run == 1)
@@ -365,7 +352,6 @@ def test_why_a_publication_waits_in_a_trie(clean: Store, root: Path, ids: dict[s
     assert "4 of 5 subscribers have it, 0 have no label yet; the next CheckTrie brings it further" in story.verdict
 
 
-@planting
 def test_time_limits_wait_for_the_end_of_link_faults(sail: Session, root: Path) -> Planting:
     """N2 is cut off from the start of the run, or while N1 publishes; the last run heals, and ends 600 rounds later."""
     cut = {"kind": "partition", "groups": [["N2"]]}

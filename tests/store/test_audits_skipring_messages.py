@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import pytest
-from support.copies import Plant, Planting, planting
+from support.copies import Plant, Planting
 
 from pipelines.engines.session import Session
 from pipelines.store.store import Store
@@ -80,14 +80,12 @@ def ring(clean: Store) -> Ring:
     return Ring(clean, ids, inner, own["left"]["node"], own["right"]["node"])
 
 
-@planting
 def test_nothing_is_found_in_the_run(ring: Ring) -> Planting:
     [run] = yield [ring.plant()]
     assert (run.verdict, run.broken) == ("valid", set())
 
 
 @pytest.mark.parametrize(("side", "other", "word"), [("left", "right", "left"), ("right", "left", "right")])
-@planting
 def test_a_neighbour_on_the_wrong_side(ring: Ring, side: str, other: str, word: str) -> Planting:
     change = copied(ring.last_state, round=str(LATE), **{side: f"`{other}`"})
     [run] = yield [ring.plant(state_configuration_change=change)]
@@ -96,7 +94,6 @@ def test_a_neighbour_on_the_wrong_side(ring: Ring, side: str, other: str, word: 
     assert f"and its new {word} neighbour is N" in detail
 
 
-@planting
 def test_a_neighbour_with_the_label_of_a_slot(ring: Ring) -> Planting:
     """No introduction and no configuration of the round names N1 with label 0000001 (rule K2)."""
     peer = f"named_struct('node', cast({ring.ids['N1']} as bigint), 'label', '0000001')"
@@ -106,7 +103,6 @@ def test_a_neighbour_with_the_label_of_a_slot(ring: Ring) -> Planting:
     assert (node, "it has on its ring N1 with label 0000001" in detail) == (ring.inner, True)
 
 
-@planting
 def test_an_introduction_with_the_label_of_a_slot(ring: Ring) -> Planting:
     own, _ = ring.first(f"kind = 'Introduce' and src = {ring.node}")
     body = f"regexp_replace(body, '\"node\":{ring.node},', '\"node\":{ring.ids['N8']},')"
@@ -115,7 +111,6 @@ def test_an_introduction_with_the_label_of_a_slot(ring: Ring) -> Planting:
     assert (node, "it forwards N8 with label" in detail) == (ring.inner, True)
 
 
-@planting
 def test_a_configuration_that_is_not_adopted(ring: Ring) -> Planting:
     """The subscriber keeps another label, or a neighbour that the configuration does not name."""
     _, due = ring.first(f"kind = 'SetData' and dst = {ring.node}")
@@ -127,7 +122,6 @@ def test_a_configuration_that_is_not_adopted(ring: Ring) -> Planting:
         assert {node for node, _ in run.told("adopts_configuration")} == {ring.inner}
 
 
-@planting
 def test_a_nearer_neighbour_without_a_request(ring: Ring) -> Planting:
     """The configuration names no predecessor, so the subscriber has to request both neighbours."""
     sent, _ = ring.first(f"kind = 'SetData' and dst = {ring.node}")
@@ -138,7 +132,6 @@ def test_a_nearer_neighbour_without_a_request(ring: Ring) -> Planting:
 
 
 @pytest.mark.parametrize(("kind", "n_answers"), [("Introduce", 1), ("IntroduceShortcut", 2), ("SetData", 1)])
-@planting
 def test_a_node_without_the_topic_that_keeps_silent(ring: Ring, kind: str, n_answers: int) -> Planting:
     to = f"kind = '{kind}' and body like '%{NEWS}%'"
     sent, _ = ring.first(to)
@@ -149,7 +142,6 @@ def test_a_node_without_the_topic_that_keeps_silent(ring: Ring, kind: str, n_ans
     assert all(f"handles {kind}, and sends no " in detail for _, detail in told)
 
 
-@planting
 def test_a_silent_neighbour(ring: Ring) -> Planting:
     """The left neighbour does not introduce itself after round 200, and nobody requests a configuration."""
     to = f"kind = 'Introduce' and src = {ring.left} and dst = {ring.node} and sent_round > 200"
@@ -175,7 +167,6 @@ def test_a_silent_neighbour(ring: Ring) -> Planting:
     ],
     ids=["several_labels", "wrong_label", "no_subscriber", "crashed", "other_node"],
 )
-@planting
 def test_a_database_that_is_not_repaired(
     ring: Ring, at: str, label: str, subscriber: str | None, what: str
 ) -> Planting:
@@ -191,7 +182,6 @@ def test_a_database_that_is_not_repaired(
 
 
 @pytest.mark.parametrize("kind", ["CheckTrie", "Introduce"])
-@planting
 def test_a_timeout_without_an_action(ring: Ring, kind: str) -> Planting:
     where = f"kind = '{kind}' and src = {ring.node} and sent_round between {LATE} and {LATE + 3}"
     [run] = yield [ring.plant(message=removed(where))]
@@ -200,7 +190,6 @@ def test_a_timeout_without_an_action(ring: Ring, kind: str) -> Planting:
     assert all(f"it sends no {kind}" in detail for _, detail in told)
 
 
-@planting
 def test_a_message_that_takes_too_long(ring: Ring) -> Planting:
     sent, _ = ring.first(f"kind = 'Introduce' and src = {ring.node}")
     [run] = yield [ring.plant(message=replaced(f"message_id = {sent}", due_round="sent_round + 5"))]
@@ -209,7 +198,6 @@ def test_a_message_that_takes_too_long(ring: Ring) -> Planting:
 
 
 @pytest.mark.parametrize(("is_reordering", "is_broken"), [(False, False), (True, True)])
-@planting
 def test_a_delay_lasts_beyond_its_fault_if_messages_keep_their_order(
     ring: Ring, is_reordering: bool, is_broken: bool
 ) -> Planting:
@@ -222,7 +210,6 @@ def test_a_delay_lasts_beyond_its_fault_if_messages_keep_their_order(
     assert bool(told) is is_broken
 
 
-@planting
 def test_draws_that_agree(ring: Ring) -> Planting:
     """N6 never requests its configurations: both topics agree in all intervals."""
     [run] = yield [ring.plant(message=removed(f"kind = 'GetConfiguration' and src = {ring.ids['N6']}"))]
@@ -232,7 +219,6 @@ def test_draws_that_agree(ring: Ring) -> Planting:
 
 
 @pytest.mark.parametrize(("kind", "side"), [("GetConfiguration", "dst"), ("SetData", "src")])
-@planting
 def test_another_supervisor(ring: Ring, kind: str, side: str) -> Planting:
     sent, _ = ring.first(f"kind = '{kind}' and body like '%{NEWS}%'")
     supervisors = f"{ring.ids['supervisor1']} + {ring.ids['supervisor2']}"
@@ -243,7 +229,6 @@ def test_another_supervisor(ring: Ring, kind: str, side: str) -> Planting:
     assert f"topic {NEWS}: it sends {kind} to " in told[0][1]
 
 
-@planting
 def test_a_request_without_an_answer(ring: Ring) -> Planting:
     [run] = yield [ring.plant(message=removed(f"kind = 'SetData' and sent_round > {LATE}"))]
     told = run.told("answers_requests")
@@ -252,7 +237,6 @@ def test_a_request_without_an_answer(ring: Ring) -> Planting:
 
 
 @pytest.mark.parametrize("label", ["10", "0" * 62 + "1"])
-@planting
 def test_an_invalid_label(ring: Ring, label: str) -> Planting:
     change = copied(ring.last_state, round=str(LATE), label=f"'{label}'")
     [run] = yield [ring.plant(state_configuration_change=change)]
@@ -260,7 +244,6 @@ def test_an_invalid_label(ring: Ring, label: str) -> Planting:
     assert told == [(ring.inner, f"topic {NEWS}: it stores label {label}")]
 
 
-@planting
 def test_a_message_with_an_invalid_label(ring: Ring) -> Planting:
     sent, _ = ring.first(f"kind = 'Introduce' and src = {ring.node}")
     body = """regexp_replace(body, '"bits":[0-9]+', '"bits":63')"""
@@ -269,7 +252,6 @@ def test_a_message_with_an_invalid_label(ring: Ring) -> Planting:
     assert told == [(ring.inner, f"topic {NEWS}: it sends Introduce with an invalid label")]
 
 
-@planting
 def test_a_configuration_that_the_database_lacks(ring: Ring) -> Planting:
     """The history has no tuple of label 1."""
     where = f"topic = '{NEWS}' and label = '1'"

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.copies import Copy, Plant, Planting, planting
+from support.copies import Copy, Plant, Planting
 
 from pipelines.engines.session import Session
 from pipelines.store.store import Store
@@ -58,7 +58,6 @@ def supervisor(clean: Store) -> tuple[str, int]:
     return names[node], node
 
 
-@planting
 def test_nothing_is_found_in_a_clean_run(clean: Store) -> Planting:
     [run] = yield [Plant(clean)]
     assert (run.verdict, run.broken) == ("valid", set())
@@ -67,7 +66,6 @@ def test_nothing_is_found_in_a_clean_run(clean: Store) -> Planting:
 # ---- databases
 
 
-@planting
 def test_a_tuple_of_another_subscriber(clean: Store, supervisor: tuple[str, int]) -> Planting:
     name, node = supervisor
     taken = dict(rows(clean, "state_database_change", "label", "subscriber"))
@@ -78,7 +76,6 @@ def test_a_tuple_of_another_subscriber(clean: Store, supervisor: tuple[str, int]
     assert told == [(name, f"topic {NEWS}: label 01 is of node {other}, whose own label is 1")]
 
 
-@planting
 def test_a_label_that_is_missing(clean: Store, supervisor: tuple[str, int]) -> Planting:
     name, node = supervisor
     change = added(run_id=0, node_id=node, topic=NEWS, round=LATE, label="11", subscriber=None, is_tuple=False)
@@ -87,7 +84,6 @@ def test_a_label_that_is_missing(clean: Store, supervisor: tuple[str, int]) -> P
     assert told == [(name, f"topic {NEWS}: label 11 is missing in its database")]
 
 
-@planting
 def test_a_label_that_is_none_of_the_first(clean: Store, ids: dict[str, int], supervisor: tuple[str, int]) -> Planting:
     name, node = supervisor
     change = added(run_id=0, node_id=node, topic=NEWS, round=LATE, label="011", subscriber=ids["N1"], is_tuple=True)
@@ -96,7 +92,6 @@ def test_a_label_that_is_none_of_the_first(clean: Store, ids: dict[str, int], su
     assert told == [(name, f"topic {NEWS}: its database has label 011, which is none of the first {N}")]
 
 
-@planting
 def test_a_database_at_another_node(clean: Store, ids: dict[str, int]) -> Planting:
     change = added(run_id=0, node_id=ids["N2"], topic=NEWS, round=LATE, label="0", subscriber=ids["N1"], is_tuple=True)
     [run] = yield [Plant(clean, state_database_change=change)]
@@ -119,7 +114,6 @@ def ends(run: Copy) -> list[str]:
 INNER, CALL = "publication is null", "coalesce(publication.source_seq, 0) > 0"
 
 
-@planting
 def test_hashes_that_do_not_fit(clean: Store, ids: dict[str, int]) -> Planting:
     change = replaced(trie_of(ids, "N2", CALL), hash="'00'")
     [run] = yield [Plant(clean, state_trie_node=change)]
@@ -128,7 +122,6 @@ def test_hashes_that_do_not_fit(clean: Store, ids: dict[str, int]) -> Planting:
     assert set(ends(run)) == {"the hash of the leaf is not that of its key", "the hash is not that of the children"}
 
 
-@planting
 def test_children_that_do_not_fit(clean: Store, ids: dict[str, int]) -> Planting:
     lost, swapped = yield [
         Plant(clean, state_trie_node=removed(trie_of(ids, "N3", CALL))),
@@ -139,7 +132,6 @@ def test_children_that_do_not_fit(clean: Store, ids: dict[str, int]) -> Planting
     assert "it has 2 parents" in ends(swapped)
 
 
-@planting
 def test_a_root_that_is_none(clean: Store, ids: dict[str, int]) -> Planting:
     of_n4 = f"node_id = {ids['N4']}"
     other, lost = yield [
@@ -149,7 +141,6 @@ def test_a_root_that_is_none(clean: Store, ids: dict[str, int]) -> Planting:
     assert set(ends(lost)) == {"the trie has no root"}
 
 
-@planting
 def test_a_key_of_another_publication(clean: Store, ids: dict[str, int]) -> Planting:
     forged = """named_struct('key', publication.key, 'source', publication.source, 'source_seq', 77L,
       'issued_round', publication.issued_round, 'hops', publication.hops)"""
@@ -161,7 +152,6 @@ def test_a_key_of_another_publication(clean: Store, ids: dict[str, int]) -> Plan
 # ---- flooding
 
 
-@planting
 def test_an_edge_without_a_copy(clean: Store, ids: dict[str, int]) -> Planting:
     text = "message_id", "src", "dst", "kind"
     number, dst = next((number, dst) for number, src, dst, kind in rows(clean, "message", *text)
@@ -172,7 +162,6 @@ def test_an_edge_without_a_copy(clean: Store, ids: dict[str, int]) -> Planting:
     assert ("N1", f"takes it in round 50 and does not pass it on to its neighbour {names[dst]}") in told
 
 
-@planting
 def test_copies_that_are_too_many(clean: Store, ids: dict[str, int]) -> Planting:
     text = "message_id", "src", "dst", "kind", "fate", "source_seq"
     copies = [row for row in rows(clean, "message", *text) if row[3] == "PublishNew" and row[5] > 0]
@@ -192,7 +181,6 @@ def test_copies_that_are_too_many(clean: Store, ids: dict[str, int]) -> Planting
 # ---- convergence
 
 
-@planting
 def test_a_ring_that_stands_still(clean: Store, supervisor: tuple[str, int]) -> Planting:
     """From the start a node has a wrong label, which 600 rounds do not heal."""
     change = replaced("round = -1 and label = '01'", label="'00001'")
@@ -205,7 +193,6 @@ def test_a_ring_that_stands_still(clean: Store, supervisor: tuple[str, int]) -> 
     assert run.verdict == "invalid"
 
 
-@planting
 def test_a_short_horizon_is_no_livelock(short: Store) -> Planting:
     change = replaced("round = -1 and label = '01'", label="'00001'")
     [run] = yield [Plant(short, state_configuration_change=change)]

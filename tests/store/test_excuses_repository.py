@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import pytest
 from pyspark.sql import DataFrame
-from support.copies import Plant, Planting, planting
+from support.copies import Plant, Planting
 from support.repository.scenes import NEWS, calls, chain, down
 
 from pipelines.engines.session import Session
@@ -202,7 +202,6 @@ def store(sail: Session, root: Path) -> Store:
 
 
 @pytest.mark.parametrize("name", CASES)
-@planting
 def test_an_excuse_concerns_its_publication(store: Store, name: str) -> Planting:
     case = CASES[name]
     [run] = yield [Plant(store, list(CASES).index(name), delivery=case.change, **case.more)]
@@ -210,7 +209,6 @@ def test_an_excuse_concerns_its_publication(store: Store, name: str) -> Planting
     assert {row["guarantee"] for row in run.violations if row["excused"]} == case.excused
 
 
-@planting
 def test_a_run_with_link_faults_has_time_for_all_fetches(sail: Session, root: Path) -> Planting:
     """After a partition, r1 fetches 100 messages one by one over links of 20 rounds: the run is undecided."""
     parts = chain(

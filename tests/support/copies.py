@@ -174,7 +174,7 @@ def _copy(
 
 
 def planting(test: Callable[..., Planting]) -> Callable[..., None]:
-    """Decorates a generator function that is a test. Its fixtures have the scope of its module or session."""
+    """Returns the test of a generator function, whose fixtures have the scope of its module or session."""
 
     def run(request: pytest.FixtureRequest, plantings: Plantings, **_: Any) -> None:
         plantings.resume(request.node)
@@ -183,7 +183,7 @@ def planting(test: Callable[..., Planting]) -> Callable[..., None]:
     own = [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY) for name in ("request", "plantings")]
     run.__signature__ = known.replace(parameters=[*known.parameters.values(), *own])  # type: ignore[attr-defined]
     run.__name__, run.__doc__, run.__module__ = test.__name__, test.__doc__, test.__module__
-    run.planting = test  # type: ignore[attr-defined]
+    run.__dict__.update(test.__dict__, planting=test)
     return run
 
 
