@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 FOUND = ("run_id", "round", "node_id", "source", "source_seq", "detail")
 """The columns of a violation: the columns of table ``violation`` except ``guarantee`` and ``excused``."""
+_REQUIRED = ("run_id", "node_id", "detail")
 
 SLOW_CRASHING_RUN = """
 select c.run_id, greatest(min(c.round), min(l.round)) as round,
@@ -143,7 +144,7 @@ class Audit:
         name: The name of the guarantee.
         summary: One line for ``roundtable list audits``.
         find: A SQL statement over the history and the relations, or a function of the evidence. It returns the
-            violations (columns `FOUND`). ``round``, ``source`` and ``source_seq`` may be null.
+            violations (columns `FOUND`). ``round``, ``source`` and ``source_seq`` may be null or missing.
         is_unconditional: Whether the guarantee holds under all faults. No violation is then excused.
         is_of_deliveries: Whether violations are deliveries, and ``round`` is the round of the delivery. Faults after
             this round do not excuse a delivery.
@@ -161,13 +162,14 @@ class Audit:
         """Returns the violations in a store (columns `FOUND`).
 
         Raises:
-            QueryError: The result of ``find`` lacks a column.
+            QueryError: The result of ``find`` lacks a required column.
         """
         found = evidence.sql(self.find) if isinstance(self.find, str) else self.find(evidence)
-        if missing := [name for name in FOUND if name not in found.columns]:
-            has = f"the result has the columns {', '.join(found.columns)}"
-            raise QueryError(f"the audit returns no column {missing[0]!r}; {has}; required: {', '.join(FOUND)}")
-        return found.select(*FOUND)
+        columns = found.columns
+        if missing := [name for name in _REQUIRED if name not in columns]:
+            has = f"the result has the columns {', '.join(columns)}"
+            raise QueryError(f"the audit returns no column {missing[0]!r}; {has}; required: {', '.join(_REQUIRED)}")
+        return found.selectExpr(*(name if name in columns else f"cast(null as bigint) as {name}" for name in FOUND))
 
 
 _HEADER = re.compile(r"-- audit((?:, \w+)*): (.+)")

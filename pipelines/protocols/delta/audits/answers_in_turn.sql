@@ -28,7 +28,6 @@ with life as (
   where a.run_id is null and d.run_id is null and e.run_id is null
 )
 select run_id, sent_round as round, node_id,
-  cast(null as bigint) as source, cast(null as bigint) as source_seq,
   concat('recovers, and answers node ', peer, ' before node ', min(other), ' has answered it') as detail
 from open
 group by run_id, sent_round, node_id, peer

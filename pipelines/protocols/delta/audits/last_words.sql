@@ -12,7 +12,6 @@ with report as (
   from node_recovery
 )
 select r.run_id, r.due_round as round, r.node_id,
-  cast(null as bigint) as source, cast(null as bigint) as source_seq,
   concat('is told that node ', r.peer, ' crashed in round ', l.crash_round, ', before ', max(m.kind),
     ' from there comes') as detail
 from report r
@@ -23,7 +22,6 @@ where m.kind not in ('PAR_TOP', 'PAR_SUB')
 group by r.run_id, r.due_round, r.node_id, r.peer, l.crash_round
 union all
 select r.run_id, r.due_round as round, r.node_id,
-  cast(null as bigint) as source, cast(null as bigint) as source_seq,
   concat('is told that node ', r.peer, ' crashed in round ', l.crash_round, ', before its detection delay is over')
     as detail
 from report r

@@ -1,7 +1,6 @@
 -- audit: a node sends STATUS before the multicast messages of a round
 -- If a node sends STATUS and multicast messages to a peer in one round, STATUS is the first (rule R36).
 select s.run_id, s.sent_round as round, s.src as node_id,
-  cast(null as bigint) as source, cast(null as bigint) as source_seq,
   concat('STATUS to node ', s.dst, ' leaves behind ', min(m.kind)) as detail
 from sent_message s
 join sent_message m on m.run_id = s.run_id and m.src = s.src and m.dst = s.dst and m.sent_round = s.sent_round

@@ -25,7 +25,6 @@ with life as (
   where d.run_id is null and e.run_id is null
 )
 select m.run_id, m.risen_round as round, m.node_id,
-  cast(null as bigint) as source, cast(null as bigint) as source_seq,
   concat('does not tell node ', m.peer, ' that it is OPERATIONAL again') as detail
 from met m
 left join sent_message t on t.run_id = m.run_id and t.src = m.node_id and t.dst = m.peer and t.kind = 'STATUS'

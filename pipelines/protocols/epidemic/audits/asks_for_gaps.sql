@@ -17,7 +17,6 @@ with asked as (
   group by a.run_id, a.initiator, a.event_source, a.pattern_id, a.number, a.sent_round
 )
 select a.run_id, min(a.sent_round) as round, a.initiator as node_id,
-  cast(null as bigint) as source, cast(null as bigint) as source_seq,
   concat('asks for event ', a.number, ' of node ', a.event_source, ' and pattern ', a.pattern_id, case
     when a.has_later = 0 then ', and no later one has arrived' else ', which has arrived' end) as detail
 from later a

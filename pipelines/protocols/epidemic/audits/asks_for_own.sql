@@ -7,7 +7,6 @@ with wanted as (
   join subscription s on s.run_id = p.run_id and s.subscription_id = p.subscription_id
 )
 select distinct e.run_id, e.sent_round as round, e.src as node_id,
-  cast(null as bigint) as source, cast(null as bigint) as source_seq,
   concat('asks for an event of pattern ', e.pattern_id, ', to which no client there subscribes') as detail
 from entry e
 left join wanted w on w.run_id = e.run_id and w.node_id = e.src and w.pattern_id = e.pattern_id

@@ -1,7 +1,6 @@
 -- audit, is_unconditional: no cache holds more than `buffer` events
 -- No cache holds more events than setting buffer allows.
-select c.run_id, cast(null as bigint) as round, c.node_id, cast(null as bigint) as source,
-  cast(null as bigint) as source_seq,
+select c.run_id, c.node_id,
   concat('the cache holds ', c.n_events, ' events, buffer is ', cast(get_json_object(r.parameters,
     "$['protocol.buffer']") as bigint)) as detail
 from (select run_id, node_id, count(1) as n_events from state_cache group by run_id, node_id) c

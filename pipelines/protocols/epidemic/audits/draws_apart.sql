@@ -27,7 +27,6 @@ with chosen as (
   where c.before_id <> c.pattern_id and e.run_id is null
 )
 select run_id, max(round) as round, other as node_id,
-  cast(null as bigint) as source, cast(null as bigint) as source_seq,
   concat('chooses the pattern that node ', node_id, ' chooses, in ', count(1), ' changes of the pattern') as detail
 from change
 group by run_id, node_id, other

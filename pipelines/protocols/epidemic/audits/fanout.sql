@@ -14,7 +14,6 @@ with sent as (
   group by run_id, dst, due_round, initiator, style, digest
 )
 select s.run_id, s.sent_round as round, s.src as node_id,
-  cast(null as bigint) as source, cast(null as bigint) as source_seq,
   concat('sends gossip of node ', s.initiator, ' to ', s.n_receivers, ' neighbours') as detail
 from sent s
 join setting r on r.run_id = s.run_id
@@ -23,7 +22,6 @@ left join received g on g.run_id = s.run_id and g.dst = s.src and g.due_round = 
 where s.n_receivers > coalesce(g.n_copies, 1) * r.fanout
 union all
 select b.run_id, b.sent_round as round, b.src as node_id,
-  cast(null as bigint) as source, cast(null as bigint) as source_seq,
   concat('sends gossip of node ', b.initiator, ' back to node ', b.dst) as detail
 from gossip b
 join received g on g.run_id = b.run_id and g.dst = b.src and g.due_round = b.sent_round

@@ -1,7 +1,6 @@
 -- audit, is_unconditional: a loss is given up after `lost_rounds`, and LostBuffer is bounded
 -- A dispatcher requests no event after lost_rounds, and its LostBuffer has at most lost_buffer entries (rule E13).
 select e.run_id, max(e.sent_round) as round, e.initiator as node_id,
-  cast(null as bigint) as source, cast(null as bigint) as source_seq,
   concat('asks for event ', e.number, ' of node ', e.event_source, ' and pattern ', e.pattern_id, ' for ',
     max(e.sent_round) - min(e.sent_round), ' rounds') as detail
 from entry e
@@ -12,7 +11,6 @@ group by e.run_id, e.initiator, e.event_source, e.pattern_id, e.number,
 having max(e.sent_round) - min(e.sent_round) >= r.lost_rounds
 union all
 select l.run_id, cast(null as bigint) as round, l.node_id,
-  cast(null as bigint) as source, cast(null as bigint) as source_seq,
   concat('LostBuffer holds ', l.n_lost, ' events') as detail
 from (
   select run_id, node_id, count(1) as n_lost from state_lost group by run_id, node_id

@@ -3,7 +3,6 @@
 -- between (rules E1 and E15).
 with relinked as (select distinct run_id from fault_event where kind in ('link', 'unlink'))
 select g.run_id, max(g.sent_round) as round, g.src as node_id,
-  cast(null as bigint) as source, cast(null as bigint) as source_seq,
   concat('begins gossip rounds in ', min(g.sent_round), ' and ', max(g.sent_round),
     ', which are not whole intervals apart') as detail
 from gossip g

@@ -24,7 +24,6 @@ with changed as (
   where g.style = 'publisher' and l.run_id is null
 )
 select u.run_id, u.sent_round as round, u.src as node_id,
-  cast(null as bigint) as source, cast(null as bigint) as source_seq,
   concat('sends gossip of node ', u.initiator, ' to node ', u.dst, ', to which it has no link') as detail
 from unlinked u
 join setting r on r.run_id = u.run_id

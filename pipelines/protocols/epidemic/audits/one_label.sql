@@ -1,18 +1,16 @@
 -- audit, is_unconditional: a digest is about one pattern or one source, and never empty
 -- A digest is not empty, and lists events of one pattern or one source (rule E5).
 select run_id, sent_round as round, src as node_id,
-  cast(null as bigint) as source, cast(null as bigint) as source_seq, 'sends an empty digest' as detail
+  'sends an empty digest' as detail
 from gossip
 where n_entries = 0
 union all
 select run_id, sent_round as round, src as node_id,
-  cast(null as bigint) as source, cast(null as bigint) as source_seq,
   concat('a digest about pattern ', of_pattern, ' lists an event of pattern ', pattern_id) as detail
 from entry
 where style = 'subscriber' and pattern_id <> of_pattern
 union all
 select run_id, min(sent_round) as round, min(src) as node_id,
-  cast(null as bigint) as source, cast(null as bigint) as source_seq,
   concat('a digest to a publisher lists events of ', count(distinct event_source), ' sources') as detail
 from entry
 where style = 'publisher'

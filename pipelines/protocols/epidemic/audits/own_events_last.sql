@@ -14,7 +14,7 @@ with own as (
 ), crashed as (
   select distinct run_id, node_id from fault_event where kind = 'crash'
 )
-select o.run_id, cast(null as bigint) as round, o.node_id, o.source, o.source_seq,
+select o.run_id, o.node_id, o.source, o.source_seq,
   'discarded, although the cache holds an event that the dispatcher neither published nor subscribed to' as detail
 from own o
 join mixed m on m.run_id = o.run_id and m.node_id = o.node_id

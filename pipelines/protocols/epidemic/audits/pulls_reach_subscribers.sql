@@ -42,7 +42,6 @@ with received as (
   group by run_id, node_id, round, initiator, digest
 )
 select o.run_id, o.round, o.node_id,
-  cast(null as bigint) as source, cast(null as bigint) as source_seq,
   concat('does not forward the digest of node ', o.initiator, ', and node ', o.neighbour, ' has subscribers') as detail
 from owed o
 left join gossip s on s.run_id = o.run_id and s.src = o.node_id and s.sent_round = o.round

@@ -15,7 +15,6 @@ with ended as (
   select run_id, node_id from node_recovery where recovery_round is null
 )
 select t.run_id, c.end_round as round, t.node_id,
-  cast(null as bigint) as source, cast(null as bigint) as source_seq,
   concat('has an entry of pattern ', t.pattern_id, ' for node ', t.next_hop, ', to which the link has ended') as detail
 from state_routing_entry t
 join changed c on c.run_id = t.run_id and c.a = least(t.node_id, t.next_hop) and c.b = greatest(t.node_id, t.next_hop)

@@ -36,7 +36,6 @@ with met as (
   where a.run_id is null
 )
 select o.run_id, o.round, o.node_id,
-  cast(null as bigint) as source, cast(null as bigint) as source_seq,
   concat('sends node ', o.neighbour, ' no SUB for pattern ', o.pattern_id, ' when the two are connected') as detail
 from owed o
 left join sent_message m on m.run_id = o.run_id and m.kind = 'SUB' and m.src = o.node_id and m.dst = o.neighbour

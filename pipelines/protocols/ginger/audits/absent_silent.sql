@@ -9,8 +9,8 @@ with joiner as (
   left join sent_message q on q.run_id = j.run_id and q.src = j.node_id and q.kind = 'ParentRequest'
   group by j.run_id, j.node_id
 )
-select m.run_id, m.sent_round as round, m.src as node_id, cast(null as bigint) as source,
-  cast(null as bigint) as source_seq, concat('sends ', m.kind, ' to node ', m.dst, ', and has not joined') as detail
+select m.run_id, m.sent_round as round, m.src as node_id,
+  concat('sends ', m.kind, ' to node ', m.dst, ', and has not joined') as detail
 from joined j
 join sent_message m on m.run_id = j.run_id and m.src = j.node_id and m.src <> m.dst
 where j.round is null or m.sent_round < j.round

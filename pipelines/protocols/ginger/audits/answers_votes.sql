@@ -32,8 +32,8 @@ with answer as (
   join answer a on a.run_id = v.run_id and a.src = v.dst and a.dst = v.src and a.degree is null
     and a.sent_round >= v.due_round
 )
-select distinct v.run_id, v.due_round as round, v.dst as node_id, cast(null as bigint) as source,
-  cast(null as bigint) as source_seq, concat('does not answer the vote of node ', v.src) as detail
+select distinct v.run_id, v.due_round as round, v.dst as node_id,
+  concat('does not answer the vote of node ', v.src) as detail
 from answer v
 join quiet_run q on q.run_id = v.run_id
 left join answered a on a.run_id = v.run_id and a.message_id = v.message_id

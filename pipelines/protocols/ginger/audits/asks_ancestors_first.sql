@@ -64,7 +64,7 @@ with accepted as (
     from sent_message where kind = 'RootElection'
   )
 )
-select a.run_id, a.sent_round as round, a.node_id, cast(null as bigint) as source, cast(null as bigint) as source_seq,
+select a.run_id, a.sent_round as round, a.node_id,
   concat('asks its sibling ', a.dst, ' before node ', a.above) as detail
 from asked a
 join run r on r.run_id = a.run_id and cast(get_json_object(r.parameters, "$['protocol.max_hops']") as bigint) > 1

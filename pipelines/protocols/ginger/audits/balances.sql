@@ -9,14 +9,13 @@ with compared as (
   where b.source is not null or f.run_id is null
   group by b.run_id, b.topic, b.account, b.source, b.source_seq
 )
-select c.run_id, cast(null as bigint) as round, c.most.node_id as node_id, c.source, c.source_seq,
+select c.run_id, c.most.node_id as node_id, c.source, c.source_seq,
   concat(c.account, ' of ', c.topic, ' holds ', c.most.balance, ', at ', n.name, ' ', c.least.balance,
     case when c.differs then '; refused at one only' else '' end) as detail
 from compared c
 join node n on n.run_id = c.run_id and n.node_id = c.least.node_id
 where c.least.balance <> c.most.balance or c.differs
 union all
-select run_id, cast(null as bigint) as round, node_id, source, source_seq,
-  concat(account, ' of ', topic, ' holds ', balance) as detail
+select run_id, node_id, source, source_seq, concat(account, ' of ', topic, ' holds ', balance) as detail
 from balance
 where balance < 0

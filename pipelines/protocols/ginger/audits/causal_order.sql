@@ -21,7 +21,7 @@ with published as (
   join key_item i on i.run_id = l.run_id and i.topic = l.topic and i.key_item = l.key_item
     and i.source = l.source and i.source_seq = l.source_seq
 )
-select f.run_id, cast(null as bigint) as round, f.node_id, f.source, f.source_seq,
+select f.run_id, f.node_id, f.source, f.source_seq,
   concat('key item ', f.key_item, ' of topic ', f.topic, ': delivered before ', n.name, ' ', b.source_seq,
     ', which its publisher knew') as detail
 from followed f

@@ -13,19 +13,19 @@ with judged as (
     and w.sibling = e.winner
   where not e.is_out and (e.winner = e.node_id or not w.is_out)
 )
-select run_id, end_round as round, node_id, cast(null as bigint) as source, cast(null as bigint) as source_seq,
+select run_id, end_round as round, node_id,
   concat('elects node ', winner, ' without a vote of node ', sibling) as detail
 from judged
 where sibling_degree is null and (winner <> node_id or end_round < round + timer_rounds)
 union all
-select run_id, end_round as round, node_id, cast(null as bigint) as source, cast(null as bigint) as source_seq,
+select run_id, end_round as round, node_id,
   concat('elects node ', winner, ', and node ', sibling, ' has residual degree ', sibling_degree) as detail
 from judged
 where sibling <> winner
   and (sibling_degree > winner_degree or (sibling_degree = winner_degree and sibling < winner))
 union all
-select distinct run_id, end_round as round, node_id, cast(null as bigint) as source,
-  cast(null as bigint) as source_seq, concat('elects node ', winner, ', and has residual degree ', degree, ' itself')
+select distinct run_id, end_round as round, node_id,
+  concat('elects node ', winner, ', and has residual degree ', degree, ' itself')
   as detail
 from judged
 where winner <> node_id and (degree > winner_degree or (degree = winner_degree and node_id < winner))

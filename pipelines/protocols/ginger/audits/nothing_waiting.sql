@@ -25,6 +25,6 @@ with waiting as (
   select run_id, node_id, source, source_seq, concat('still locks key item ', key_item, ' of topic ', topic) as detail
   from state_locked
 )
-select w.run_id, cast(null as bigint) as round, w.node_id, w.source, w.source_seq, w.detail
+select w.run_id, w.node_id, w.source, w.source_seq, w.detail
 from waiting w
 join quiet_run q on q.run_id = w.run_id

@@ -1,7 +1,7 @@
 -- audit, is_dated: the first view of a new root shows its electors as children
 -- Rule G20. An elector is a sibling that has voted and has not crashed. If the view did not show the electors, the
 -- root's other children would not find them when the root fails before they have connected.
-select e.run_id, e.end_round as round, e.node_id, cast(null as bigint) as source, cast(null as bigint) as source_seq,
+select e.run_id, e.end_round as round, e.node_id,
   concat('the view for node ', v.dst, ' does not show elector ', e.sibling) as detail
 from election e
 join sent_message v on v.run_id = e.run_id and v.src = e.node_id and v.kind = 'TreeViewUpdate'

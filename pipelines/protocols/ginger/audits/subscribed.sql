@@ -11,7 +11,7 @@ with slow as (
 ), first as (
   select run_id, topic, min(issued_round) as round from publication group by run_id, topic
 )
-select a.run_id, f.round, a.subscriber as node_id, cast(null as bigint) as source, cast(null as bigint) as source_seq,
+select a.run_id, f.round, a.subscriber as node_id,
   concat('its subscription to ', a.topic,
   coalesce(concat(' was confirmed in round ', a.confirmed_round), ' was never confirmed')) as detail
 from asked a

@@ -14,7 +14,7 @@ with ranked as (
   from ranked
   group by run_id, topic, key_item, source, source_seq
 )
-select c.run_id, cast(null as bigint) as round, c.most.node_id as node_id, c.source, c.source_seq,
+select c.run_id, c.most.node_id as node_id, c.source, c.source_seq,
   concat('key item ', c.key_item, ' of topic ', c.topic, ': delivered after ', c.most.n_before,
     ' total-order messages, at ', n.name, ' after ', c.least.n_before) as detail
 from compared c

@@ -2,7 +2,6 @@
 -- Rule S11. Neither node grafts the other during the backoff and the heartbeat that follows it.
 with crashed as (select run_id, node_id, round from fault_event where kind = 'crash')
 select g.run_id, g.round, g.node_id,
-  cast(null as bigint) as source, cast(null as bigint) as source_seq,
   concat('grafts node ', g.peer, ' after PRUNE in round ', max(p.round)) as detail
 from grafted g
 join pruned p on p.run_id = g.run_id and p.topic = g.topic and p.node_id = g.node_id and p.peer = g.peer

@@ -17,8 +17,7 @@ with unsteady as (
   where g.is_sent and g.round + s.heartbeat_rounds > l.round
   group by g.run_id, g.node_id, g.topic
 )
-select t.run_id, cast(null as bigint) as round, t.node_id, cast(null as bigint) as source, cast(null as bigint)
-  as source_seq,
+select t.run_id, t.node_id,
   concat('topic ', t.topic, ': ', size(t.mesh), ' neighbours in the mesh, d_hi is ', s.d_hi) as detail
 from state_topic t
 join setting s on s.run_id = t.run_id

@@ -38,8 +38,7 @@ with moved as (
   left join blocked b on b.run_id = o.run_id and b.topic = o.topic and b.node_id = o.node_id and b.peer = o.peer
   group by o.run_id, o.topic, o.node_id
 )
-select h.run_id, cast(null as bigint) as round, h.node_id,
-  cast(null as bigint) as source, cast(null as bigint) as source_seq,
+select h.run_id, h.node_id,
   concat('topic ', h.topic, ': ', h.n_mesh, ' neighbours in the mesh, ', h.n_outbound, ' of them outbound, and ',
     h.n_free, ' that it may graft') as detail
 from has h

@@ -13,7 +13,6 @@ with told as (
   group by t.run_id, t.node_id, t.topic, t.sent_round, t.n_told
 )
 select a.run_id, a.sent_round as round, a.node_id,
-  cast(null as bigint) as source, cast(null as bigint) as source_seq,
   concat('gossips to ', a.n_told, ' of ', a.n_standing, ' neighbours') as detail
 from around a
 join setting r on r.run_id = a.run_id

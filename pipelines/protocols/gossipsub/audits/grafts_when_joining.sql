@@ -37,7 +37,6 @@ with unsteady as (
   group by run_id, src, get_json_object(body, '$.topic'), sent_round
 )
 select k.run_id, k.round, k.node_id,
-  cast(null as bigint) as source, cast(null as bigint) as source_seq,
   concat('joins topic ', k.topic, ', knows ', k.n_known, ' neighbours of the topic, and grafts ',
     coalesce(g.n_grafted, 0)) as detail
 from known k

@@ -1,7 +1,6 @@
 -- audit, is_unconditional: heartbeats of a node are whole intervals apart
 -- Rule S18. All rounds in which a node sends gossip have the same remainder modulo the heartbeat interval.
 select m.run_id, max(m.sent_round) as round, m.src as node_id,
-  cast(null as bigint) as source, cast(null as bigint) as source_seq,
   concat('gossips in rounds ', min(m.sent_round), ' and ', max(m.sent_round),
     ', which are not whole heartbeats apart') as detail
 from sent_message m

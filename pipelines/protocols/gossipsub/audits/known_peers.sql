@@ -25,8 +25,7 @@ with announced as (
   join link l on l.run_id = s.run_id and l.src = s.node_id
   join stands o on o.run_id = s.run_id and o.topic = s.topic and o.node_id = l.dst
 )
-select p.run_id, cast(null as bigint) as round, p.node_id,
-  cast(null as bigint) as source, cast(null as bigint) as source_seq,
+select p.run_id, p.node_id,
   concat('topic ', p.topic, ': node ', p.peer, case when p.is_joined then ' has joined it, and is no peer'
     else ' has left it, and is a peer' end) as detail
 from pair p
@@ -34,8 +33,7 @@ left join held h on h.run_id = p.run_id and h.topic = p.topic and h.node_id = p.
 left join announced a on a.run_id = p.run_id and a.src = p.peer and a.dst = p.node_id
 where a.run_id is null and p.is_joined <> (h.run_id is not null)
 union all
-select h.run_id, cast(null as bigint) as round, h.node_id,
-  cast(null as bigint) as source, cast(null as bigint) as source_seq,
+select h.run_id, h.node_id,
   concat('topic ', h.topic, ': node ', h.peer, ' crashed in round ', g.crash_round, ', and is a peer') as detail
 from held h
 join stands s on s.run_id = h.run_id and s.topic = h.topic and s.node_id = h.node_id

@@ -2,7 +2,6 @@
 -- Rule S4. A row is a neighbour that is in a node's mesh when the node's last subscription ends, and that gets no
 -- PRUNE.
 select distinct e.run_id, e.until_round as round, e.node_id,
-  cast(null as bigint) as source, cast(null as bigint) as source_seq,
   concat('leaves topic ', e.topic, ' without PRUNE to node ', h.peer, ', which is in the mesh since round ',
     h.from_round) as detail
 from joined e

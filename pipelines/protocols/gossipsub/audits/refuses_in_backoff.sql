@@ -9,7 +9,6 @@ with crashed as (select run_id, node_id, round from fault_event where kind = 'cr
   where not g.is_sent and x.run_id is null
 )
 select distinct e.run_id, e.round, e.node_id,
-  cast(null as bigint) as source, cast(null as bigint) as source_seq,
   concat('does not refuse the GRAFT of node ', e.peer, ' within its backoff') as detail
 from early e
 join joined j on j.run_id = e.run_id and j.node_id = e.node_id and j.topic = e.topic and j.issued_round < e.round

@@ -31,7 +31,6 @@ with unsteady as (
   group by o.run_id, o.topic, o.node_id, o.peer, o.round
 )
 select f.run_id, f.round, f.node_id,
-  cast(null as bigint) as source, cast(null as bigint) as source_seq,
   concat('does not refuse the GRAFT of node ', f.peer, ', and has ', f.n_mesh, ' neighbours in the mesh') as detail
 from filled f
 join setting r on r.run_id = f.run_id and f.n_mesh >= r.d_hi

@@ -12,8 +12,7 @@ with mesh as (
   union
   select run_id, topic, peer as node_id, node_id as peer from moving
 )
-select m.run_id, cast(null as bigint) as round, m.node_id, cast(null as bigint) as source, cast(null as bigint)
-  as source_seq,
+select m.run_id, m.node_id,
   concat('topic ', m.topic, ': has ', n.name, ' in its mesh, and is not in that of ', n.name) as detail
 from mesh m
 join node n on n.run_id = m.run_id and n.node_id = m.peer

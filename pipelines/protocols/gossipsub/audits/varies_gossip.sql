@@ -21,7 +21,6 @@ with told as (
   where a.n_told < a.n_standing - r.d_hi - r.d_out
 )
 select c.run_id, max(c.sent_round) as round, c.node_id,
-  cast(null as bigint) as source, cast(null as bigint) as source_seq,
   concat('topic ', c.topic, ': gossips to the same ', max(c.n_told), ' neighbours in ', count(distinct c.sent_round),
     ' heartbeats') as detail
 from choosing c

@@ -42,7 +42,7 @@ with range as (
   from announced
   group by run_id, node_id, topic, repository, designation, seq
 )
-select a.run_id, a.sent_round as round, a.node_id, cast(null as bigint) as source, cast(null as bigint) as source_seq,
+select a.run_id, a.sent_round as round, a.node_id,
   concat('acknowledges number ', a.seq, ' of ', r.name, ', which is not announced in designation ', a.designation)
     as detail
 from acknowledged a

@@ -32,7 +32,7 @@ with said as (
   from event
   group by run_id, topic, role, client, designation, repository
 )
-select s.run_id, s.round, s.repository as node_id, cast(null as bigint) as source, cast(null as bigint) as source_seq,
+select s.run_id, s.round, s.repository as node_id,
   concat('steers ', n.name, ' by designation ', s.designation, ', and ',
     coalesce(concat('is asked in round ', a.round), 'is never asked')) as detail
 from steered s

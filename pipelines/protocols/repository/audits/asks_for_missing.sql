@@ -67,7 +67,7 @@ with said as (
     one.n as n
   from fetched
 )
-select q.run_id, q.sent_round as round, q.node_id, q.publisher as source, cast(null as bigint) as source_seq,
+select q.run_id, q.sent_round as round, q.node_id, q.publisher as source,
   concat(q.kind, ' requests number ', q.n, ' of its publisher, which it has since round ', h.round) as detail
 from request q
 join had h on h.run_id = q.run_id and h.node_id = q.node_id and h.topic = q.topic and h.publisher = q.publisher

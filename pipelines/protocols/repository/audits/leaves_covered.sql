@@ -48,13 +48,13 @@ with departed as (
     from heard
   ) listed
 )
-select s.run_id, s.round, s.node_id, cast(null as bigint) as source, cast(null as bigint) as source_seq,
+select s.run_id, s.round, s.node_id, cast(null as bigint) as source,
   concat('leaves, and ', n.name, ' does not know that it leaves') as detail
 from staying s
 join node n on n.run_id = s.run_id and n.node_id = s.member
 where s.n_knowing = 0
 union all
-select distinct s.run_id, s.round, s.node_id, a.publisher as source, cast(null as bigint) as source_seq,
+select distinct s.run_id, s.round, s.node_id, a.publisher as source,
   concat('leaves, and ', n.name, ' has not told that it has number ', a.n, ' of its publisher') as detail
 from staying s
 join node n on n.run_id = s.run_id and n.node_id = s.member

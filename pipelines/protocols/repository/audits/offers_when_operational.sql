@@ -22,8 +22,7 @@ with said as (
     and s.fate = 'delivered' and s.due_round >= a.recovery_round
   group by a.run_id, a.node_id, a.recovery_round, a.topic
 )
-select s.run_id, s.sent_round as round, s.src as node_id, cast(null as bigint) as source,
-  cast(null as bigint) as source_seq,
+select s.run_id, s.sent_round as round, s.src as node_id,
   concat('answers a probe as operational, and recovers since round ', a.recovery_round) as detail
 from said s
 join run r on r.run_id = s.run_id

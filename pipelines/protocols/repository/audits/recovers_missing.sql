@@ -67,7 +67,6 @@ with life as (
   group by run_id, case when kind = 'remove' then peer else node_id end
 )
 select distinct q.run_id, q.operational_round as round, q.node_id, q.one.publisher as source,
-  cast(null as bigint) as source_seq,
   concat('is OPERATIONAL without number ', q.one.n, ' of its publisher, which it has requested') as detail
 from requested q
 join prefix p on p.run_id = q.run_id and p.node_id = q.node_id and p.recovery_round = q.recovery_round
@@ -80,7 +79,7 @@ left join node_recovery c on c.run_id = q.run_id and c.node_id = q.one.publisher
 where a.run_id is null and c.run_id is null
 union all
 select k.run_id, k.operational_round as round, k.node_id, cast(null as bigint) as source,
-  cast(null as bigint) as source_seq, concat('is OPERATIONAL before node ', k.peer, ' has answered on topic ', k.topic)
+  concat('is OPERATIONAL before node ', k.peer, ' has answered on topic ', k.topic)
     as detail
 from asked k
 left join answered w on w.run_id = k.run_id and w.node_id = k.node_id and w.recovery_round = k.recovery_round

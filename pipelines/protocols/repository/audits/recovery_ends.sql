@@ -65,7 +65,7 @@ with departure as (
   from event e
   join life l on l.run_id = e.run_id and l.node_id = e.node_id and l.recovery_round = e.recovery_round
 )
-select run_id, round + most_rounds as round, node_id, cast(null as bigint) as source, cast(null as bigint) as source_seq,
+select run_id, round + most_rounds as round, node_id,
   concat('recovers since round ', recovery_round, ', without progress and requests since round ', round) as detail
 from waited
 where next_round - round > most_rounds

@@ -36,7 +36,7 @@ with said as (
   from entry
   where one.action is not null
 )
-select distinct h.run_id, h.round, h.node_id, cast(null as bigint) as source, cast(null as bigint) as source_seq,
+select distinct h.run_id, h.round, h.node_id,
   concat('confirms the registration of ', c.name, ' as ', h.role, ', and ', n.name, ' does not have it') as detail
 from heard h
 join node n on n.run_id = h.run_id and n.node_id = h.member

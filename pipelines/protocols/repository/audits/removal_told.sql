@@ -16,8 +16,7 @@ with gossip as (
     and (d.recovery_round is null or d.recovery_round >= c.round)
   where c.kind = 'remove' and d.run_id is null
 )
-select c.run_id, min(g.sent_round) as round, c.node_id, cast(null as bigint) as source,
-  cast(null as bigint) as source_seq,
+select c.run_id, min(g.sent_round) as round, c.node_id,
   concat('is called in round ', c.round, ' to remove ', n.name, ', and does not tell that it has left') as detail
 from called c
 join gossip g on g.run_id = c.run_id and g.node_id = c.node_id and g.topic = c.topic and g.sent_round > c.round

@@ -17,8 +17,8 @@ with setting as (
 ), struck as (
   select distinct run_id, node_id, round from fault_event where node_id is not null
 )
-select distinct u.run_id, u.sent_round as round, u.src as node_id, cast(null as bigint) as source,
-  cast(null as bigint) as source_seq, concat('tells ', n.name, ' once that it is up, and has no answer') as detail
+select distinct u.run_id, u.sent_round as round, u.src as node_id,
+  concat('tells ', n.name, ' once that it is up, and has no answer') as detail
 from up u
 join setting s on s.run_id = u.run_id and u.sent_round + s.most_rounds <= s.last_round
 join node n on n.run_id = u.run_id and n.node_id = u.dst

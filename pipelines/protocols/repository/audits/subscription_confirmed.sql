@@ -11,8 +11,8 @@ with about as (
 ), gone as (
   select distinct run_id, node_id from node_recovery where recovery_round is null
 )
-select u.run_id, u.issued_round as round, u.subscriber as node_id, cast(null as bigint) as source,
-  cast(null as bigint) as source_seq, concat('subscription ', u.subscription_id, ' is never confirmed') as detail
+select u.run_id, u.issued_round as round, u.subscriber as node_id,
+  concat('subscription ', u.subscription_id, ' is never confirmed') as detail
 from subscription u
 join settled_run s on s.run_id = u.run_id and s.is_settled
 left join about b on b.run_id = u.run_id and b.subscription_id = u.subscription_id

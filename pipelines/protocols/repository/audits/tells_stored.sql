@@ -29,7 +29,7 @@ with stored as (
     'array<struct<publisher:bigint,incarnation:bigint,n:bigint>>')) as one
   from gossip
 )
-select g.run_id, g.sent_round as round, g.node_id, s.publisher as source, cast(null as bigint) as source_seq,
+select g.run_id, g.sent_round as round, g.node_id, s.publisher as source,
   concat('gossip lacks number ', s.n, ' of its publisher, acknowledged in round ', s.round) as detail
 from stored s
 join regular g on g.run_id = s.run_id and g.node_id = s.node_id and g.topic = s.topic and g.sent_round > s.round

@@ -48,7 +48,7 @@ with due as (
   select *, lead(round) over (partition by run_id, node_id, topic, kind, dst, begin_round order by round) as next_round
   from moment
 )
-select run_id, round, node_id, cast(null as bigint) as source, cast(null as bigint) as source_seq,
+select run_id, round, node_id,
   concat('topic ', topic, ': it sends no ', kind, coalesce(concat(' to node ', dst), ''), ' in rounds ', round + 1,
     ' to ', next_round - 1) as detail
 from spaced

@@ -22,7 +22,7 @@ with configured as (
     and s.until_round > c.round
   where c.n_configurations = 1 and c.is_valid and i.run_id is null and (s.wants or c.label is null)
 )
-select run_id, round, node_id, cast(null as bigint) as source, cast(null as bigint) as source_seq,
+select run_id, round, node_id,
   concat('topic ', topic, ': its configuration has label ', coalesce(label, '-'), ', and it has label ',
     coalesce(own_label, '-'), ' and ', size(other_peers), ' ring neighbours that the configuration does not name'
   ) as detail

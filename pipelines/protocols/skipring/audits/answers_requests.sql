@@ -12,7 +12,7 @@ with reported as (
   join topic_supervisor s on s.run_id = m.run_id and s.topic = m.topic and s.supervisor = m.dst
   where m.kind in ('Subscribe', 'GetConfiguration', 'RequestFor', 'Unsubscribe') and m.is_handled
 )
-select distinct a.run_id, a.round, a.node_id, cast(null as bigint) as source, cast(null as bigint) as source_seq,
+select distinct a.run_id, a.round, a.node_id,
   concat('topic ', a.topic, ': it handles ', a.kind, ', and sends no SetData to ', n.name) as detail
 from asked a
 join node n on n.run_id = a.run_id and n.node_id = a.peer_id

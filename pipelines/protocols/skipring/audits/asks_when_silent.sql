@@ -40,7 +40,7 @@ with spell as (
   select *, lead(round) over (partition by run_id, node_id, topic, peer_id, begin_round order by round) as next_round
   from moment
 )
-select distinct q.run_id, q.round, q.node_id, cast(null as bigint) as source, cast(null as bigint) as source_seq,
+select distinct q.run_id, q.round, q.node_id,
   concat('topic ', q.topic, ': ', n.name, ' is silent in rounds ', q.round, ' to ', q.next_round,
     ', and it does not request its configuration') as detail
 from quiet q

@@ -10,8 +10,7 @@ with fault as (
   where b.kind in ('delay', 'reorder', 'duplicate')
   group by b.run_id, b.src, b.dst, b.round, b.kind
 )
-select distinct m.run_id, m.sent_round as round, m.src as node_id, cast(null as bigint) as source,
-  cast(null as bigint) as source_seq,
+select distinct m.run_id, m.sent_round as round, m.src as node_id,
   concat(m.kind, ' to node ', m.dst, ' takes ', m.due_round - m.sent_round, ' rounds; allowed: ', s.min_delay, ' to ',
     s.max_delay) as detail
 from ring_message m

@@ -1,4 +1,4 @@
 -- audit: once a topic is legitimate, its explicit state does not change until a node joins, leaves or crashes
-select run_id, round, node_id, cast(null as bigint) as source, cast(null as bigint) as source_seq, detail
+select run_id, round, node_id, detail
 from broken_topic
 where guarantee = 'closure'

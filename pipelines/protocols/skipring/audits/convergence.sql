@@ -1,4 +1,4 @@
 -- audit: a topic becomes legitimate: after enough time its number of problems still decreases, or is zero
-select run_id, round, node_id, cast(null as bigint) as source, cast(null as bigint) as source_seq, detail
+select run_id, round, node_id, detail
 from broken_topic
 where guarantee = 'convergence'

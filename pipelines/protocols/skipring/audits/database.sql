@@ -54,6 +54,5 @@ with member as (
   left join held h on h.run_id = t.run_id and h.topic = t.topic and h.node_id = t.subscriber
   where t.node_id <> s.supervisor or w.label is null or m.node_id is null or h.label is null or h.label <> t.label
 )
-select run_id, cast(null as bigint) as round, node_id, cast(null as bigint) as source,
-  cast(null as bigint) as source_seq, concat('topic ', topic, ': ', what) as detail
+select run_id, node_id, concat('topic ', topic, ': ', what) as detail
 from found

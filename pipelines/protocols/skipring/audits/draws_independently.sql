@@ -35,7 +35,7 @@ with drawn as (
   from outcome
   group by run_id, node_id, topic, reason, other_topic, other_reason, round, until_round, asked_round
 )
-select run_id, round, node_id, cast(null as bigint) as source, cast(null as bigint) as source_seq,
+select run_id, round, node_id,
   concat('topics ', topic, ' and ', other_topic, ': its requests for reasons ', reason, ' and ', other_reason,
     ' agree in all rounds from ', round, ' to ', until_round) as detail
 from counted

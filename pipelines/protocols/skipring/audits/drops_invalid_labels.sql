@@ -16,11 +16,10 @@ with stored as (
   where s.label is not null and not (length(s.label) <= 62 and (s.label = '0' or endswith(s.label, '1')))
     and (s.round >= 0 or (s.until_round > t.interval_rounds and p.run_id is null))
 )
-select run_id, round, node_id, cast(null as bigint) as source, cast(null as bigint) as source_seq,
-  concat('topic ', topic, ': it stores label ', label) as detail
+select run_id, round, node_id, concat('topic ', topic, ': it stores label ', label) as detail
 from invalid
 union all
-select run_id, sent_round as round, src as node_id, cast(null as bigint) as source, cast(null as bigint) as source_seq,
+select run_id, sent_round as round, src as node_id,
   concat('topic ', topic, ': it sends ', kind, ' with an invalid label') as detail
 from ring_message
 where sent_round >= 0 and not is_valid

@@ -25,7 +25,7 @@ with used as (
   select run_id, node_id, topic, round, until_round, peer.node as peer_id, peer.label as label
   from (select run_id, node_id, topic, round, until_round, explode(peers) as peer from ring_state) one
 )
-select distinct u.run_id, u.round, u.node_id, cast(null as bigint) as source, cast(null as bigint) as source_seq,
+select distinct u.run_id, u.round, u.node_id,
   concat('topic ', u.topic, ': it ', u.what, ' ', n.name, ' with label ', u.label,
     ', which no introduction and no configuration named') as detail
 from used u

@@ -1,7 +1,7 @@
 -- audit, is_unconditional: requests go to the topic's supervisor, and SetData comes from it
 -- Section 1.3, rules K14 and K21.
-select m.run_id, m.sent_round as round, m.src as node_id, cast(null as bigint) as source,
-  cast(null as bigint) as source_seq, concat('topic ', m.topic, ': it sends ', m.kind, ' to ', d.name,
+select m.run_id, m.sent_round as round, m.src as node_id,
+  concat('topic ', m.topic, ': it sends ', m.kind, ' to ', d.name,
     ', and the supervisor of the topic is ', n.name) as detail
 from ring_message m
 join topic_supervisor s on s.run_id = m.run_id and s.topic = m.topic

@@ -15,7 +15,7 @@ with sided as (
   where round >= 0 and label is not null and peer.node <> node_id
     and not (peer.node <=> before_peer.node and peer.label <=> before_peer.label)
 )
-select c.run_id, c.round, c.node_id, cast(null as bigint) as source, cast(null as bigint) as source_seq,
+select c.run_id, c.round, c.node_id,
   concat('topic ', c.topic, ': it has label ', c.label, ', and its new ', c.side, ' neighbour is ', n.name,
     ' with label ', c.peer_label) as detail
 from changed c

@@ -21,7 +21,7 @@ with wanting as (
   from ring_message
   where (kind = 'Remove' and named_node = src) or kind = 'Unsubscribe'
 )
-select distinct a.run_id, a.round, a.node_id, cast(null as bigint) as source, cast(null as bigint) as source_seq,
+select distinct a.run_id, a.round, a.node_id,
   concat('topic ', a.topic, ': it is not subscribed, handles ', a.kind, ', and sends no ', a.answer,
     coalesce(concat(' to node ', a.peer_id), '')) as detail
 from asked a

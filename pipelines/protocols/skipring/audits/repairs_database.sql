@@ -57,6 +57,5 @@ with judged as (
   join reported r on r.run_id = t.run_id and r.node_id = t.node_id and r.peer_id = t.subscriber
   where t.until_round > r.round
 )
-select run_id, round, node_id, cast(null as bigint) as source, cast(null as bigint) as source_seq,
-  concat('topic ', topic, ', label ', label, ': ', what) as detail
+select run_id, round, node_id, concat('topic ', topic, ', label ', label, ': ', what) as detail
 from found

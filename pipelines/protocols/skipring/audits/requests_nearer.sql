@@ -40,7 +40,7 @@ with removed as (
       or case when c.own_key < c.after_key then h.peer_key > c.own_key and h.peer_key < c.after_key
         else h.peer_key > c.own_key or h.peer_key < c.after_key end)))
 )
-select distinct c.run_id, c.round, c.node_id, cast(null as bigint) as source, cast(null as bigint) as source_seq,
+select distinct c.run_id, c.round, c.node_id,
   concat('topic ', c.topic, ': it gets label ', c.label, ', and sends no RequestFor about its nearer neighbour ', n.name
   ) as detail
 from near c

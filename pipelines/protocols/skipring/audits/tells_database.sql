@@ -14,7 +14,7 @@ with told as (
   from ring_message
   where kind = 'SetData' and reason = 'round_robin' and sent_round >= 0 and after_node is not null
 )
-select distinct t.run_id, t.round, t.node_id, cast(null as bigint) as source, cast(null as bigint) as source_seq,
+select distinct t.run_id, t.round, t.node_id,
   concat('topic ', t.topic, ': it tells label ', t.label, ' of node ', t.peer_id, ', and its database does not'
   ) as detail
 from told t

@@ -54,7 +54,7 @@ with setting as (
     end as what
   from keyed
 )
-select run_id, cast(null as bigint) as round, node_id, publication.source as source,
+select run_id, node_id, publication.source as source,
   publication.source_seq as source_seq, concat('trie of topic ', topic, ', node ', label, ': ', what) as detail
 from found
 where what is not null
