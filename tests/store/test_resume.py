@@ -100,7 +100,7 @@ class Stopped:
 
     folder: Path
     written: list[str]
-    rows: dict[str, list[tuple[Any, ...]]]
+    rows: dict[str, list[str]]
 
 
 class Killed(BaseException):

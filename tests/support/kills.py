@@ -9,15 +9,18 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
+
+from deltalake import DeltaTable
 
 from pipelines.cli.ends import DEBUG
 from pipelines.engines.session import Session
 from pipelines.store.ledger import Ledger
+from pipelines.store.roots import delta_rows
 from pipelines.store.store import Store
 from pipelines.tables import ROUND_COMMIT
-from pipelines.testing import rows
 
 SCENARIO = """name: killed
 protocol: {name: delta, delta: 1}
@@ -39,20 +42,27 @@ _POLL_SECONDS = 0.05
 """The seconds between two counts of commits. A count walks the folders of the store, which takes 10 ms."""
 
 
-def contents(session: Session, root: Path) -> dict[str, list[tuple[Any, ...]]]:
+def contents(session: Session, root: Path) -> dict[str, list[str]]:
     """Returns the rows of all tables, and the rows of the state tables at each commit.
 
-    The column of Delta versions in the ledger is omitted, because a resumed run creates additional versions.
+    The column of Delta versions in the ledger is omitted, because a resumed run creates additional versions. Delta's own
+    reader reads each version once: a state table without changes keeps its version from commit to commit.
     """
-    session.activate()
     store = Store(root, session)
-    found = {name: rows(store, name) for name in store.tables() if name != ROUND_COMMIT.name}
-    found[ROUND_COMMIT.name] = rows(store, ROUND_COMMIT.name, "first_run", "first_round", "last_round", "is_final")
+
+    @cache
+    def stored(name: str, version: int | None = None) -> list[dict[str, Any]]:
+        table = DeltaTable(str(store.path(name)), version)
+        return delta_rows(table, [field.name for field in table.schema().fields]).to_pylist()
+
+    found = {name: sorted(map(str, stored(name))) for name in store.tables()}
+    known = [{**row, "versions": None} for row in stored(ROUND_COMMIT.name)]
+    found[ROUND_COMMIT.name] = sorted(map(str, known))
     for commit in Ledger.read(store).commits:
-        for name in store.tables():
-            if name.startswith("state_"):
-                state = store.read(name, commit.versions[name]).where(commit.own_runs).toArrow().to_pylist()
-                found[f"{name} at {commit.last_run}, {commit.last_round}"] = sorted(map(str, state))  # type: ignore[arg-type]
+        for name in (name for name in store.tables() if name.startswith("state_")):
+            state = stored(name, commit.versions[name])
+            own = (str(row) for row in state if commit.first_run <= row["run_id"] <= commit.last_run)
+            found[f"{name} at {commit.last_run}, {commit.last_round}"] = sorted(own)
     return found
 
 
