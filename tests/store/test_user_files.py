@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Any
 
 import pytest
 from support.commands import cli
@@ -13,38 +12,18 @@ import pipelines as rt
 from pipelines.engines.session import Session
 
 BROKERS = "links: [[b1, b2], [b2, b3]]\n  clients: "
-BY_CONTENT = pytest.mark.parametrize("protocol", ["forwarding", "delta", "epidemic"])
+BY_CONTENT = ("forwarding", "delta", "epidemic")
+Delivered = set[tuple[str, str, int]]
 
 
-def delivered(folder: Path, sail: Session, text: str) -> set[tuple[str, int]]:
-    """Runs a scenario; returns subscriber and number of each delivery."""
+def delivered(folder: Path, sail: Session, text: str) -> Delivered:
+    """Runs a scenario; returns protocol, subscriber and publication number of each delivery."""
     (folder / "s.yaml").write_text(text, encoding="utf-8")
     result = rt.run(folder / "s.yaml", sail.spark, folder / "store")
     assert result.verdict == "valid"
     assert result.sql("select * from missing_delivery").count() == 0
-    asked = "select n.name, d.source_seq from delivery d join node n on n.run_id = d.run_id and n.node_id = subscriber"
-    rows: list[Any] = result.sql(asked).collect()
-    return {(row.name, row.source_seq) for row in rows}
-
-
-@BY_CONTENT
-def test_identifiers_of_64_bits_are_compared_exactly(tmp_path: Path, sail: Session, protocol: str) -> None:
-    first, *_ = ids = [1709287200000000001, 1709287200000000002, 1709287200000000090, 1709287200000000300]
-    contents = "".join(f"    - {{at: P, round: {25 + i}, content: {{order_id: {one}}}}}\n" for i, one in enumerate(ids))
-    found = delivered(tmp_path, sail, f"""
-name: big
-protocol: {{name: {protocol}}}
-overlay:
-  {BROKERS}[{{name: P, at: b1}}, {{name: S, at: b2}}, {{name: T, at: b2}}]
-workload:
-  subscriptions:
-    - {{at: S, where: order_id = {first}}}
-    - {{at: T, where: order_id > {first}}}
-  publications:
-{contents}
-time: {{rounds: 100}}
-""")  # fmt: skip
-    assert found == {("S", 1), ("T", 2), ("T", 3), ("T", 4)}
+    asked = "select protocol, subscriber_name, source_seq from delivery_detail join run using (run_id)"
+    return {tuple(row) for row in result.sql(asked).collect()}
 
 
 FILTERS = f"""
@@ -63,15 +42,34 @@ time: {{rounds: 100}}
 """
 
 
-@BY_CONTENT
-def test_topics_are_filters_of_mqtt_on_demand(tmp_path: Path, sail: Session, protocol: str) -> None:
-    found = delivered(tmp_path, sail, FILTERS.replace("PROTOCOL", protocol))
-    assert found == {("dash", 1), ("dash", 2), ("alarm", 1)}
+@pytest.fixture(scope="module")
+def sensors(sail: Session, tmp_path_factory: pytest.TempPathFactory) -> Delivered:
+    """The deliveries of all protocols with content filters: `FILTERS`, and publications with long identifiers."""
+    ids = [1709287200000000001, 1709287200000000002, 1709287200000000090, 1709287200000000300]
+    clients = "[{name: S, at: b2}, {name: T, at: b2}, "
+    wanted = f"- {{at: S, where: order_id = {ids[0]}}}\n    - {{at: T, where: order_id > {ids[0]}}}\n    - {{at: dash"
+    text = FILTERS.replace("clients: [", f"clients: {clients}").replace("- {at: dash", wanted, 1)
+    published = ", ".join(f"{{at: sensor, round: {27 + i}, content: {{order_id: {one}}}}}" for i, one in enumerate(ids))
+    text = text.replace("sensors/2/temp}]", f"sensors/2/temp}}, {published}]").replace("PROTOCOL", "forwarding")
+    grid = ", ".join(f"{{name: {name}}}" for name in BY_CONTENT)
+    return delivered(tmp_path_factory.mktemp("sensors"), sail, f"{text}runs: {{grid: {{protocol: [{grid}]}}}}\n")
+
+
+def test_topics_are_filters_of_mqtt_on_demand(sensors: Delivered) -> None:
+    wanted = {("dash", 1), ("dash", 2), ("alarm", 1)}
+    of_topics = {one for one in sensors if one[1] in ("dash", "alarm")}
+    assert of_topics == {(protocol, *one) for protocol in BY_CONTENT for one in wanted}
+
+
+def test_identifiers_of_64_bits_are_compared_exactly(sensors: Delivered) -> None:
+    wanted = {("S", 3), ("T", 4), ("T", 5), ("T", 6)}
+    of_content = {one for one in sensors if one[1] in ("S", "T")}
+    assert of_content == {(protocol, *one) for protocol in BY_CONTENT for one in wanted}
 
 
 def test_without_the_key_filters_are_names_and_that_is_told(tmp_path: Path, sail: Session) -> None:
     text = FILTERS.replace("PROTOCOL", "forwarding").replace("  topics: mqtt\n", "")
-    assert delivered(tmp_path, sail, text) == {("alarm", 1)}
+    assert delivered(tmp_path, sail, text) == {("forwarding", "alarm", 1)}
     told = cli("validate", tmp_path / "s.yaml")
     assert "workload: subscriptions to 'sensors/#', 'sensors/+/temp' match a topic of just that name" in told.stdout
 
@@ -121,7 +119,8 @@ workload:
   publications: {{file: {{path: p.csv, node: node, topic: topic, round: round}}}}
 time: {{rounds: 100}}
 """)  # fmt: skip
-    assert found == {(name, 2) for name in (composed, "Bern", "Basel")}  # call 1 of both publishers is a subscription
+    # Call 1 of both publishers is a subscription.
+    assert found == {("forwarding", name, 2) for name in (composed, "Bern", "Basel")}
     with rt.open_store(tmp_path / "store", sail.spark) as result:
         assert result.table("delivery").count() == 6
     told = cli("why", tmp_path / "store", "--run", 0, "--subscriber", "Basel", "--source", apart, "--seq", 1)
@@ -163,6 +162,6 @@ overlay: {file: {path: net.graphml}}
 workload: {subscriptions: [{at: B, topic: a}], publications: [{at: A, round: 25, topic: a}]}
 time: {rounds: 100, round_ms: 1}
 """)  # fmt: skip
-    assert found == {("B", 1)}
+    assert found == {("forwarding", "B", 1)}
     told = cli("report", tmp_path / "store")
     assert (told.exit_code, (tmp_path / "store" / "report.html").exists()) == (0, True), told.stderr
