@@ -6,7 +6,7 @@ import os
 import random
 import signal
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from itertools import count
@@ -49,13 +49,14 @@ LOSSY = (
 )
 
 
-@pytest.fixture(autouse=True)
-def _known(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+@pytest.fixture(autouse=True, scope="module")
+def _known() -> Iterator[None]:
     """The program of the tests is a protocol; workers of Spark get it with each job."""
-    monkeypatch.setitem(PROTOCOLS, "flood", flooding.PROTOCOL)
-    monkeypatch.setitem(PACKAGES, "flood", "roundtable-pubsub")
     register_pickle_by_value(flooding)
-    yield
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(PROTOCOLS, "flood", flooding.PROTOCOL)
+        patch.setitem(PACKAGES, "flood", "roundtable-pubsub")
+        yield
     unregister_pickle_by_value(flooding)
 
 
@@ -82,19 +83,34 @@ def eventful(seed: int, *, is_lossy: bool) -> dict[str, Any]:
     )
 
 
-def runs(*, is_lossy: bool, fails_in_round: int | None = None) -> list[RunConfig]:
-    """Returns runs of the program of the tests; a handler fails if a round is given."""
-    found = run_configs([eventful(seed, is_lossy=is_lossy) for seed in range(N_RUNS)])
+def runs(*, lossy: Sequence[bool] = (False, True), fails_in_round: int | None = None) -> list[RunConfig]:
+    """Returns `N_RUNS` runs of the program of the tests for each item of ``lossy``.
+
+    Args:
+        lossy: Whether links lose, delay and duplicate messages.
+        fails_in_round: A handler fails in this round; None for no failure.
+    """
+    found = run_configs([eventful(seed, is_lossy=is_lossy) for is_lossy in lossy for seed in range(N_RUNS)])
     settings = flooding.FloodingSettings(fails_in_round=fails_in_round)
     return [
         RunConfig(run.run_id, run.seed, run.scenario.model_copy(update={"protocol": settings}), {}) for run in found
     ]
 
 
-@pytest.mark.parametrize("is_lossy", [False, True], ids=["links keep", "links lose"])
-def test_several_rounds_a_job_leave_the_same_rows(sail: Session, tmp_path: Path, is_lossy: bool) -> None:
-    of = runs(is_lossy=is_lossy)
-    one = by_run(run_all(of, sail, tmp_path / "one", commit_every=20, rounds_per_job=1))
+@pytest.fixture(scope="module")
+def wanted(sail: Session, tmp_path_factory: pytest.TempPathFactory) -> dict[int, Tables]:
+    """The rows of `runs`, played round by round."""
+    return by_run(run_all(runs(), sail, tmp_path_factory.mktemp("one"), commit_every=20, rounds_per_job=1))
+
+
+def compare(store: Store, wanted: dict[int, Tables], way: str = "") -> None:
+    """Checks that a store has the wanted rows of each run."""
+    found = by_run(store)
+    assert {run: list(differing(wanted[run], found[run])) for run in wanted} == {run: [] for run in wanted}, way
+
+
+def test_several_rounds_a_job_leave_the_same_rows(sail: Session, tmp_path: Path, wanted: dict[int, Tables]) -> None:
+    of = runs()
     ways = {
         "up to a commit": run_all(of, sail, tmp_path / "many", commit_every=20),
         "seven": run_all(of, sail, tmp_path / "seven", commit_every=21, rounds_per_job=7),
@@ -103,12 +119,11 @@ def test_several_rounds_a_job_leave_the_same_rows(sail: Session, tmp_path: Path,
         "resumed in jobs": broken_off(of, sail, tmp_path / "jobs", 30, 8, 1, None),
     }
     for way, store in ways.items():
-        found = by_run(store)
-        assert {run: list(differing(one[run], found[run])) for run in one} == {run: [] for run in one}, way
-    fates = {row[6] for of_run in one.values() for row in of_run["message"]}
-    assert {"delivered", "lost_crash", *(["duplicate", "lost_link"] if is_lossy else [])} <= fates
+        compare(store, wanted, way)
+    fates = {row[6] for of_run in wanted.values() for row in of_run["message"]}
+    assert {"delivered", "lost_crash", "duplicate", "lost_link"} <= fates
     for table in ("state_lost", "state_dropped", "state_heard", "state_recent", "state_watch", "node_status"):
-        assert any(table in of_run for of_run in one.values()), table
+        assert any(table in of_run for of_run in wanted.values()), table
 
 
 @pytest.fixture
@@ -118,11 +133,10 @@ def workers(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Session, "n_python_workers", 2)
 
 
-def test_processes_of_their_own_leave_the_same_rows(sail: Session, tmp_path: Path, workers: None) -> None:
-    of = runs(is_lossy=True)
-    one = by_run(run_all(of, sail, tmp_path / "one", commit_every=20, rounds_per_job=1))
-    found = by_run(run_all(of, sail, tmp_path / "many", commit_every=20))
-    assert {run: list(differing(one[run], found[run])) for run in one} == {run: [] for run in one}
+def test_processes_of_their_own_leave_the_same_rows(
+    sail: Session, tmp_path: Path, wanted: dict[int, Tables], workers: None
+) -> None:
+    compare(run_all(runs(), sail, tmp_path, commit_every=20), wanted)
 
 
 def _batches() -> list[pa.RecordBatch]:
@@ -189,7 +203,7 @@ def test_nodes_stop_before_their_next_round_when_they_are_wanted_no_more() -> No
 
 
 def test_a_block_that_is_played_ahead_ends_with_the_program(
-    sail: Session, tmp_path: Path, workers: None, monkeypatch: pytest.MonkeyPatch
+    sail: Session, tmp_path: Path, wanted: dict[int, Tables], workers: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What was committed stays, and the next run in the same program plays again."""
     commit, played, ended, n_blocks = History.commit, Blocks._play_runs, Event(), count(1)
@@ -210,8 +224,7 @@ def test_a_block_that_is_played_ahead_ends_with_the_program(
                 time.sleep(0.01)
         raise processes.Interrupted
 
-    of = runs(is_lossy=False)
-    whole = by_run(run_all(of, sail, tmp_path / "whole"))
+    of = runs()
     with monkeypatch.context() as patch:
         patch.setattr(History, "commit", interrupted)
         patch.setattr(Blocks, "_play_runs", endless)
@@ -222,12 +235,11 @@ def test_a_block_that_is_played_ahead_ends_with_the_program(
     (folder,) = (tmp_path / "broken").iterdir()
     store = Store(folder, sail)
     execute(Experiment(of, build_inputs(of, None), 20), sail, store, lambda progress: None)
-    found = by_run(store)
-    assert {run: list(differing(whole[run], found[run])) for run in whole} == {run: [] for run in whole}
+    compare(store, wanted)
 
 
 def test_a_local_network_has_the_same_messages_and_deliveries(sail: Session, tmp_path: Path) -> None:
-    of = runs(is_lossy=False)
+    of = runs(lossy=[False])
     store = run_all(of, sail, tmp_path / "store")
     for run in of:
         parts, ids = run.scenario, _ids(store, run.run_id)
@@ -256,7 +268,12 @@ def test_a_local_network_has_the_same_messages_and_deliveries(sail: Session, tmp
     ("way", "commit_every"), [("round by round", 50), ("blocks", 50), ("processes", 50), ("processes ahead", 6)]
 )
 def test_a_handler_that_fails_is_named_and_what_was_before_is_kept(
-    sail: Session, tmp_path: Path, way: str, commit_every: int, request: pytest.FixtureRequest
+    sail: Session,
+    tmp_path: Path,
+    wanted: dict[int, Tables],
+    way: str,
+    commit_every: int,
+    request: pytest.FixtureRequest,
 ) -> None:
     """All rounds before are committed, those of the other runs too; the mended program goes on from there.
 
@@ -265,34 +282,30 @@ def test_a_handler_that_fails_is_named_and_what_was_before_is_kept(
     rounds_per_job = 1 if way == "round by round" else None
     if "processes" in way:
         request.getfixturevalue("workers")
-    whole = by_run(run_all(runs(is_lossy=False), sail, tmp_path / "whole"))
-    fails = next(round_ for *_, round_ in sorted(_published(whole)) if round_ > 30)
+    fails = next(round_ for *_, round_ in sorted(_published(wanted)) if round_ > 30)
     place = rf"protocol flood, run \d, node \d, round {fails}, .*KeyError: 'planted'"
     with pytest.raises(NodeProgramError, match=place):
-        run_all(runs(is_lossy=False, fails_in_round=fails), sail, tmp_path / "failed", commit_every, rounds_per_job)
+        run_all(runs(fails_in_round=fails), sail, tmp_path / "failed", commit_every, rounds_per_job)
     (folder,) = (tmp_path / "failed").iterdir()
     store = Store(folder, sail)
     last = max(row[0] for row in rows(store, "round_commit", "last_round"))
-    assert last < fails <= _next_busy_round(whole, last)
-    of = runs(is_lossy=False)
+    assert last < fails <= _next_busy_round(wanted, last)
+    of = runs()
     execute(Experiment(of, build_inputs(of, None), 50), sail, store, lambda progress: None)
-    found = by_run(store)
-    assert {run: list(differing(whole[run], found[run])) for run in whole} == {run: [] for run in whole}
+    compare(store, wanted)
 
 
 @pytest.mark.parametrize("who", ["driver", "executors"])
 @pytest.mark.parametrize("n_partitions", [1, 7])
 def test_spark_leaves_the_same_rows(
-    spark: Session, sail: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, n_partitions: int, who: str
-) -> None:
+    spark: Session, wanted: dict[int, Tables], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, n_partitions: int,
+    who: str,
+) -> None:  # fmt: skip
     if who == "executors":
         monkeypatch.setattr(blocks, "MANY_RUNS", 1)
-    of = runs(is_lossy=True)[:2]
-    one = by_run(run_all(of, sail, tmp_path / "local"))
     spark.activate()
     with spread(spark, n_partitions) as session:
-        found = by_run(run_all(of, session, tmp_path / "spark", commit_every=50))
-    assert {run: list(differing(one[run], found[run])) for run in one} == {run: [] for run in one}
+        compare(run_all(runs(), session, tmp_path, commit_every=50), wanted)
 
 
 @pytest.mark.spark
@@ -304,8 +317,7 @@ def test_many_runs_keep_their_nodes_from_block_to_block(spark: Session, sail: Se
     one = by_run(run_all(of, sail, tmp_path / "local", commit_every=200))
     spark.activate()
     with spread(spark, 3) as session:
-        found = by_run(run_all(of, session, tmp_path / "spark", commit_every=20))
-    assert {run: list(differing(one[run], found[run])) for run in one} == {run: [] for run in one}
+        compare(run_all(of, session, tmp_path / "spark", commit_every=20), one)
 
 
 def _published(found: dict[int, Tables]) -> set[tuple[int, int, int]]:
