@@ -25,7 +25,7 @@ from pipelines.store.damage import disk_error
 from pipelines.store.store import Store
 
 SCENARIO = """name: small
-protocol: {name: delta}
+protocol: {name: forwarding}
 overlay: {links: [[A, B], [B, C]]}
 workload:
   subscriptions: [{at: C, round: 0, topic: a}]
@@ -92,7 +92,9 @@ def test_a_store_that_is_removed_during_its_run_is_told(tmp_path: Path, sail: Se
         rt.run(tmp_path / "s.yaml", sail.spark, tmp_path / "store", commit_every=2, observe=remove)
 
 
-CRASH = SCENARIO.replace("time:", "faults: [{kind: crash, node: B, round: 24, until: 40}]\ntime:")
+CRASH = SCENARIO.replace("forwarding", "delta").replace(
+    "time:", "faults: [{kind: crash, node: B, round: 24, until: 40}]\ntime:"
+)
 
 
 @pytest.fixture(scope="module")

@@ -45,8 +45,8 @@ _POLL_SECONDS = 0.05
 def contents(session: Session, root: Path) -> dict[str, list[str]]:
     """Returns the rows of all tables, and the rows of the state tables at each commit.
 
-    The column of Delta versions in the ledger is omitted, because a resumed run creates additional versions. Delta's own
-    reader reads each version once: a state table without changes keeps its version from commit to commit.
+    The column of Delta versions in the ledger is omitted, because a resumed run creates additional versions. Each
+    version is read once: a state table without changes keeps its version from commit to commit.
     """
     store = Store(root, session)
 
