@@ -16,6 +16,7 @@ TIMERS = {
     "publisher_rounds": 6, "failure_rounds": 12, "acknowledge_rounds": 4, "wait_rounds": 4, "nak_rounds": 4,
     "rectify_rounds": 8, "idle_rounds": 10, "assist_rounds": 12, "gossip_rounds": 5, "fetch_rounds": 4,
 }  # fmt: skip
+History = dict[str, list[tuple[Any, ...]]]
 CLIENTS = {"p": "b1", "s1": "b1", "s2": "b2"}
 
 
@@ -51,26 +52,28 @@ def eventful(rounds: int) -> dict[str, Any]:
     )  # fmt: skip
 
 
-def test_rounds_of_a_job(sail: Session, tmp_path: Path) -> None:
-    """Commits in between, where states are written and read again, change nothing either."""
-    runs = run_configs([eventful(30)])
-    one, many = (
-        history(run_all(runs, sail, tmp_path, commit_every=every, rounds_per_job=size))
-        for every, size in ((50, 1), (7, None))
-    )
-    assert one == many
-    assert {"state_slot", "state_mark", "delivery"} <= one.keys()
-    assert one["delivery"]
-    assert one["state_slot"]
+@pytest.fixture(scope="module")
+def whole(sail: Session, tmp_path_factory: pytest.TempPathFactory) -> History:
+    """The rows of a run in one job with one commit."""
+    return history(run_all(run_configs([eventful(40)]), sail, tmp_path_factory.mktemp("whole"), commit_every=100))
+
+
+def test_rounds_of_a_job(sail: Session, tmp_path: Path, whole: History) -> None:
+    assert history(run_all(run_configs([eventful(40)]), sail, tmp_path, commit_every=50, rounds_per_job=1)) == whole
+    assert {"state_slot", "state_mark", "delivery"} <= whole.keys()
+    assert whole["delivery"]
 
 
 @pytest.mark.parametrize(("jobs", "rounds_per_job", "then"), [(22, 1, None), (3, None, 1)])
-def test_resumed(sail: Session, tmp_path: Path, jobs: int, rounds_per_job: int | None, then: int | None) -> None:
-    """The job is broken off while r2 is down: its disk, timers and what is in flight come back from the store."""
+def test_resumed(
+    sail: Session, tmp_path: Path, whole: History, jobs: int, rounds_per_job: int | None, then: int | None
+) -> None:
+    """The job is broken off while r2 is down: its disk, timers and what is in flight come back from the store.
+
+    Commits in between, where states are written and read again, change nothing either.
+    """
     runs = run_configs([eventful(40)])
-    whole = history(run_all(runs, sail, tmp_path, commit_every=100))
-    resumed = broken_off(runs, sail, tmp_path / "resumed", jobs, 7, rounds_per_job, then)
-    assert history(resumed) == whole
+    assert history(broken_off(runs, sail, tmp_path, jobs, 7, rounds_per_job, then)) == whole
     assert whole["state_slot"]
 
 

@@ -14,6 +14,7 @@ from pipelines.scenario.expand import RunConfig
 from pipelines.testing import run_all, run_configs, scenario
 
 NAMES = [f"N{number}" for number in range(1, 10)]
+History = dict[str, list[tuple[Any, ...]]]
 STARTS = ("empty", "legitimate", "arbitrary")
 
 
@@ -39,27 +40,30 @@ def runs(*starts: str) -> list[RunConfig]:
     return run_configs([eventful(start) for start in starts])
 
 
-@pytest.mark.parametrize("start", STARTS)
-def test_rounds_of_a_job(sail: Session, tmp_path: Path, start: str) -> None:
-    stores = [run_all(runs(start, start), sail, tmp_path, rounds_per_job=size) for size in (1, None)]
-    one, many = map(history, stores)
-    assert one == many
-    assert {"state_configuration_change", "state_database_change", "delivery"} <= one.keys()
-    assert all(one[f"state_{name}_change"] for name in ("configuration", "database"))
+@pytest.fixture(scope="module")
+def whole(sail: Session, tmp_path_factory: pytest.TempPathFactory) -> History:
+    """The rows of runs from all starts, in one job."""
+    return history(run_all(runs(*STARTS), sail, tmp_path_factory.mktemp("whole")))
+
+
+def test_rounds_of_a_job(sail: Session, tmp_path: Path, whole: History) -> None:
+    assert history(run_all(runs(*STARTS), sail, tmp_path, rounds_per_job=1)) == whole
+    assert whole["delivery"]
+    for name in ("configuration", "database"):
+        assert {row[0] for row in whole[f"state_{name}_change"]} == {0, 1, 2}
 
 
 @pytest.mark.parametrize(("jobs", "rounds_per_job", "then"), [(19, 1, None), (3, None, 1)])
-def test_resumed(sail: Session, tmp_path: Path, jobs: int, rounds_per_job: int | None, then: int | None) -> None:
+def test_resumed(
+    sail: Session, tmp_path: Path, whole: History, jobs: int, rounds_per_job: int | None, then: int | None
+) -> None:
     """The job is broken off while the crash is being noticed: rings, tries and timers come back from the store."""
-    whole = history(run_all(runs("arbitrary", "legitimate"), sail, tmp_path))
-    of = runs("arbitrary", "legitimate")
-    assert history(broken_off(of, sail, tmp_path / "resumed", jobs, 6, rounds_per_job, then)) == whole
+    assert history(broken_off(runs(*STARTS), sail, tmp_path, jobs, 6, rounds_per_job, then)) == whole
     assert whole["state_trie_node"]
 
 
 @pytest.mark.spark
 @pytest.mark.parametrize("n_partitions", [1, 7])
-def test_on_spark(spark: Session, sail: Session, tmp_path: Path, n_partitions: int) -> None:
-    on_sail = history(run_all(runs(*STARTS), sail, tmp_path))
+def test_on_spark(spark: Session, whole: History, tmp_path: Path, n_partitions: int) -> None:
     with spread(spark, n_partitions) as session:
-        assert history(run_all(runs(*STARTS), session, tmp_path)) == on_sail
+        assert history(run_all(runs(*STARTS), session, tmp_path)) == whole
