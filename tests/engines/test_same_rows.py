@@ -30,7 +30,11 @@ CRASH = {
 CALM = {
     **{name: value for name, value in CRASH.items() if name != "faults"},
     "overlay": {"links": [["P", "S"]]},
-    "time": {"rounds": 10},
+    "workload": {
+        "subscriptions": [{"at": "S", "topic": "a"}],
+        "publications": [{"at": "P", "round": at, "topic": "a"} for at in (3, 4)],
+    },
+    "time": {"rounds": 7},
 }
 """No crash, and few rounds; confirmations end the processing of messages."""
 
