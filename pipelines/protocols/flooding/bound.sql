@@ -16,8 +16,8 @@ with nodes as (
   select run_id, min(round) as duplicate_round from fault_event where kind = 'duplicate' group by run_id
 )
 select r.run_id, n.nodes, l.links, p.pairs, c.crashes, t.duplicate_round,
-  cast(get_json_object(r.parameters, "$['protocol.max_hops']") as bigint) as max_hops
-from run r
+  cast(r.protocol_max_hops as bigint) as max_hops
+from parameter r
 join nodes n on n.run_id = r.run_id
 left join links l on l.run_id = r.run_id
 left join pairs p on p.run_id = r.run_id

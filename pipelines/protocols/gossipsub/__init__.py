@@ -141,7 +141,7 @@ def _scattered(overlay: Overlay, members: dict[str, set[int]]) -> Iterator[Probl
 
 _SQL = sql_files("pipelines.protocols.gossipsub.audits")
 _RELATIONS = (
-    "setting", "ended", "joined", "had", "forgotten", "pruned", "parted", "grafted", "member", "standing", "in_mesh",
+    "ended", "joined", "had", "forgotten", "pruned", "parted", "grafted", "member", "standing", "in_mesh",
 )  # fmt: skip
 PROTOCOL = Protocol(
     name="gossipsub",

@@ -16,13 +16,13 @@ with nodes as (
   select run_id, min(unsubscribed_round) as left_round from subscription group by run_id
 )
 select r.run_id, n.nodes, l.links, coalesce(l.latency_rounds, 0) as latency_rounds, c.crashes, s.slow_round,
-  e.left_round, get_json_object(r.parameters, "$['protocol.relay']") = 'true' as relay,
-  cast(get_json_object(r.parameters, "$['protocol.d_lo']") as bigint) as d_lo,
-  cast(get_json_object(r.parameters, "$['protocol.d_hi']") as bigint) as d_hi,
-  cast(get_json_object(r.parameters, "$['protocol.d_lazy']") as bigint) as d_lazy,
-  cast(get_json_object(r.parameters, "$['protocol.history_length']") as bigint) as history_length,
-  cast(get_json_object(r.parameters, "$['protocol.heartbeat_rounds']") as bigint) as heartbeat_rounds
-from run r
+  e.left_round, r.protocol_relay as relay,
+  r.protocol_d_lo as d_lo,
+  r.protocol_d_hi as d_hi,
+  r.protocol_d_lazy as d_lazy,
+  r.protocol_history_length as history_length,
+  r.protocol_heartbeat_rounds as heartbeat_rounds
+from parameter r
 join nodes n on n.run_id = r.run_id
 left join links l on l.run_id = r.run_id
 left join crashes c on c.run_id = r.run_id

@@ -36,8 +36,7 @@ with recovery as (
   group by e.run_id, e.round
 )
 select a.run_id, a.round, concat(
-  a.n_nodes, if(a.n_nodes = 1, ' node', ' nodes'), ' not OPERATIONAL (', a.names,
-  '), δ is ', get_json_object(r.parameters, "$['protocol.delta']")
+  a.n_nodes, if(a.n_nodes = 1, ' node', ' nodes'), ' not OPERATIONAL (', a.names, '), δ is ', r.protocol_delta
 ) as reason
 from absent a
-join run r on r.run_id = a.run_id
+join parameter r on r.run_id = a.run_id

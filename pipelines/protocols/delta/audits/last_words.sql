@@ -26,5 +26,5 @@ select r.run_id, r.due_round as round, r.node_id,
     as detail
 from report r
 join life l on l.run_id = r.run_id and l.node_id = r.peer and l.incarnation = r.incarnation
-join run p on p.run_id = r.run_id
-where r.due_round < l.crash_round + cast(get_json_object(p.parameters, "$['protocol.detection_rounds']") as bigint)
+join parameter p on p.run_id = r.run_id
+where r.due_round < l.crash_round + p.protocol_detection_rounds

@@ -1,5 +1,5 @@
 -- The nodes that have joined. Nodes that are down are included, because a crash changes no view.
-select distinct s.run_id, s.node_id, cast(get_json_object(r.parameters, "$['protocol.delta']") as int) as delta
+select distinct s.run_id, s.node_id, cast(r.protocol_delta as int) as delta
 from node_status s
-join run r on r.run_id = s.run_id
+join parameter r on r.run_id = s.run_id
 where s.status = 'VALID_JOINED'

@@ -3,12 +3,12 @@
 -- identifier, the row has at least the number of the newest publication. Nodes that crash lose their detector.
 with newest as (
   select p.run_id, p.source, max(p.source_seq) as source_seq, max(p.issued_round) as round,
-    get_json_object(r.parameters, "$['protocol.detector']") as detector
+    r.protocol_detector as detector
   from publication p
-  join run r on r.run_id = p.run_id
+  join parameter r on r.run_id = p.run_id
   left join node_recovery n on n.run_id = p.run_id and n.node_id = p.source
   where n.run_id is null
-  group by p.run_id, p.source, get_json_object(r.parameters, "$['protocol.detector']")
+  group by p.run_id, p.source, r.protocol_detector
 )
 select n.run_id, n.round, n.source as node_id, n.source, n.source_seq,
   concat('is not in the duplicate detector of its source, which has ', coalesce(cast(d.last_seq as string), 'no row'))

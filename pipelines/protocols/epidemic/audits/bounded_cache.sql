@@ -1,8 +1,7 @@
 -- audit, is_unconditional: no cache holds more than `buffer` events
--- No cache holds more events than setting buffer allows.
+-- No cache holds more events than parameter buffer allows.
 select c.run_id, c.node_id,
-  concat('the cache holds ', c.n_events, ' events, buffer is ', cast(get_json_object(r.parameters,
-    "$['protocol.buffer']") as bigint)) as detail
+  concat('the cache holds ', c.n_events, ' events, buffer is ', r.protocol_buffer) as detail
 from (select run_id, node_id, count(1) as n_events from state_cache group by run_id, node_id) c
-join run r on r.run_id = c.run_id
-where c.n_events > cast(get_json_object(r.parameters, "$['protocol.buffer']") as bigint)
+join parameter r on r.run_id = c.run_id
+where c.n_events > r.protocol_buffer

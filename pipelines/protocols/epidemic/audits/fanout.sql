@@ -16,10 +16,10 @@ with sent as (
 select s.run_id, s.sent_round as round, s.src as node_id,
   concat('sends gossip of node ', s.initiator, ' to ', s.n_receivers, ' neighbours') as detail
 from sent s
-join setting r on r.run_id = s.run_id
+join parameter r on r.run_id = s.run_id
 left join received g on g.run_id = s.run_id and g.dst = s.src and g.due_round = s.sent_round
   and g.initiator = s.initiator and g.style = s.style and g.digest = s.digest
-where s.n_receivers > coalesce(g.n_copies, 1) * r.fanout
+where s.n_receivers > coalesce(g.n_copies, 1) * r.protocol_fanout
 union all
 select b.run_id, b.sent_round as round, b.src as node_id,
   concat('sends gossip of node ', b.initiator, ' back to node ', b.dst) as detail

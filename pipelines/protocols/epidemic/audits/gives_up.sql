@@ -4,11 +4,11 @@ select e.run_id, max(e.sent_round) as round, e.initiator as node_id,
   concat('asks for event ', e.number, ' of node ', e.event_source, ' and pattern ', e.pattern_id, ' for ',
     max(e.sent_round) - min(e.sent_round), ' rounds') as detail
 from entry e
-join setting r on r.run_id = e.run_id
+join parameter r on r.run_id = e.run_id
 where e.style <> 'push' and e.src = e.initiator
 group by e.run_id, e.initiator, e.event_source, e.pattern_id, e.number,
-  r.lost_rounds
-having max(e.sent_round) - min(e.sent_round) >= r.lost_rounds
+  r.protocol_lost_rounds
+having max(e.sent_round) - min(e.sent_round) >= r.protocol_lost_rounds
 union all
 select l.run_id, cast(null as bigint) as round, l.node_id,
   concat('LostBuffer holds ', l.n_lost, ' events') as detail
@@ -17,5 +17,5 @@ from (
   union all
   select run_id, initiator as node_id, n_entries as n_lost from gossip where style <> 'push' and src = initiator
 ) l
-join setting r on r.run_id = l.run_id
-where l.n_lost > r.lost_buffer
+join parameter r on r.run_id = l.run_id
+where l.n_lost > r.protocol_lost_buffer

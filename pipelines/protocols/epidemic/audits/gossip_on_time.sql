@@ -6,9 +6,9 @@ select g.run_id, max(g.sent_round) as round, g.src as node_id,
   concat('begins gossip rounds in ', min(g.sent_round), ' and ', max(g.sent_round),
     ', which are not whole intervals apart') as detail
 from gossip g
-join setting r on r.run_id = g.run_id
+join parameter r on r.run_id = g.run_id
 left join relinked x on x.run_id = g.run_id
-where g.src = g.initiator and x.run_id is null and r.adaptive = 'false'
-  and r.gossip_on_detection = 'false'
-group by g.run_id, g.src, r.gossip_rounds
-having count(distinct g.sent_round % r.gossip_rounds) > 1
+where g.src = g.initiator and x.run_id is null and not r.protocol_adaptive
+  and not r.protocol_gossip_on_detection
+group by g.run_id, g.src, r.protocol_gossip_rounds
+having count(distinct g.sent_round % r.protocol_gossip_rounds) > 1

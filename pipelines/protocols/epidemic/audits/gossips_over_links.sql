@@ -26,5 +26,5 @@ with changed as (
 select u.run_id, u.sent_round as round, u.src as node_id,
   concat('sends gossip of node ', u.initiator, ' to node ', u.dst, ', to which it has no link') as detail
 from unlinked u
-join setting r on r.run_id = u.run_id
-where r.broken_route = 'drop'
+join parameter r on r.run_id = u.run_id
+where r.protocol_broken_route = 'drop'

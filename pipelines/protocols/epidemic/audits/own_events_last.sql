@@ -9,8 +9,8 @@ with own as (
 ), mixed as (
   select distinct c.run_id, c.node_id
   from state_cache c
-  join run r on r.run_id = c.run_id
-  where not c.is_own and cast(get_json_object(r.parameters, "$['protocol.eviction']") as string) = 'foreign_first'
+  join parameter r on r.run_id = c.run_id
+  where not c.is_own and r.protocol_eviction = 'foreign_first'
 ), crashed as (
   select distinct run_id, node_id from fault_event where kind = 'crash'
 )

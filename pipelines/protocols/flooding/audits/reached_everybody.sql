@@ -2,7 +2,7 @@
 -- Runs with `max_hops` are left out, because their nodes store no ids of publications.
 select p.run_id, p.issued_round as round, n.node_id, p.source, p.source_seq, 'never came to this node' as detail
 from publication p
-join run r on r.run_id = p.run_id and cast(get_json_object(r.parameters, "$['protocol.max_hops']") as bigint) is null
+join parameter r on r.run_id = p.run_id and r.protocol_max_hops is null
 join node n on n.run_id = p.run_id
 left join (select distinct run_id, node_id from fault_event where kind = 'crash') c
   on c.run_id = p.run_id and c.node_id = n.node_id

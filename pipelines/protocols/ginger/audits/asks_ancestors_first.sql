@@ -67,7 +67,7 @@ with accepted as (
 select a.run_id, a.sent_round as round, a.node_id,
   concat('asks its sibling ', a.dst, ' before node ', a.above) as detail
 from asked a
-join run r on r.run_id = a.run_id and cast(get_json_object(r.parameters, "$['protocol.max_hops']") as bigint) > 1
+join parameter r on r.run_id = a.run_id and r.protocol_max_hops > 1
 left join sent_message q on q.run_id = a.run_id and q.src = a.node_id and q.dst = a.above and q.kind = 'ParentRequest'
   and q.message_id < a.message_id
 left join told t on t.run_id = a.run_id and t.node_id = a.node_id and t.broker = a.above and t.due_round <= a.sent_round

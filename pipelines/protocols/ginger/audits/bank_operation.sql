@@ -5,8 +5,8 @@ with first as (
   group by run_id, node_id, topic, source, source_seq
 )
 select f.run_id, f.node_id, f.topic, f.position, f.source, f.source_seq, p.guarantee, p.content,
-  cast(get_json_object(r.parameters, "$['protocol.start_balance']") as bigint) as start_balance
+  r.protocol_start_balance as start_balance
 from first f
 join publication p on p.run_id = f.run_id and p.source = f.source and p.source_seq = f.source_seq
-join run r on r.run_id = f.run_id
+join parameter r on r.run_id = f.run_id
 where get_json_object(p.content, '$.operation') is not null

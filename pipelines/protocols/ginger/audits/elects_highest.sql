@@ -6,9 +6,9 @@
 with judged as (
   select e.run_id, e.node_id, e.degree, e.round, e.end_round, e.winner, e.sibling, e.sibling_degree,
     case when e.winner = e.node_id then e.degree else w.sibling_degree end as winner_degree,
-    cast(get_json_object(r.parameters, "$['protocol.timer_rounds']") as bigint) as timer_rounds
+    r.protocol_timer_rounds as timer_rounds
   from election e
-  join run r on r.run_id = e.run_id
+  join parameter r on r.run_id = e.run_id
   left join election w on w.run_id = e.run_id and w.node_id = e.node_id and w.end_id = e.end_id
     and w.sibling = e.winner
   where not e.is_out and (e.winner = e.node_id or not w.is_out)

@@ -24,15 +24,15 @@ with crashed as (select run_id, node_id, round from fault_event where kind = 'cr
 select a.run_id, a.due_round as round, a.node_id, a.id.source as source, a.id.source_seq as source_seq,
   concat('does not answer node ', a.peer, ', and has had it since round ', a.had_round) as detail
 from answered a
-join setting r on r.run_id = a.run_id
+join parameter r on r.run_id = a.run_id
 left join (select distinct run_id from fault_event where kind = 'pause') p on p.run_id = a.run_id
 where a.message_id is null and p.run_id is null
-  and a.due_round < a.had_round + (r.history_length - 1) * r.heartbeat_rounds
+  and a.due_round < a.had_round + (r.protocol_history_length - 1) * r.protocol_heartbeat_rounds
 union all
 select a.run_id, a.due_round as round, a.node_id, a.id.source as source, a.id.source_seq as source_seq,
   concat('answers node ', a.peer, ', and has had it since round ', a.had_round) as detail
 from answered a
-join setting r on r.run_id = a.run_id
+join parameter r on r.run_id = a.run_id
 left join (select distinct run_id from fault_event where kind = 'pause') p on p.run_id = a.run_id
 where a.message_id is not null and p.run_id is null
-  and a.due_round > a.had_round + r.history_length * r.heartbeat_rounds
+  and a.due_round > a.had_round + r.protocol_history_length * r.protocol_heartbeat_rounds

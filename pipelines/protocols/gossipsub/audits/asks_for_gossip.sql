@@ -20,9 +20,9 @@ with crashed as (select distinct run_id, node_id from fault_event where kind = '
 select k.run_id, k.sent_round as round, k.node_id, k.id.source as source, k.id.source_seq as source_seq,
   concat('asks for it, and has had it in round ', k.had_round) as detail
 from known k
-join setting r on r.run_id = k.run_id
+join parameter r on r.run_id = k.run_id
 left join crashed x on x.run_id = k.run_id and x.node_id = k.node_id
-where x.run_id is null and k.sent_round < k.had_round + r.seen_ttl * r.heartbeat_rounds
+where x.run_id is null and k.sent_round < k.had_round + r.protocol_seen_ttl * r.protocol_heartbeat_rounds
 union all
 select a.run_id, a.sent_round as round, a.node_id, a.id.source as source, a.id.source_seq as source_seq,
   'asks for it, and no IHAVE of this round names it' as detail

@@ -6,7 +6,7 @@ select g.run_id, g.round, g.node_id,
 from grafted g
 join pruned p on p.run_id = g.run_id and p.topic = g.topic and p.node_id = g.node_id and p.peer = g.peer
   and p.round < g.round
-join setting r on r.run_id = g.run_id
+join parameter r on r.run_id = g.run_id
 left join crashed x on x.run_id = g.run_id and x.node_id = g.node_id and x.round >= p.round and x.round <= g.round
-where g.is_sent and x.run_id is null and g.round < p.round + p.backoff_rounds + r.heartbeat_rounds
+where g.is_sent and x.run_id is null and g.round < p.round + p.backoff_rounds + r.protocol_heartbeat_rounds
 group by g.run_id, g.round, g.node_id, g.peer

@@ -13,12 +13,11 @@ with told as (
   select distinct run_id, node_id from fault_event where kind = 'crash'
 )
 select c.run_id, c.round, c.src as node_id, c.source, c.source_seq,
-  concat('gossiped about in ', c.n_heartbeats, ' heartbeats, history_gossip is ', cast(get_json_object(r.parameters,
-    "$['protocol.history_gossip']") as bigint)) as detail
+  concat('gossiped about in ', c.n_heartbeats, ' heartbeats, history_gossip is ', r.protocol_history_gossip) as detail
 from counted c
-join run r on r.run_id = c.run_id
+join parameter r on r.run_id = c.run_id
 left join crashed x on x.run_id = c.run_id and x.node_id = c.src
 left join forgotten f on f.run_id = c.run_id and f.node_id = c.src and f.source = c.source
   and f.source_seq = c.source_seq
-where c.n_heartbeats > cast(get_json_object(r.parameters, "$['protocol.history_gossip']") as bigint)
+where c.n_heartbeats > r.protocol_history_gossip
   and x.run_id is null and f.run_id is null

@@ -13,17 +13,17 @@ with unsteady as (
   select g.run_id, g.node_id, g.topic, count(*) as number
   from grafted g
   join ended l on l.run_id = g.run_id
-  join setting s on s.run_id = g.run_id
-  where g.is_sent and g.round + s.heartbeat_rounds > l.round
+  join parameter s on s.run_id = g.run_id
+  where g.is_sent and g.round + s.protocol_heartbeat_rounds > l.round
   group by g.run_id, g.node_id, g.topic
 )
 select t.run_id, t.node_id,
-  concat('topic ', t.topic, ': ', size(t.mesh), ' neighbours in the mesh, d_hi is ', s.d_hi) as detail
+  concat('topic ', t.topic, ': ', size(t.mesh), ' neighbours in the mesh, d_hi is ', s.protocol_d_hi) as detail
 from state_topic t
-join setting s on s.run_id = t.run_id
+join parameter s on s.run_id = t.run_id
 join ended l on l.run_id = t.run_id
 left join grown g on g.run_id = t.run_id and g.node_id = t.node_id
 left join outbound o on o.run_id = t.run_id and o.node_id = t.node_id and o.topic = t.topic
 left join unsteady u on u.run_id = t.run_id and u.node_id = t.node_id
-where u.run_id is null and size(t.mesh) > s.d_hi + least(s.d_out, coalesce(o.number, 0))
-  and coalesce(g.round, -1) + s.heartbeat_rounds <= l.round
+where u.run_id is null and size(t.mesh) > s.protocol_d_hi + least(s.protocol_d_out, coalesce(o.number, 0))
+  and coalesce(g.round, -1) + s.protocol_heartbeat_rounds <= l.round

@@ -12,9 +12,9 @@ with moved as (
   select distinct run_id, node_id from fault_event where node_id is not null
 ), struck as (
   select f.run_id, max(f.round) + max(l.latency_rounds)
-    + max(cast(get_json_object(r.parameters, "$['protocol.detection_rounds']") as bigint)) as round
+    + max(r.protocol_detection_rounds) as round
   from fault_event f
-  join run r on r.run_id = f.run_id
+  join parameter r on r.run_id = f.run_id
   join (select run_id, max(latency_rounds) as latency_rounds from link group by run_id) l on l.run_id = f.run_id
   group by f.run_id
 ), blocked as (
@@ -42,12 +42,12 @@ select h.run_id, h.node_id,
   concat('topic ', h.topic, ': ', h.n_mesh, ' neighbours in the mesh, ', h.n_outbound, ' of them outbound, and ',
     h.n_free, ' that it may graft') as detail
 from has h
-join setting r on r.run_id = h.run_id
+join parameter r on r.run_id = h.run_id
 join ended e on e.run_id = h.run_id
 left join moved m on m.run_id = h.run_id and m.node_id = h.node_id
 left join unsteady u on u.run_id = h.run_id and u.node_id = h.node_id
 left join struck f on f.run_id = h.run_id
-where u.run_id is null and coalesce(m.round, 0) + 2 * r.heartbeat_rounds < e.round
-  and (f.run_id is null or f.round + 3 * r.heartbeat_rounds < e.round)
-  and ((h.n_mesh < r.d_lo and h.n_free > 0)
-    or (h.n_outbound < r.d_out and h.n_free_outbound > 0))
+where u.run_id is null and coalesce(m.round, 0) + 2 * r.protocol_heartbeat_rounds < e.round
+  and (f.run_id is null or f.round + 3 * r.protocol_heartbeat_rounds < e.round)
+  and ((h.n_mesh < r.protocol_d_lo and h.n_free > 0)
+    or (h.n_outbound < r.protocol_d_out and h.n_free_outbound > 0))

@@ -17,10 +17,10 @@ with unsteady as (
   group by c.run_id, c.node_id, l.src, c.crash_round, l.latency_rounds, b.latency_rounds
 ), reported as (
   select w.run_id, w.peer, w.node_id, w.crash_round,
-    w.watch_round + w.latency_rounds + cast(get_json_object(r.parameters, "$['protocol.detection_rounds']") as bigint)
+    w.watch_round + w.latency_rounds + r.protocol_detection_rounds
       as known_round
   from watched w
-  join run r on r.run_id = w.run_id
+  join parameter r on r.run_id = w.run_id
 ), heard as (
   select p.run_id, p.peer, p.node_id, p.crash_round, p.known_round, min(m.due_round) as heard_round
   from reported p

@@ -15,6 +15,6 @@ with told as (
 select a.run_id, a.sent_round as round, a.node_id,
   concat('gossips to ', a.n_told, ' of ', a.n_standing, ' neighbours') as detail
 from around a
-join setting r on r.run_id = a.run_id
-where a.n_told < least(r.d_lazy,
-  a.n_standing - r.d_hi - r.d_out)
+join parameter r on r.run_id = a.run_id
+where a.n_told < least(r.protocol_d_lazy,
+  a.n_standing - r.protocol_d_hi - r.protocol_d_out)

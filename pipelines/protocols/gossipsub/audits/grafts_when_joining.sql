@@ -40,6 +40,6 @@ select k.run_id, k.round, k.node_id,
   concat('joins topic ', k.topic, ', knows ', k.n_known, ' neighbours of the topic, and grafts ',
     coalesce(g.n_grafted, 0)) as detail
 from known k
-join setting r on r.run_id = k.run_id
+join parameter r on r.run_id = k.run_id
 left join grafted g on g.run_id = k.run_id and g.node_id = k.node_id and g.topic = k.topic and g.round = k.round
-where coalesce(g.n_grafted, 0) < least(k.n_known, r.d)
+where coalesce(g.n_grafted, 0) < least(k.n_known, r.protocol_d)

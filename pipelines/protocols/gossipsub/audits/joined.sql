@@ -6,7 +6,7 @@ union all
 select n.run_id, cast(-1 as bigint) as subscription_id, n.node_id, t.topic, cast(-1 as bigint) as issued_round,
   9223372036854775807 as until_round
 from node n
-join setting r on r.run_id = n.run_id and r.relay = 'true'
+join parameter r on r.run_id = n.run_id and r.protocol_relay
 join (
   select run_id, topic from publication
   union

@@ -40,7 +40,7 @@ join stands s on s.run_id = h.run_id and s.topic = h.topic and s.node_id = h.nod
 join node_recovery g on g.run_id = h.run_id and g.node_id = h.peer and g.recovery_round is null
 join link l on l.run_id = h.run_id and l.src = h.node_id and l.dst = h.peer
 join link b on b.run_id = h.run_id and b.src = h.peer and b.dst = h.node_id
-join run r on r.run_id = h.run_id
+join parameter r on r.run_id = h.run_id
 join ended e on e.run_id = h.run_id
 where e.round > g.crash_round + greatest(l.latency_rounds, b.latency_rounds)
-  + cast(get_json_object(r.parameters, "$['protocol.detection_rounds']") as bigint)
+  + r.protocol_detection_rounds

@@ -14,8 +14,8 @@ with arrived as (
   union all
   select p.run_id, p.source as node_id, p.source as sender, p.source, p.source_seq, p.issued_round as round, p.topic
   from publication p
-  join setting r on r.run_id = p.run_id
-  where r.flood_publish = 'false'
+  join parameter r on r.run_id = p.run_id
+  where not r.protocol_flood_publish
 )
 select distinct t.run_id, t.round, t.node_id, t.source, t.source_seq,
   concat('is not pushed to node ', h.peer, ', which is in the mesh since round ', h.from_round) as detail

@@ -33,7 +33,7 @@ with unsteady as (
 select f.run_id, f.round, f.node_id,
   concat('does not refuse the GRAFT of node ', f.peer, ', and has ', f.n_mesh, ' neighbours in the mesh') as detail
 from filled f
-join setting r on r.run_id = f.run_id and f.n_mesh >= r.d_hi
+join parameter r on r.run_id = f.run_id and f.n_mesh >= r.protocol_d_hi
 left join sent_message m on m.run_id = f.run_id and m.kind = 'PRUNE' and m.src = f.node_id and m.dst = f.peer
   and m.sent_round = f.round and get_json_object(m.body, '$.topic') = f.topic
 where m.run_id is null

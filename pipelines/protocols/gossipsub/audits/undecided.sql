@@ -5,7 +5,7 @@ from missing_delivery m
 join (
   select distinct c.run_id, c.source, c.source_seq
   from state_cached c
-  join run r on r.run_id = c.run_id
-  where c.age < cast(get_json_object(r.parameters, "$['protocol.history_gossip']") as bigint)
+  join parameter r on r.run_id = c.run_id
+  where c.age < r.protocol_history_gossip
 ) c on c.run_id = m.run_id and c.source = m.source and c.source_seq = m.source_seq
 group by m.run_id

@@ -17,8 +17,8 @@ with told as (
 ), choosing as (
   select a.run_id, a.node_id, a.topic, a.sent_round, a.n_told
   from around a
-  join setting r on r.run_id = a.run_id
-  where a.n_told < a.n_standing - r.d_hi - r.d_out
+  join parameter r on r.run_id = a.run_id
+  where a.n_told < a.n_standing - r.protocol_d_hi - r.protocol_d_out
 )
 select c.run_id, max(c.sent_round) as round, c.node_id,
   concat('topic ', c.topic, ': gossips to the same ', max(c.n_told), ' neighbours in ', count(distinct c.sent_round),

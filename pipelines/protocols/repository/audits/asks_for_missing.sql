@@ -26,17 +26,17 @@ with said as (
   where kind in ('Message', 'P2R-Retransmit') and fate = 'delivered'
 ), received as (
   select a.run_id, a.node_id, a.topic, a.publisher, a.incarnation, a.n, greatest(a.due_round, m.due_round)
-    + cast(get_json_object(r.parameters, "$['protocol.store_rounds']") as bigint) as round
+    + r.protocol_store_rounds as round
   from announced a
   join arrived m on m.run_id = a.run_id and m.node_id = a.node_id and m.topic = a.topic
     and m.publisher = a.publisher and m.source_seq = a.source_seq
-  join run r on r.run_id = a.run_id
+  join parameter r on r.run_id = a.run_id
   left join topic_owner o on o.run_id = a.run_id and o.topic = a.topic
   left join moved_member v on v.run_id = a.run_id and v.node_id = a.node_id
   left join node_recovery c on c.run_id = a.run_id and (c.node_id = a.publisher or (c.node_id = a.node_id
     and c.crash_round between least(a.due_round, m.due_round) and greatest(a.due_round, m.due_round)
-      + cast(get_json_object(r.parameters, "$['protocol.store_rounds']") as bigint)))
-  where abs(a.due_round - m.due_round) < 4 * cast(get_json_object(r.parameters, "$['protocol.failure_rounds']") as bigint)
+      + r.protocol_store_rounds))
+  where abs(a.due_round - m.due_round) < 4 * r.protocol_failure_rounds
     and o.run_id is null and v.run_id is null and c.run_id is null
 ), possessed as (
   select run_id, node_id, topic, publisher, incarnation, n, sent_round as round from acknowledged_number

@@ -30,8 +30,8 @@ with departed as (
 ), staying as (
   select m.*
   from remaining m
-  join run r on r.run_id = m.run_id
-  where m.heard_round > m.round - cast(get_json_object(r.parameters, "$['protocol.assist_rounds']") as bigint)
+  join parameter r on r.run_id = m.run_id
+  where m.heard_round > m.round - r.protocol_assist_rounds
 ), entry as (
   select run_id, node_id, topic, member, explode(from_json(get_json_object(body, '$.entries'),
     'array<struct<publisher:bigint,incarnation:bigint,n:bigint>>')) as one

@@ -25,9 +25,9 @@ with said as (
 select s.run_id, s.sent_round as round, s.src as node_id,
   concat('answers a probe as operational, and recovers since round ', a.recovery_round) as detail
 from said s
-join run r on r.run_id = s.run_id
+join parameter r on r.run_id = s.run_id
 join asked a on a.run_id = s.run_id and a.node_id = s.src and a.topic = s.topic and s.sent_round >= a.round
-  and s.sent_round < a.recovery_round + cast(get_json_object(r.parameters, "$['protocol.assist_rounds']") as bigint)
+  and s.sent_round < a.recovery_round + r.protocol_assist_rounds
 left join answered w on w.run_id = a.run_id and w.node_id = a.node_id and w.recovery_round = a.recovery_round
   and w.topic = a.topic and w.round <= s.sent_round
 where s.kind = 'R2C-Probe' and s.src = s.origin and s.is_operational = 'true' and w.run_id is null

@@ -11,9 +11,9 @@ with life as (
   select n.run_id, n.node_id, n.crash_round, n.recovery_round, n.operational_round
   from node_recovery n
   join node o on o.run_id = n.run_id and o.node_id = n.node_id and o.role = 'repository'
-  join run r on r.run_id = n.run_id
+  join parameter r on r.run_id = n.run_id
   where n.operational_round is not null and n.operational_round - n.recovery_round
-    < cast(get_json_object(r.parameters, "$['protocol.assist_rounds']") as bigint)
+    < r.protocol_assist_rounds
 ), said as (
   select l.run_id, l.node_id, l.recovery_round, m.kind, m.src, m.source, m.body, get_json_object(m.body, '$.topic')
     as topic

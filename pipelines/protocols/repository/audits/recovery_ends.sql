@@ -9,12 +9,12 @@ with departure as (
 ), life as (
   select n.run_id, n.node_id, n.recovery_round,
     least(coalesce(n.end_round, s.last_round), coalesce(d.left_round, s.last_round), s.last_round) as end_round,
-    cast(get_json_object(r.parameters, "$['protocol.assist_rounds']") as bigint)
-      + 2 * cast(get_json_object(r.parameters, "$['protocol.fetch_rounds']") as bigint) as most_rounds
+    r.protocol_assist_rounds
+      + 2 * r.protocol_fetch_rounds as most_rounds
   from node_recovery n
   join node o on o.run_id = n.run_id and o.node_id = n.node_id and o.role = 'repository'
   join settled_run s on s.run_id = n.run_id
-  join run r on r.run_id = n.run_id
+  join parameter r on r.run_id = n.run_id
   left join departure d on d.run_id = n.run_id and d.node_id = n.node_id and d.left_round >= n.recovery_round
   left join fault_event f on f.run_id = n.run_id and f.node_id = n.node_id and f.kind = 'pause'
     and f.round >= n.recovery_round

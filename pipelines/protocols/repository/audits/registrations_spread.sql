@@ -10,9 +10,9 @@ with said as (
   where kind in ('R2C-Confirm', 'Register', 'Deregister', 'Gossip-ACK')
 ), confirmed as (
   select s.run_id, s.src as node_id, s.topic, s.client, s.role, s.number, s.sent_round as round, s.sent_round
-    - cast(get_json_object(r.parameters, "$['protocol.assist_rounds']") as bigint) as silent_round
+    - r.protocol_assist_rounds as silent_round
   from said s
-  join run r on r.run_id = s.run_id
+  join parameter r on r.run_id = s.run_id
   where s.kind = 'R2C-Confirm' and s.src = s.origin
 ), heard as (
   select distinct c.run_id, c.node_id, c.topic, c.client, c.role, c.number, c.round, g.origin as member

@@ -2,10 +2,10 @@
 -- Rule P31. A row is a Broker-Up that gets no answer and is not repeated within 4 `reroute_rounds` + 2 rounds. In this
 -- time neither the broker nor the receiver crashes or pauses, and the receiver is not down.
 with setting as (
-  select e.run_id, e.last_round, 4 * cast(get_json_object(r.parameters, "$['protocol.reroute_rounds']") as bigint) + 2
+  select e.run_id, e.last_round, 4 * r.protocol_reroute_rounds + 2
     as most_rounds
   from settled_run e
-  join run r on r.run_id = e.run_id
+  join parameter r on r.run_id = e.run_id
 ), up as (
   select run_id, src, dst, sent_round, cast(get_json_object(body, '$.up_round') as bigint) as up_round
   from sent_message

@@ -1,10 +1,9 @@
 -- audit: every trie has the structure, keys and hashes of its publications
 -- Section 4.2. A row is a trie node that violates the definition two Timeouts after the start of the run.
 with setting as (
-  select run_id, cast(get_json_object(parameters, "$['protocol.key_bits']") as int) as key_bits,
-    cast(get_json_object(parameters, "$['protocol.hash_bits']") as int) div 4 as n_digits,
-    2 * cast(get_json_object(parameters, "$['protocol.timeout_interval']") as bigint) as warm_rounds
-  from run
+  select run_id, cast(protocol_key_bits as int) as key_bits, cast(protocol_hash_bits as int) div 4 as n_digits,
+    2 * protocol_timeout_interval as warm_rounds
+  from parameter
 ), late as (
   select distinct f.run_id, f.node_id
   from fault_event f
