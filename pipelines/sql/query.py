@@ -77,6 +77,7 @@ from pipelines.tables import HISTORY, MESSAGE, ROUND_COMMIT, RUN, VIOLATION, Tab
 PROTOCOL = "protocol"
 """Name of the view that lists the installed protocols."""
 _PARAMETER = "parameter"
+_WHOLE = "select * from {}"
 COMPUTED = {
     _PARAMETER: "one row per run, one column per parameter; column protocol_delta contains parameter protocol.delta",
     PROTOCOL: "the installed protocols, with their promises about confirmations and the order of publications",
@@ -179,7 +180,7 @@ class StoreReader:
             QueryError: The table does not exist, or did not exist at the end of round ``as_of_round``.
         """
         self._check_name(name)
-        return self._query(f"select * from {name}", as_of_round)  # noqa: S608 - a name that was checked
+        return self._query(_WHOLE.format(name), as_of_round)
 
     def sql(self, text: str, as_of_round: int | None = None) -> DataFrame:
         """Answers one read-only statement: SELECT, WITH, VALUES, SHOW, DESCRIBE or EXPLAIN.
@@ -294,8 +295,14 @@ class StoreReader:
             answer = self._session.spark.sql(f"{prefix}{body}\n)")
             _ = answer.columns  # Spark Connect analyses a statement only on request
         except PySparkException as error:
+            # The columns of a view are unknown if its own SQL is wrong.
+            known_columns = [name for name in names if body != _WHOLE.format(name)]
             raise query_error(
-                error, body, prefix, self.tables(), lambda: {name: self.table(name, round_).columns for name in names}
+                error,
+                body,
+                prefix,
+                self.tables(),
+                lambda: {name: self.table(name, round_).columns for name in known_columns},
             ) from None
         return answer
 

@@ -12,6 +12,8 @@ from pipelines.engines.session import Session
 from pipelines.errors import QueryError, StoreError
 from pipelines.sql.errors import readable_errors
 from pipelines.sql.query import StoreReader
+from pipelines.sql.small_store import SmallStoreReader
+from pipelines.sql.views import view_sql
 from pipelines.store import store
 
 DELTA = {
@@ -243,6 +245,22 @@ def test_quotes_and_errors_of_classic_spark_read_the_same(spark: Session, stores
     ):
         reader.sql("select cast(name as int) from node").collect()
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("kind", [StoreReader, SmallStoreReader])
+@pytest.mark.parametrize("text", ["select * from node_load", "select n.node_id from node_load n", "node_load"])
+def test_a_view_with_an_unknown_column_is_told(
+    sail: Session, stores: dict[str, Path], monkeypatch: pytest.MonkeyPatch, kind: type[StoreReader], text: str
+) -> None:
+    """Packages of protocols bring views of their own."""
+    known = view_sql
+    monkeypatch.setattr(
+        "pipelines.sql.query.view_sql",
+        lambda name: "select run_id, mesage_id from message" if name == "node_load" else known(name),
+    )
+    broken = kind(sail, stores["often"])
+    with pytest.raises(QueryError, match="column 'mesage_id' does not exist"):
+        broken.sql(text) if " " in text else broken.table(text)
 
 
 def test_errors_while_rows_are_computed_are_one_line_too(reader: StoreReader) -> None:
