@@ -40,7 +40,7 @@ REPOSITORY_LOSSES = {
     ("scenario", "n_schedules", "within_bound", "reached"),
     [
         (
-            "delta", 60, True,
+            "delta", 32, True,
             {"CON_REQUEST VALID_JOINED delivered", "SYN_REQUEST VALID_JOINED delivered",
              "status RECOVERING to OPERATIONAL", "fault crash", "fault pause"},
         ),
@@ -54,7 +54,7 @@ REPOSITORY_LOSSES = {
         ("ginger_late protocol.buffer_size=1", 25, True, GINGER_REPAIRS),
         ("repository_calls", 10, True, REPOSITORY_LOSSES),
         (
-            "epidemic_trees runs.seeds=[0,1,2]", 40, True,
+            "epidemic_trees runs.seeds=[0,1,2]", 27, True,
             {"REQUEST UP delivered", "REPLY UP delivered", "SUB UP lost_crash", "fault crash"},
         ),
         (
@@ -62,8 +62,8 @@ REPOSITORY_LOSSES = {
             {"ParentRequest UP delivered", "RootElection UP delivered", "Current UP delivered", "fault crash"},
         ),
         # The runs of both scenarios have crashes of their own: the root's, and those of an orphan and its neighbours.
-        ("ginger_failures runs.seeds.count=10", 150, True, SECOND_FAILURES),
-        ("ginger_orphaned runs.seeds.count=20", 75, True, SECOND_FAILURES),
+        ("ginger_failures runs.seeds.count=10", 85, True, SECOND_FAILURES),
+        ("ginger_orphaned runs.seeds.count=20", 64, True, SECOND_FAILURES),
     ],
     ids=[
         "delta", "delta_chain", "delta_guided", "skipring", "skipring_slow", "epidemic", "epidemic_links",
