@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-import sys
 from pathlib import Path
 
 import networkx as nx
@@ -18,17 +17,18 @@ FILES = "--overlay net.graphml --subscriptions subs.csv --publications pubs.csv"
 
 
 @pytest.fixture
-def here(tmp_path: Path) -> Path:
-    """A folder with what somebody brings."""
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The working directory, with what somebody brings."""
     overlay = nx.Graph()
     overlay.add_edges_from((src, dst, {"delay_ms": ms}) for src, dst, ms in LINKS)
     nx.write_graphml(overlay, tmp_path / "net.graphml")
     (tmp_path / "subs.csv").write_text(SUBSCRIPTIONS)
     (tmp_path / "pubs.csv").write_text(PUBLICATIONS)
-    return tmp_path
+    monkeypatch.chdir(tmp_path)
 
 
-def test_no_line_is_wider_than_the_terminal_and_nothing_is_lost(here: Path) -> None:
+@pytest.mark.usefixtures("here")
+def test_no_line_is_wider_than_the_terminal_and_nothing_is_lost() -> None:
     said = {80: "", 120: ""}
     for arguments, widths in (
         (f"init mine.yaml {FILES}", (80,)),
@@ -42,7 +42,7 @@ def test_no_line_is_wider_than_the_terminal_and_nothing_is_lost(here: Path) -> N
         ("runs", (80,)),
     ):
         for width in widths:
-            shown, code = command_at_terminal(width, [sys.executable, "-m", "pipelines", *shlex.split(arguments)], here)
+            shown, code = command_at_terminal(width, *shlex.split(arguments))
             assert code == 0, shown
             too_wide = [line for line in shown.splitlines() if len(line) > width]
             assert [line for line in too_wide if not line.lstrip().startswith("roundtable why ")] == []

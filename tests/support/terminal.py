@@ -7,29 +7,41 @@ import os
 import pty
 import re
 import struct
-import subprocess
 import termios
-from collections.abc import Callable, Sequence
-from contextlib import suppress
-from pathlib import Path
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import redirect_stderr, redirect_stdout, suppress
 from typing import TextIO
+
+from pipelines.cli.app import app
 
 
 def at_terminal(width: int, write: Callable[[TextIO], object]) -> str:
     """Returns the screen of a terminal of ``width`` columns after ``write`` has written to it."""
     master, slave = _opened(width)
-    with os.fdopen(slave, "w", encoding="utf-8") as out:
-        write(out)
-    return _read(master)
+    with ThreadPoolExecutor(1) as reader:
+        shown = reader.submit(_read, master)
+        with os.fdopen(slave, "w", encoding="utf-8") as out:
+            write(out)
+        return shown.result()
 
 
-def command_at_terminal(width: int, command: Sequence[str], folder: Path) -> tuple[str, int]:
-    """Returns the screen of a terminal of ``width`` columns at the end of a command, and the exit code."""
-    master, slave = _opened(width)
-    with subprocess.Popen(command, cwd=folder, stdin=slave, stdout=slave, stderr=slave) as running:
-        os.close(slave)
-        shown = _read(master)
-    return "\n".join(line.rpartition("\r")[2] for line in shown.split("\n")), running.returncode
+def command_at_terminal(width: int, *arguments: str) -> tuple[str, int]:
+    """Returns the screen of a terminal of ``width`` columns at the end of a command, and the exit code.
+
+    The command runs in this process.
+    """
+    codes: list[int] = []
+
+    def write(out: TextIO) -> None:
+        with redirect_stdout(out), redirect_stderr(out):
+            try:
+                app(arguments, prog_name="roundtable")
+            except SystemExit as end:
+                codes.append(int(end.code or 0))
+
+    shown = at_terminal(width, write)
+    return "\n".join(line.rpartition("\r")[2] for line in shown.split("\n")), codes[0]
 
 
 def _opened(width: int) -> tuple[int, int]:
