@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +37,20 @@ def scenario(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "s.yaml").write_text(SCENARIO)
     return tmp_path / "s.yaml"
+
+
+@pytest.fixture(scope="module")
+def finished(sail: Session, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A store of the scenario, with a valid run."""
+    store = tmp_path_factory.mktemp("finished") / "out"
+    rt.run(SCENARIO, sail.spark, store).close()
+    return store
+
+
+@pytest.fixture
+def out(scenario: Path, finished: Path) -> None:
+    """A copy of the finished store in the working directory."""
+    shutil.copytree(finished, "out")
 
 
 def test_a_run_gives_its_verdict_tables_and_answers(scenario: Path, sail: Session) -> None:
@@ -89,7 +104,7 @@ def test_a_report_names_guarantees_that_do_not_hold(scenario: Path, sail: Sessio
 
 
 def test_a_scenario_is_a_file_a_name_a_text_or_a_dict(scenario: Path, sail: Session) -> None:
-    given: list[str | Path | dict[str, Any]] = [scenario, str(scenario), SCENARIO, yaml.safe_load(SCENARIO)]
+    given: list[str | dict[str, Any]] = [str(scenario), SCENARIO, yaml.safe_load(SCENARIO)]  # elsewhere also a path
     for place, one in enumerate(given):
         with rt.run(one, sail.spark, f"out{place}", overrides="protocol.delta=0") as result:
             assert result.to_pandas("select latency_rounds from delivery").latency_rounds.tolist() == [2]
@@ -127,8 +142,9 @@ def test_the_callers_session_goes_on(scenario: Path, sail: Session) -> None:
     assert sail.spark.sql("select count(1) as n from mine").collect()[0].n == 3
 
 
-def test_a_closed_result_says_that_it_is_closed(scenario: Path) -> None:
-    result = rt.run(scenario, store="out", engine="local")
+@pytest.mark.usefixtures("out")
+def test_a_closed_result_says_that_it_is_closed() -> None:
+    result = rt.open_store("out")
     result.close()
     for answer in (result.summary, result.audit, lambda: result.table("run"), lambda: result.sql("select 1")):
         with pytest.raises(EngineError, match="the engine is stopped, because the result was closed"):
@@ -143,10 +159,8 @@ def test_a_classic_session_of_the_caller_is_used_as_it_is(scenario: Path, spark:
     assert spark.spark.range(3).count() == 3
 
 
-def test_questions_go_to_sail_unless_an_engine_is_given(
-    scenario: Path, sail: Session, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    rt.run(scenario, sail.spark, "out").close()
+@pytest.mark.usefixtures("out")
+def test_questions_go_to_sail_unless_an_engine_is_given(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[Any] = []
 
     def opened(engine: str, *_: object, **__: object) -> Session:
@@ -281,15 +295,16 @@ def test_a_folder_does_not_hide_an_installed_scenario(scenario: Path) -> None:
     assert CliRunner().invoke(app, ["validate", "quickstart"]).exit_code == 0
 
 
-def test_questions_about_a_run_that_does_not_exist_are_refused(scenario: Path) -> None:
-    rt.run(scenario, store="out").close()
+@pytest.mark.usefixtures("out")
+def test_questions_about_a_run_that_does_not_exist_are_refused() -> None:
     for command in (["why", "out", "--run", "7"], ["shrink", "out", "--run", "7"]):
         told = CliRunner().invoke(app, command)
         assert "run 7 does not exist" in " ".join(told.stderr.split()), command
 
 
-def test_impossible_ranges_of_rounds_are_refused(scenario: Path) -> None:
-    with rt.run(scenario, store="out") as result:
+@pytest.mark.usefixtures("out")
+def test_impossible_ranges_of_rounds_are_refused() -> None:
+    with rt.open_store("out") as result:
         for ask in (
             lambda: result.replay(0, 50, 20),
             lambda: result.report(first_round=-5),
