@@ -49,7 +49,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def call(site: Path | str, *arguments: str | Path, code: int = 0) -> str:
     """Runs Python where packages are installed; returns what it prints."""
-    environment = os.environ | JVM | {"PYTHONPATH": f"{site}{os.pathsep}{ROOT}"}
+    environment = os.environ | JVM | {"PYTHONPATH": os.pathsep.join(map(str, (site, ROOT, ROOT / "tests")))}
     command = [sys.executable, *map(str, arguments)]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == code, done.stdout + done.stderr
@@ -89,17 +89,37 @@ def test_a_program_with_the_least_that_declares_it_is_a_protocol(site: Path) -> 
     assert call(site, "-c", least + told).strip() == "('PUB',) ('program',) name='flood' FloodSettings"
 
 
+LISTED = """
+import json
+
+from support.commands import cli
+
+commands = ("list protocols", "list scenarios", "schema", "list audits")
+done = [cli(*command.split()) for command in commands]
+assert not any(one.exit_code for one in done)
+print(json.dumps([one.stdout for one in done]))
+"""
+
+
 def test_the_package_is_listed_with_its_version_settings_and_scenarios(site: Path) -> None:
-    assert "every publication goes everywhere [flooding 1.2]" in call(site, "-m", "pipelines", "list", "protocols")
-    assert "\nring " in call(site, "-m", "pipelines", "list", "scenarios")
-    assert "FloodSettings" in json.loads(call(site, "-m", "pipelines", "schema"))["$defs"]
-    assert "reached_everybody" in call(site, "-m", "pipelines", "list", "audits")
+    protocols, scenarios, schema, audits = json.loads(call(site, "-c", LISTED))
+    assert "every publication goes everywhere [flooding 1.2]" in protocols
+    assert "\nring " in scenarios
+    assert "FloodSettings" in json.loads(schema)["$defs"]
+    assert "reached_everybody" in audits
 
 
-def test_its_scenario_runs_and_its_store_goes_on_with_the_same_version_only(site: Path) -> None:
+@pytest.fixture(scope="module")
+def stored(site: Path) -> Path:
+    """A finished store of the guide's scenario, with 5 runs."""
     ring, store = site / "flooding" / "scenarios" / "ring.yaml", site / "stored"
     said = call(site, "-m", "pipelines", "run", ring, "--store", store, "--quiet", "--set", "runs.seeds={count: 5}")
     assert "valid: 5 runs, all guarantees hold" in said
+    return store
+
+
+def test_its_scenario_runs_and_its_store_goes_on_with_the_same_version_only(site: Path, stored: Path) -> None:
+    ring, store = site / "flooding" / "scenarios" / "ring.yaml", stored
     assert json.loads((store / "experiment.json").read_text("utf-8"))["versions"]["flooding"] == "1.2"
     asked = "select count(1) as n from message where fate = 'duplicate'"
     assert json.loads(call(site, "-m", "pipelines", "sql", store, asked, "--format", "json")) in (
@@ -137,13 +157,12 @@ except Stopped:
 """
 
 
-def test_a_run_of_it_that_was_broken_off_is_resumed_to_the_same_rows(site: Path, sail: Session) -> None:
-    ring, whole, cut = (str(site / name) for name in ("flooding/scenarios/ring.yaml", "whole", "cut"))
-    call(site, "-m", "pipelines", "run", ring, "--store", whole, "--quiet", "--set", "runs.seeds={count: 5}")
+def test_a_run_of_it_that_was_broken_off_is_resumed_to_the_same_rows(site: Path, stored: Path, sail: Session) -> None:
+    ring, cut = (str(site / name) for name in ("flooding/scenarios/ring.yaml", "cut"))
     assert "stopped" in call(site, "-c", STOPPED.format(ring=ring, store=cut))
     assert "valid: 5 runs, all guarantees hold" in call(site, "-m", "pipelines", "resume", cut, "--quiet")
     for table in ("message", "delivery"):
-        one, other = (rows(Store(Path(store), sail), table) for store in (whole, cut))
+        one, other = (rows(Store(Path(store), sail), table) for store in (stored, cut))
         assert one == other
         assert len(one) >= 10
 
