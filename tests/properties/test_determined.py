@@ -62,8 +62,8 @@ def test_a_run_alone_broken_off_and_resumed_has_the_same_tables(
 def test_what_a_node_reads_back_does_not_depend_on_commits(sail: Session, tmp_path: Path) -> None:
     """Dispatcher N3 is down over commits; which of them holds its gossip timer must not matter."""
     run = run_configs([eventful("epidemic", 13)], seeds=[0])
-    usual, *others = (by_run(run_all(run, sail, tmp_path, commit_every=every))[0] for every in (50, 4, 7))
-    assert [list(differing(usual, found)) for found in others] == [[], []]
+    usual, other = (by_run(run_all(run, sail, tmp_path, commit_every=every))[0] for every in (50, 7))
+    assert list(differing(usual, other)) == []
 
 
 def test_rows_that_tie_stop_the_job(sail: Session) -> None:
