@@ -35,10 +35,10 @@ def test_a_run_has_the_same_rows_alone_and_in_company(
 ) -> None:
     drawn = cases(protocol, pytestconfig.getoption("schedules") or FEW)
     runs = run_configs([*drawn, *([JOINED, CRASHED] if protocol == "delta" else ())])
-    together = compared(run_all(runs, sail, tmp_path, commit_every=50))
+    together = compared(run_all(runs, sail, tmp_path, commit_every=100))
     differ = {}
     for run in runs:
-        (alone,) = compared(run_all([run], sail, tmp_path, commit_every=50)).values()
+        (alone,) = compared(run_all([run], sail, tmp_path, commit_every=100)).values()
         assert alone["message"]
         if names := list(differing(alone, together[run.run_id])):
             differ[run.run_id] = names
