@@ -132,14 +132,11 @@ def test_a_handler_that_fails_is_a_finding(line: Path, monkeypatch: pytest.Monke
 
 
 def test_a_record_that_cannot_be_stored_is_a_finding(line: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    on_pub = Forwarding.on_pub
-
-    def stores(self: Forwarding, m: Any, src: int, ctx: Context) -> None:
-        on_pub(self, m, src, ctx)
+    def stores(self: Forwarding, ctx: Context) -> None:
         if ctx.round > 33:
             self.routing_entry[99] = RoutingEntry(98, 0)
 
-    monkeypatch.setattr(Forwarding, "on_pub", stores)
+    monkeypatch.setattr(Forwarding, "on_round_end", stores)
     monkeypatch.setattr("pipelines.engines.session.n_workers_of", lambda _: 0)
     found = rt.hunt(line, 25, shrinks=False, strategy="random")
     [one] = [one for one in found.findings if one.guarantee == "program_fails"]
