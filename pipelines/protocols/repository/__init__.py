@@ -275,9 +275,10 @@ def _too_distant(settings: Any, overlay: Overlay, workload: Workload) -> Iterato
     request, and the lowest latency for the answer.
     """
     used = {*workload.subscription["node_id"].to_pylist(), *workload.publication["node_id"].to_pylist()}
-    if settings.baseline or not used:
+    names = {*_members(settings, overlay)}
+    if settings.baseline or not used or not names:
         return
-    members = {overlay.names.index(name) for name in _members(settings, overlay)}
+    members = {node for node, name in enumerate(overlay.names) if name in names}
     links = zip(*(column.tolist() for column in (*overlay.directed_links, overlay.directed_rounds)), strict=True)
     graph: nx.DiGraph[int] = nx.DiGraph()
     graph.add_weighted_edges_from(links)

@@ -104,6 +104,12 @@ SERVERS_NEED_BUILD = (
         "'X' waits T_p (k + 1) = 2 rounds for an answer, which takes 4; allowed: 2 or more",
     ),
     _build(
+        "repository: a bundle without repositories",
+        _REPOSITORY.replace("repository}", "repository, bundles: §[{repositories: [], topics: [t]}]}")
+        + "workload: {subscriptions: [{at: X, topic: t}]}\n",
+        "no repository serves topic 't'",
+    ),
+    _build(
         "repository: all members join later",
         _REPOSITORY.replace("repository}", "repository, bundles: §[{repositories: [R]}]}")
         + _CALLED + "{at: R, round: 5, kind: join}]}\n", "from the start",
