@@ -87,7 +87,7 @@ def _column_error(column: Sequence[str], columns: dict[str, list[str]]) -> Query
     every = dict.fromkeys(known for names in columns.values() for known in names)
     there = "; ".join(f"{table} has {', '.join(names)}" for table, names in columns.items())
     return QueryError(
-        f"column {name!r} does not exist;{nearest(column[-1], every)} {there or 'no table has it, or a view needs it'}"
+        f"column {name!r} does not exist;{nearest(column[-1], every)} {there or 'the statement names no table'}"
     )
 
 

@@ -287,7 +287,6 @@ def table_schema(one: Declared) -> pa.Schema:
     )
 
 
-_Convert = Callable[[Any], Any] | None
 _Head = Callable[[Any], tuple[int | None, int | None]]
 _Text = Callable[[Any], str | None]
 _of_text = json.JSONDecoder().decode
