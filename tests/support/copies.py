@@ -18,7 +18,6 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
-from deltalake import DeltaTable
 
 from pipelines.audits.run import AuditReport, Beyond, RunVerdict, Undecided, Verdict, store_verdict
 from pipelines.contract.state_tables import STATE, stored_tables
@@ -28,6 +27,7 @@ from pipelines.store.ledger import Commit, Ledger
 from pipelines.store.store import Store
 from pipelines.tables import HISTORY, ROUND_COMMIT
 from pipelines.testing import Change, audited
+from support.stored import stored_rows
 
 
 def shifted(rows: pa.Table, by: int) -> pa.Table:
@@ -130,12 +130,11 @@ def audited_copies(plants: Sequence[Plant], root: Path) -> list[Copy]:
 
 def _rows(store: Store, commits: Sequence[Commit], table: str) -> pa.Table:
     """Returns the rows of a table at the end of all runs; each batch of runs has its version of a state table."""
-    path = store.path(table)
     if not table.startswith(STATE):
-        return DeltaTable(path).to_pyarrow_table()
+        return stored_rows(store, table)
     return pa.concat_tables(
-        DeltaTable(path, commit.versions[table]).to_pyarrow_table(
-            filters=[("run_id", ">=", commit.first_run), ("run_id", "<=", commit.last_run)]
+        stored_rows(store, table, commit.versions[table]).filter(
+            (pc.field("run_id") >= commit.first_run) & (pc.field("run_id") <= commit.last_run)
         )
         for commit in commits
     )

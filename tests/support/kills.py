@@ -13,14 +13,12 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from deltalake import DeltaTable
-
 from pipelines.cli.ends import DEBUG
 from pipelines.engines.session import Session
 from pipelines.store.ledger import Ledger
-from pipelines.store.roots import delta_rows
 from pipelines.store.store import Store
 from pipelines.tables import ROUND_COMMIT
+from support.stored import stored_rows
 
 SCENARIO = """name: killed
 protocol: {name: delta, delta: 1}
@@ -52,8 +50,8 @@ def contents(session: Session, root: Path) -> dict[str, list[str]]:
 
     @cache
     def stored(name: str, version: int | None = None) -> list[dict[str, Any]]:
-        table = DeltaTable(str(store.path(name)), version)
-        return delta_rows(table, [field.name for field in table.schema().fields]).to_pylist()
+        found: list[dict[str, Any]] = stored_rows(store, name, version).to_pylist()
+        return found
 
     found = {name: sorted(map(str, stored(name))) for name in store.tables()}
     known = [{**row, "versions": None} for row in stored(ROUND_COMMIT.name)]
