@@ -7,6 +7,7 @@ import json
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import reduce
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from pyspark.sql import DataFrame
 
 from pipelines.audits.run import AuditReport, audit_store, found_by
 from pipelines.contract.forms import AskedForm
+from pipelines.contract.state_tables import STATE
 from pipelines.engines.session import Session
 from pipelines.experiment.build import build_inputs
 from pipelines.protocols import protocol_named
@@ -23,6 +25,7 @@ from pipelines.scenario.expand import RunConfig
 from pipelines.scenario.model import Scenario
 from pipelines.sql.query import StoreReader
 from pipelines.sql.small_store import reader_of, suited_to
+from pipelines.store.ledger import Commit, Ledger
 from pipelines.store.store import Store
 
 Change = Callable[[DataFrame], DataFrame]
@@ -97,21 +100,33 @@ def _plain(value: Any) -> Any:  # noqa: ANN401 - any value of a column
 def planted(clean: Store, root: Path, **changes: Change) -> Store:
     """Copies store ``clean`` into a folder below ``root``, applies ``changes`` to its tables, and returns the copy.
 
-    ``changes`` maps names of tables to changes. The last commit of the copy refers to the changed table versions.
+    ``changes`` maps names of tables to changes. A change of a state table receives the rows at the end of all runs. In
+    the copy, the last commit of each batch of runs refers to the changed table versions.
     """
     folder = root / f"planted{next(_NUMBER)}"
     shutil.copytree(str(clean.root), folder)
     store = Store(folder, clean.session)
+    ends = Ledger.read(clean).state_commits(None)
     written = {}
     for table, change in changes.items():
-        store.overwrite(table, change(clean.read(table)))
+        store.overwrite(table, change(_at_the_end(clean, table, ends)))
         written[table] = store.version(table)
+    last_rounds = {commit.first_run: commit.last_round for commit in ends}
     ledger = [row.asDict() for row in clean.read("round_commit").collect()]
-    newest = max(ledger, key=lambda row: (row["last_round"], row["is_final"]))
-    newest["versions"] = json.dumps(json.loads(newest["versions"]) | written)
+    for row in ledger:
+        if row["last_round"] == last_rounds[row["first_run"]]:
+            row["versions"] = json.dumps(json.loads(row["versions"]) | written)
     columns = clean.read("round_commit").schema
     store.overwrite("round_commit", store.session.spark.createDataFrame(ledger, columns))
     return store
+
+
+def _at_the_end(store: Store, table: str, ends: Sequence[Commit]) -> DataFrame:
+    """Returns the rows of a table at the end of all runs; each batch of runs has its version of a state table."""
+    if not table.startswith(STATE):
+        return store.read(table)
+    parts = [store.read(table, commit.versions[table]).where(commit.own_runs) for commit in ends]
+    return reduce(DataFrame.unionByName, parts)
 
 
 def replaced(where: str, **values: str) -> Change:

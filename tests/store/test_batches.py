@@ -16,7 +16,7 @@ from pipelines.experiment.jobs import MAX_ROWS, Batch, batches_of, runs_per_batc
 from pipelines.result import Result
 from pipelines.rounds.progress import Progress
 from pipelines.store.store import Store
-from pipelines.testing import run_configs
+from pipelines.testing import planted, removed, run_configs
 
 SCENARIO = """name: batches
 protocol: {name: forwarding}
@@ -81,6 +81,15 @@ def test_batches_change_no_row(one_by_one: Result, together: Result) -> None:
     assert rows(together, state_of(together))
     assert {row.first_run for row in one_by_one.table("round_commit").collect()} == {0, 1, 2, 3}
     assert {row.first_run for row in together.table("round_commit").collect()} == {0, 2}
+
+
+def test_a_change_is_planted_in_all_batches(one_by_one: Result, tmp_path: Path) -> None:
+    store, state = Store(one_by_one.store, one_by_one.session), state_of(one_by_one)
+    copy = planted(store, tmp_path, **{state: removed("node_id = 0"), "message": removed("src = 0")})
+    with rt.open_store(copy.root, one_by_one.session.spark) as result:
+        for table, where in ((state, "node_id != 0"), ("message", "src != 0")):
+            assert rows(result, table) == rows(one_by_one, table, where), table
+            assert len(rows(result, table)) < len(rows(one_by_one, table)), table
 
 
 @pytest.mark.parametrize("round_", [10, 20])
