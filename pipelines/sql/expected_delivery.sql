@@ -1,4 +1,4 @@
--- Which publications does the protocol owe to each subscriber?
+-- Which publications must the protocol deliver to each subscriber?
 -- These are the rows of view receiver that have no excuse: the subscription was active, the subscriber was OPERATIONAL
 -- from the publication to its confirmation, and the publisher did not crash before the confirmation. If the horizon
 -- ended a run early, some expected deliveries may be missing: see run.verdict.

@@ -166,7 +166,7 @@ COMMON: Final[Mapping[str, str]] = {
     "recovery_round": "round of the recovery; null: the node did not recover",
     "n_messages": "number of messages that were put on a link, including lost messages",
     "n_deliveries": "number of deliveries",
-    "n_expected": "number of deliveries that the protocol owes, see view expected_delivery",
+    "n_expected": "number of deliveries that the protocol must make, see view expected_delivery",
     "n_missing": "number of expected deliveries that did not happen",
     "n_wanted": "number of deliveries that subscribers wanted, see view wanted_delivery",
     "n_wanted_delivered": "number of wanted deliveries that happened",

@@ -1,7 +1,7 @@
 -- Which deliveries were wanted, and when did they happen?
 -- One row per run, subscriber and publication that satisfies a subscription of the subscriber. The subscription was
 -- issued before the publication and did not end before it. The view lists the deliveries that subscribers want,
--- independently of faults and missing routes; view expected_delivery lists the deliveries that a protocol owes.
+-- independently of faults and missing routes; view expected_delivery lists the deliveries that a protocol must make.
 -- :subscription_id lowest id of the subscriptions that the publication satisfies
 with delivered as (
   select run_id, subscriber, source, source_seq, min(round) as delivery_round

@@ -1,4 +1,4 @@
--- Which publications do repositories owe each subscriber, and what excuses a missing delivery?
+-- Which publications must repositories deliver to each subscriber, and what excuses a missing delivery?
 -- One row per run, subscriber and publication that satisfies a subscription (protocol repository). The subscription was
 -- confirmed and not ended when the publication was issued. A publication is known to be stored from known_round on. An
 -- excuse concerns one row. The first three excuses name the event of end_round, which came too early: less than
