@@ -173,6 +173,11 @@ def is_whole(value: object) -> bool:
     return isinstance(value, Integral) and not isinstance(value, bool)
 
 
-def unknown_run(run_id: int, known: Collection[int]) -> QueryError:
-    """Returns the error for a run that is not among the runs ``known`` of a store."""
-    return QueryError(f"run {run_id!r} does not exist; the store has runs {min(known)} to {max(known)}")
+def check_run_id(run_id: object, known: Collection[int]) -> None:
+    """Checks that ``run_id`` is one of the run ids ``known`` of a store.
+
+    Raises:
+        QueryError: The run does not exist; the id may be a value of another type, such as True.
+    """
+    if not is_whole(run_id) or run_id not in known:
+        raise QueryError(f"run {run_id!r} does not exist; the store has runs {min(known)} to {max(known)}")

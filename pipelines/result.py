@@ -181,7 +181,7 @@ class Result:
             QueryError: The store has no such run, or the run has no such node.
         """
         with self.reader.at_one_commit():
-            return frame_of(self.session.spark, compare_node(self.reader, run_id, nfc(node)))
+            return frame_of(self.session.spark, compare_node(self.reader, run_id, _composed(node)))
 
     def why(self, run_id: int, subscriber: str, source: str, seq: int | None = None, call: int | None = None) -> Story:
         """Explains the delivery of a publication to a subscriber: its hops, and the cause if it is missing or late.
@@ -199,7 +199,7 @@ class Result:
                 set.
         """
         with self.reader.at_one_commit():
-            return story(self.reader, run_id, nfc(subscriber), nfc(source), seq, call)
+            return story(self.reader, run_id, _composed(subscriber), _composed(source), seq, call)
 
     def lost_by_moves(self, run_id: int | None = None) -> list[MoveLoss]:
         """Returns the publications that applications missed while they moved, ordered by run and round.
@@ -240,7 +240,7 @@ class Result:
         """
         path, span = None if out is None else Path(out), _span(first_round, last_round)
         with self.reader.at_one_commit():
-            return write_report(self.reader, self.store, [int(run) for run in runs], span, path)
+            return write_report(self.reader, self.store, runs, span, path)
 
     def replay(self, run_id: int = 0, first_round: int = 0, last_round: int | None = None) -> Replay:
         """Returns the report page of one run, which initially shows the replay; notebooks display the page.
@@ -387,6 +387,13 @@ def _runs(store: Store) -> list[RunRow]:
         RunRow(**{**row, "parameters": json.loads(row["parameters"]), "verdict": row["verdict"] or "unknown"})
         for row in rows
     ]
+
+
+def _composed(node: object) -> str:
+    """Returns the name of a node in Unicode's composed form; raises `QueryError` for a value of another type."""
+    if not isinstance(node, str):
+        raise QueryError(f"node {node!r} is no name; pass a string; table node names the nodes")
+    return nfc(node)
 
 
 def _span(first_round: int, last_round: int | None) -> Span:

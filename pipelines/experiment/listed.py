@@ -13,7 +13,7 @@ from typing import Any
 
 from pipelines.contract.predicate import TOPIC, canonical, parse_predicates
 from pipelines.contract.run_inputs import Faults, Overlay, Workload
-from pipelines.errors import unknown_run
+from pipelines.errors import check_run_id
 from pipelines.experiment.build import build_run
 from pipelines.experiment.manifest import Manifest
 from pipelines.files import remembered
@@ -40,8 +40,7 @@ def extracted(root: Root, run_id: int) -> Parts:
     manifest.check_same(root, manifest.engine, "extracted")
     prepared = manifest.prepared()
     runs = prepared.runs
-    if not 0 <= run_id < len(runs):
-        raise unknown_run(run_id, range(len(runs)))
+    check_run_id(run_id, range(len(runs)))
     with remembered(manifest.found()):
         return listed_scenario(runs[run_id], prepared.beside)
 

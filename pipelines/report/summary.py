@@ -11,7 +11,7 @@ from pyspark.sql import Row
 
 from pipelines.audits.run import audits_of, beyond_runs, store_verdict
 from pipelines.contract.audit import Audit
-from pipelines.errors import plural, unknown_run
+from pipelines.errors import check_run_id, plural
 from pipelines.experiment.prepared import labelled
 from pipelines.protocols import protocol_named
 from pipelines.sql.query import StoreReader
@@ -164,10 +164,10 @@ def chosen_runs(rows: Sequence[dict[str, Any]], named: Sequence[int]) -> dict[in
         QueryError: The store has no such run.
     """
     known = {row["run_id"] for row in rows}
-    if unknown := [run_id for run_id in named if run_id not in known]:
-        raise unknown_run(unknown[0], known)
+    for run_id in named:
+        check_run_id(run_id, known)
     if named:
-        return dict.fromkeys(named, "named with --run")
+        return dict.fromkeys(map(int, named), "named with --run")
     if len(rows) <= MOST_FULLY_REPLAYED:
         return {row["run_id"]: "" for row in rows}
     order = sorted(rows, key=severity)

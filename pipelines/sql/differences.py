@@ -15,7 +15,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame
 
-from pipelines.errors import unknown_run
+from pipelines.errors import check_run_id
 from pipelines.sql.query import StoreReader
 
 _GIVEN = -1
@@ -140,9 +140,7 @@ def check_run(reader: StoreReader, run_id: int) -> None:
     Raises:
         QueryError: The run does not exist.
     """
-    known = [row.run_id for row in reader.sql("select run_id from run order by run_id").collect()]
-    if run_id not in known:
-        raise unknown_run(run_id, known)
+    check_run_id(run_id, [row.run_id for row in reader.sql("select run_id from run").collect()])
 
 
 def _parameters(reader: StoreReader, run_id: int) -> dict[str, Any]:

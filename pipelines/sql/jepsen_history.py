@@ -15,7 +15,7 @@ from heapq import merge
 from operator import itemgetter
 from typing import Any
 
-from pipelines.errors import unknown_run
+from pipelines.errors import check_run_id
 from pipelines.sql.query import StoreReader
 
 _EVENT = """
@@ -59,8 +59,7 @@ def jepsen_history(reader: StoreReader, run_id: int) -> Iterator[dict[str, Any]]
         QueryError: The run does not exist.
     """
     durations = {row.run_id: row.round_ms for row in reader.sql("select run_id, round_ms from run").collect()}
-    if run_id not in durations:
-        raise unknown_run(run_id, durations)
+    check_run_id(run_id, durations)
     names = {row.node_id: row.name for row in reader.table("node").where(f"run_id = {run_id}").collect()}
     rows = reader.sql(_EVENT.format(run=run_id)).toArrow().to_pylist()
     rows.sort(key=lambda row: (row["round"], row["is_call"], row["position"] is None, row["position"], row["process"]))

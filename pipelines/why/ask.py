@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from pipelines.errors import QueryError, listed, nearest, plural
+from pipelines.errors import QueryError, is_whole, listed, nearest, plural
 from pipelines.sql.differences import check_run
 from pipelines.sql.query import StoreReader
 from pipelines.why.cause import Cause, crash_words, from_crash, waiting
@@ -46,6 +46,9 @@ def story(
     """
     if (seq is None) == (call is None):
         raise QueryError("which publication? give its number (seq), or the number of its call (call)")
+    for name, number in (("seq", seq), ("call", call)):
+        if number is not None and not is_whole(number):
+            raise QueryError(f"{name}={number!r} is no whole number; pass the number of a publication, such as 1")
     check_run(reader, run_id)
     rows = reader.sql(f"select node_id, name from node where run_id = {run_id} order by node_id").collect()  # noqa: S608
     ids = {row.name: row.node_id for row in rows}

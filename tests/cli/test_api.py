@@ -303,6 +303,22 @@ def test_questions_about_a_run_that_does_not_exist_are_refused() -> None:
 
 
 @pytest.mark.usefixtures("out")
+def test_values_of_other_types_are_refused() -> None:
+    with rt.open_store("out") as result:
+        for ask, words in (
+            (lambda: result.why(True, "N1", "N2", 1), "run True does not exist; the store has runs 0 to 0"),
+            (lambda: result.why(0, 3, "N2", 1), "node 3 is no name; pass a string; table node names the nodes"),  # type: ignore[arg-type]
+            (lambda: result.why(0, "N1", "N2", 1.5), "seq=1.5 is no whole number"),  # type: ignore[arg-type]
+            (lambda: result.why(0, "N1", "N2", call=True), "call=True is no whole number"),
+            (lambda: result.compare_node(0, b"N1"), "node b'N1' is no name"),  # type: ignore[arg-type]
+            (lambda: result.report(runs=[False]), "run False does not exist"),
+            (lambda: result.report(runs=[0.5]), "run 0.5 does not exist"),  # type: ignore[list-item]
+        ):
+            with pytest.raises(QueryError, match=words):
+                ask()
+
+
+@pytest.mark.usefixtures("out")
 def test_impossible_ranges_of_rounds_are_refused() -> None:
     with rt.open_store("out") as result:
         for ask in (
