@@ -297,14 +297,14 @@ def test_room_is_what_counting_round_by_round_says() -> None:
     rng = np.random.default_rng(3)
     for _ in range(60):
         rows: list[Row] = []
-        schedule, room = Timeline(), Room([], 3, 4)
+        schedule, room = Timeline[int](), Room([], 3, 4)
         for node, start, length in rng.integers([0, 0, 1], [8, 60, 12], size=(40, 3)).tolist():
             outage = Outage(node, start, start + length)
             fits = not_operational([*rows, tuple(outage)], 4, horizon=100) <= 3
             assert room.take([outage]) == fits
             if fits:
                 rows.append(tuple(outage))
-                schedule.add(outage)
+                schedule.add(*outage)
         merged: list[Row] = [tuple(outage) for outage in schedule.outages()]
         assert not_operational(merged, 4, horizon=100) == not_operational(rows, 4, horizon=100) == 3
 

@@ -51,10 +51,10 @@ def pause_times(pauses: Sequence[Outage], crashes: Sequence[Outage], horizon: in
         crashes: The down times, which are disjoint for each node.
         horizon: The last round of the run.
     """
-    timeline, down = Timeline(), defaultdict(list)
+    timeline, down = Timeline[int](), defaultdict(list)
     for pause in pauses:
         if pause.start <= horizon:
-            timeline.add(pause)
+            timeline.add(*pause)
     for crash in crashes:
         down[crash.node].append(crash)
     return [time for pause in timeline.outages() for time in _while_up(pause, down[pause.node])]
@@ -84,17 +84,17 @@ def drawn_intervals(
         except OutageLimitError as error:
             message = f"{error}; give fewer rounds or places, or longer times"
             raise FaultError(Problem((*at, "rate"), message)) from error
-    timeline, count = Timeline(), wanted.count or 0
+    timeline, count = Timeline[int](), wanted.count or 0
     for number in range(count):
         found = next(
-            (time for time in _tries(wanted, places, rounds, seed, purpose, number) if timeline.is_free(time)), None
+            (time for time in _tries(wanted, places, rounds, seed, purpose, number) if timeline.is_free(*time)), None
         )
         if found is None:
             room = f"there is room for {number} from round {rounds[0]} to {rounds[1]} at {len(places)} places"
             cure = "allowed: a smaller count, more rounds or places, or shorter times"
             message = f"{count} are wanted, and in the run of seed {seed} {room}; {cure}"
             raise FaultError(Problem((*at, "count"), message))
-        timeline.add(found)
+        timeline.add(*found)
     return timeline.outages()
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
+from functools import partial
 from heapq import heapify, heappop, heappush
 from itertools import islice
 from pathlib import Path
-from typing import Protocol
+from typing import TypeAlias
 
 import numpy as np
 
@@ -19,8 +20,8 @@ from pipelines.inputs import draws_numpy
 from pipelines.inputs.faults.named_outages import named_format, outages_of_file
 from pipelines.inputs.faults.timeline import FOR_GOOD, Outage, OutageLimitError, Room, Timeline, alternating
 from pipelines.inputs.faults.traces import UnknownSystemError, load_trace, mapped
-from pipelines.inputs.overlay.nodes import choose_faulty, ids_by_name, neighbours, unknown_node
-from pipelines.scenario.faults import Crash, CrashGenerator, CrashRate, CrashTrace, Fault, FaultGenerator
+from pipelines.inputs.overlay.nodes import choose_faulty, graph_of, ids_by_name, unknown_node
+from pipelines.scenario.faults import Crash, CrashGenerator, CrashTrace, Fault, FaultGenerator
 from pipelines.scenario.times import Clock
 
 _ATTEMPTS = 8
@@ -30,12 +31,27 @@ _MAX_PATHS = 20_000
 _RECOVERY_LATENCIES = 20
 
 
-class _Draws(Protocol):
-    def __call__(self, what: str, high: int, *keys: draws_numpy.Key) -> Ints: ...
+@dataclass(frozen=True)
+class _Context:
+    """The inputs that all draws of one generator share; `place` is the path of the generator in the scenario."""
+
+    overlay: Overlay
+    seed: int
+    horizon: int
+    beside: Path | None
+    place: KeyPath
+    purpose: str
+    clock: Clock
+
+    def problem(self, *key: str | int, message: str) -> FaultError:
+        return FaultError(Problem((*self.place, *key), message))
+
+    def draw(self, what: str, high: int, *keys: draws_numpy.Key) -> Ints:
+        return draws_numpy.integers(self.seed, f"{self.purpose}.{what}", 0, high, *keys)
 
 
 @dataclass(frozen=True)
-class Chains:
+class _Chains:
     """The parameters of drawn chains of crashes; a chain is a path in the overlay whose nodes crash one after another.
 
     Attributes:
@@ -71,70 +87,64 @@ class Chains:
         return [Outage(*row) for row in zip(path, starts, ends, strict=True)]
 
 
-class _Placing:
-    def __init__(self, timeline: Timeline, wanted: Chains) -> None:
-        self.timeline = deepcopy(timeline)
-        self.wanted = wanted
-        self.n_placed = 0
-        self._room = None
-        if wanted.most is not None:
-            self._room = Room(self.timeline.outages(), wanted.most, wanted.recovery)
-
-    @property
-    def is_done(self) -> bool:
-        return self.n_placed == self.wanted.count
-
-    def place(self, outages: Sequence[Outage]) -> bool:
-        if not all(map(self.timeline.is_free, outages)) or not (self._room is None or self._room.take(outages)):
-            return False
-        for outage in outages:
-            self.timeline.add(outage)
-        self.n_placed += 1
-        return True
+_Place: TypeAlias = Callable[[Sequence[Outage]], bool]
+"""A function that adds the outages of a chain to a timeline if all of them fit, and returns whether they fit."""
 
 
-def place_chains(
-    timeline: Timeline, wanted: Chains, overlay: Overlay, nodes: Ints, seed: int, purpose: str
-) -> tuple[Timeline, int]:
-    """Adds chains of crashes to a copy of `timeline`; returns the copy and the number of placed chains.
+def _with_chains(timeline: Timeline[int], wanted: _Chains, nodes: Ints, context: _Context) -> Timeline[int]:
+    """Returns a copy of `timeline` with chains of crashes of `nodes`.
 
     1. For each chain, draw a path of `nodes`, a round and a down time until the chain fits into the timeline.
     2. If a chain does not fit after 32 draws, start again with all chains; later attempts use the shortest down time.
     3. If none of 8 attempts places all chains, place each chain in the earliest round in which it fits.
 
-    If no attempt places all chains, the returned number is the largest number that one attempt placed.
+    Raises:
+        FaultError: No attempt places all chains.
     """
-
-    def draws(what: str, high: int, *keys: draws_numpy.Key) -> Ints:
-        return draws_numpy.integers(seed, f"{purpose}.{what}", 0, high, *keys)
-
-    allowed, linked = {*nodes.tolist()}, neighbours(overlay)
+    if wanted.last_start < wanted.rounds[0]:
+        late = wanted.rounds[0] - wanted.last_start
+        raise context.problem("stagger", message=f"a chain takes {late} rounds more than there are; give a smaller one")
+    allowed, linked = {*nodes.tolist()}, graph_of(context.overlay).adj
     adjacent = {node: [other for other in linked[node] if other in allowed] for node in nodes.tolist()}
     best = 0
-    for attempt in range(_ATTEMPTS):
-        placing = _Placing(timeline, wanted)
-        _draw(placing, adjacent, attempt, draws)
-        if placing.is_done:
-            return placing.timeline, placing.n_placed
-        best = max(best, placing.n_placed)
-    placing = _Placing(timeline, wanted)
-    _pack(placing, adjacent, draws)
-    return placing.timeline, max(best, placing.n_placed)
+    for attempt in range(_ATTEMPTS + 1):
+        trial = deepcopy(timeline)
+        room = None if wanted.most is None else Room(trial.outages(), wanted.most, wanted.recovery)
+        place = partial(_place, trial, room)
+        if attempt < _ATTEMPTS:
+            n_placed = _draw(place, wanted, adjacent, attempt, context)
+        else:
+            n_placed = _pack(place, wanted, adjacent, timeline.outages(), context)
+        if n_placed == wanted.count:
+            return trial
+        best = max(best, n_placed)
+    raise context.problem("count", message=_no_room(wanted, best, len(nodes), context.seed))
 
 
-def _draw(placing: _Placing, neighbours: dict[int, list[int]], attempt: int, draws: _Draws) -> None:
-    wanted, nodes = placing.wanted, list(neighbours)
+def _place(timeline: Timeline[int], room: Room | None, outages: Sequence[Outage]) -> bool:
+    if not all(timeline.is_free(*outage) for outage in outages) or not (room is None or room.take(outages)):
+        return False
+    for outage in outages:
+        timeline.add(*outage)
+    return True
+
+
+def _draw(
+    place: _Place, wanted: _Chains, neighbours: dict[int, list[int]], attempt: int, context: _Context
+) -> int:  # fmt: skip
+    nodes = list(neighbours)
     tries = np.arange(_TRIES, dtype=np.int64)
     longest = 0 if wanted.down is None or attempt >= _ATTEMPTS // 2 else wanted.down[1] - wanted.down[0]
     places = np.arange(wanted.length, dtype=np.int64)
     for chain in range(wanted.count):
-        starts = draws("round", wanted.last_start - wanted.rounds[0], chain, attempt, tries).tolist()
-        extra = draws("down", longest, chain, attempt, tries).tolist()
-        turns = draws("path", FOR_GOOD, chain, attempt, tries[:, None], places).tolist()
+        starts = context.draw("round", wanted.last_start - wanted.rounds[0], chain, attempt, tries).tolist()
+        extra = context.draw("down", longest, chain, attempt, tries).tolist()
+        turns = context.draw("path", FOR_GOOD, chain, attempt, tries[:, None], places).tolist()
         options = zip(turns, starts, extra, strict=True)
         paths = ((_path(neighbours, nodes, turn), wanted.rounds[0] + start, more) for turn, start, more in options)
-        if not any(path and placing.place(wanted.outages(path, start, more)) for path, start, more in paths):
-            return
+        if not any(path and place(wanted.outages(path, start, more)) for path, start, more in paths):
+            return chain
+    return wanted.count
 
 
 def _path(neighbours: dict[int, list[int]], nodes: list[int], turns: Sequence[int]) -> list[int]:
@@ -147,37 +157,40 @@ def _path(neighbours: dict[int, list[int]], nodes: list[int], turns: Sequence[in
     return path
 
 
-def _pack(placing: _Placing, neighbours: dict[int, list[int]], draws: _Draws) -> None:
+def _pack(
+    place: _Place, wanted: _Chains, neighbours: dict[int, list[int]], known: Sequence[Outage], context: _Context
+) -> int:  # fmt: skip
     # Only the first round and the rounds directly after an outage are tried. A chain that fits in a later round also
     # fits in one of these rounds.
-    wanted = placing.wanted
-    paths = list(islice(_all_paths(neighbours, wanted.length, draws), _MAX_PATHS))
-    starts = [wanted.rounds[0], *_ends(placing.timeline.outages(), wanted)]
+    paths = list(islice(_all_paths(neighbours, wanted.length, context), _MAX_PATHS))
+    starts = [wanted.rounds[0], *_ends(known, wanted)]
     heapify(starts)
-    n_steps, tried = 0, -1
+    n_placed, n_steps, tried = 0, 0, -1
     while starts and starts[0] <= wanted.last_start and n_steps < _MAX_STEPS:
         start = heappop(starts)
         for path in paths if start > tried else ():
             n_steps += 1
             outages = wanted.outages(path, start, 0)
-            if placing.place(outages):
+            if place(outages):
+                n_placed += 1
                 for end in _ends(outages, wanted):
                     heappush(starts, end)
-            if placing.is_done:
-                return
+            if n_placed == wanted.count:
+                return n_placed
         tried = start
+    return n_placed
 
 
-def _ends(outages: Sequence[Outage], wanted: Chains) -> Iterator[int]:
+def _ends(outages: Sequence[Outage], wanted: _Chains) -> Iterator[int]:
     for outage in outages:
         for place in range(wanted.length):
             for end in (outage.end, outage.end + 1, outage.end + wanted.recovery):
                 yield max(end - place * wanted.stagger, wanted.rounds[0])
 
 
-def _all_paths(neighbours: dict[int, list[int]], length: int, draws: _Draws) -> Iterator[list[int]]:
+def _all_paths(neighbours: dict[int, list[int]], length: int, context: _Context) -> Iterator[list[int]]:
     nodes = np.array(list(neighbours), dtype=np.int64)
-    order = nodes[np.argsort(draws("order", FOR_GOOD, nodes), kind="stable")].tolist()
+    order = nodes[np.argsort(context.draw("order", FOR_GOOD, nodes), kind="stable")].tolist()
     n_steps = 0
     for first in order:
         stack = [[first]]
@@ -188,22 +201,6 @@ def _all_paths(neighbours: dict[int, list[int]], length: int, draws: _Draws) -> 
                 yield path
             else:
                 stack += [[*path, node] for node in neighbours[path[-1]] if node not in path]
-
-
-@dataclass(frozen=True)
-class _Context:
-    """The inputs that all draws of one generator share; `place` is the path of the generator in the scenario."""
-
-    overlay: Overlay
-    seed: int
-    horizon: int
-    beside: Path | None
-    place: KeyPath
-    purpose: str
-    clock: Clock
-
-    def problem(self, *key: str | int, message: str) -> FaultError:
-        return FaultError(Problem((*self.place, *key), message))
 
 
 def crash_times(
@@ -218,11 +215,11 @@ def crash_times(
     Raises:
         FaultError: A generator is invalid. The error lists all problems, each with its path in the scenario.
     """
-    ids, timeline, problems = ids_by_name(overlay), Timeline(), list[Problem]()
+    ids, timeline, problems = ids_by_name(overlay), Timeline[int](), list[Problem]()
     for fault in faults:
         if isinstance(fault, Crash) and fault.node in ids:
             until = FOR_GOOD if fault.until is None else fault.until
-            timeline.add(Outage(ids[fault.node], fault.round, until))
+            timeline.add(ids[fault.node], fault.round, until)
     generators = [
         (i, fault.generate)
         for i, fault in enumerate(faults)
@@ -240,24 +237,19 @@ def crash_times(
     return [time if time.end <= horizon else time._replace(end=FOR_GOOD) for time in times]
 
 
-def _generated(timeline: Timeline, generator: CrashGenerator, context: _Context) -> Timeline:
+def _generated(timeline: Timeline[int], generator: CrashGenerator, context: _Context) -> Timeline[int]:
     nodes = _nodes(generator, context)
     rounds = generator.rounds or (0, context.horizon)
     recovery = generator.recovery
     if recovery is None:
         recovery = _RECOVERY_LATENCIES * int(context.overlay.directed_rounds.max(initial=1))
     if generator.count is not None:
-        wanted = Chains(
+        wanted = _Chains(
             count=generator.count, length=generator.consecutive, stagger=generator.stagger, down=generator.down,
             rounds=rounds, most=generator.at_most, recovery=recovery,
         )  # fmt: skip
-        return _placed(timeline, wanted, nodes, context)
-    if generator.rate is not None:
-        outages = _rated(generator.rate, nodes, rounds, context)
-    elif generator.trace is not None:
-        outages = _traced(generator.trace, nodes, rounds, context)
-    else:
-        raise TypeError("the model lets no generator be without count, rate and trace")
+        return _with_chains(timeline, wanted, nodes, context)
+    outages = _outages(generator, nodes, rounds, context)
     if generator.at_most is not None:
         room = Room(timeline.outages(), generator.at_most, recovery)
         # Outages are taken in order of their starts; outages that start in one round are in random order.
@@ -265,7 +257,7 @@ def _generated(timeline: Timeline, generator: CrashGenerator, context: _Context)
         drawn = draws_numpy.bits(context.seed, f"{context.purpose}.order", node, start)
         outages = [outages[i] for i in np.lexsort((drawn, start)).tolist() if room.take([outages[i]])]
     for outage in outages:
-        timeline.add(outage)
+        timeline.add(*outage)
     return timeline
 
 
@@ -286,17 +278,7 @@ def _nodes(generator: CrashGenerator, context: _Context) -> Ints:
     return nodes
 
 
-def _placed(timeline: Timeline, wanted: Chains, nodes: Ints, context: _Context) -> Timeline:
-    if wanted.last_start < wanted.rounds[0]:
-        late = wanted.rounds[0] - wanted.last_start
-        raise context.problem("stagger", message=f"a chain takes {late} rounds more than there are; give a smaller one")
-    placed, n_placed = place_chains(timeline, wanted, context.overlay, nodes, context.seed, context.purpose)
-    if n_placed < wanted.count:
-        raise context.problem("count", message=_no_room(wanted, n_placed, len(nodes), context.seed))
-    return placed
-
-
-def _no_room(wanted: Chains, n_placed: int, n_nodes: int, seed: int) -> str:
+def _no_room(wanted: _Chains, n_placed: int, n_nodes: int, seed: int) -> str:
     what = "crashes" if wanted.length == 1 else f"chains of {wanted.length} neighbours"
     down = "for good" if wanted.down is None else f"for {wanted.down[0]} rounds or more"
     bound = cure = ""
@@ -312,12 +294,16 @@ def _no_room(wanted: Chains, n_placed: int, n_nodes: int, seed: int) -> str:
     return f"{wanted.count} {what} are wanted, and in the run of seed {seed} {room}, each {down}{bound}; {cure}"
 
 
-def _rated(rate: CrashRate, nodes: Ints, rounds: tuple[int, int], context: _Context) -> list[Outage]:
+def _outages(
+    generator: CrashGenerator, nodes: Ints, rounds: tuple[int, int], context: _Context
+) -> list[Outage]:  # fmt: skip
     try:
-        return alternating(rate, nodes, rounds, context.seed, context.purpose)
+        if generator.rate is not None:
+            return alternating(generator.rate, nodes, rounds, context.seed, context.purpose)
+        return _traced(generator.trace, nodes, rounds, context) if generator.trace is not None else []
     except OutageLimitError as error:
-        message = f"{error}; give fewer rounds or nodes, or longer times"
-        raise context.problem("rate", message=message) from error
+        key, cure = ("trace", "more hours_per_round") if generator.rate is None else ("rate", "longer times")
+        raise context.problem(key, message=f"{error}; give fewer rounds or nodes, or {cure}") from error
 
 
 def _traced(trace: CrashTrace, nodes: Ints, rounds: tuple[int, int], context: _Context) -> list[Outage]:
@@ -327,10 +313,6 @@ def _traced(trace: CrashTrace, nodes: Ints, rounds: tuple[int, int], context: _C
             return outages_of_file(path, trace, context.overlay, nodes, rounds, context.clock)
         recorded = load_trace(path, trace.format, trace.system)
         return mapped(recorded, trace, nodes, rounds, context.seed, context.purpose)
-    except UnknownSystemError as error:
-        raise context.problem("trace", "system", message=str(error)) from error
     except DataFileError as error:
-        raise context.problem("trace", "path", message=str(error)) from error
-    except OutageLimitError as error:
-        message = f"{error}; give fewer rounds or nodes, or more hours_per_round"
-        raise context.problem("trace", message=message) from error
+        key = "system" if isinstance(error, UnknownSystemError) else "path"
+        raise context.problem("trace", key, message=str(error)) from error

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -15,7 +14,7 @@ from pipelines.contract.run_inputs import EVENT, LINK_FAULT, NTH_FAULT, SIDE, In
 from pipelines.errors import KeyPath, Problem, listed, nearest
 from pipelines.inputs import draws_numpy
 from pipelines.inputs.faults.link_changes import Replacement
-from pipelines.inputs.faults.timeline import FOR_GOOD, Spans
+from pipelines.inputs.faults.timeline import FOR_GOOD, Timeline
 from pipelines.inputs.overlay.nodes import ids_by_name, neighbours, unknown_node
 from pipelines.scenario.link_faults import (
     Break,
@@ -121,7 +120,7 @@ class LinkRows:
     _nth: list[tuple[Any, ...]] = field(default_factory=list)
     _parts: list[tuple[int, int, Ints]] = field(default_factory=list)
     _relinked: list[tuple[Any, ...]] = field(default_factory=list)
-    _spans: defaultdict[tuple[Any, ...], Spans] = field(default_factory=lambda: defaultdict(Spans))
+    _events: Timeline[tuple[Any, ...]] = field(default_factory=Timeline)
 
     def add(self, fault: LinkFaultSpec, number: int) -> None:
         """Adds the rows and the events of `fault`. The overlay must contain the links of the fault.
@@ -179,7 +178,7 @@ class LinkRows:
 
         Faults of one kind at one link or node share these two events if their intervals overlap or touch.
         """
-        self._spans[kind, node, *pair].add(start, end)
+        self._events.add((kind, node, *pair), start, end)
 
     def _pairs(self, fault: LinkFaultSpec) -> list[Pair]:
         return [_ANY] if fault.links is None else list(self._directed(fault))
@@ -231,11 +230,10 @@ class LinkRows:
         """Returns the tables `LINK_FAULT`, `NTH_FAULT`, `SIDE` and `EVENT`."""
         strikes = [row for row in self._fault if row[_RATE] > 0.0]
         events = [*self._relinked]
-        for (kind, *place), spans in self._spans.items():
-            for start, end in spans.items:
-                events.append((start, kind, *place))
-                if end <= self.horizon:
-                    events.append((end, f"{kind}_end", *place))
+        for (kind, *place), start, end in self._events.intervals():
+            events.append((start, kind, *place))
+            if end <= self.horizon:
+                events.append((end, f"{kind}_end", *place))
         events.sort(key=lambda row: [(value is not None, value) for value in row])
         return (
             table_of(strikes, LINK_FAULT),

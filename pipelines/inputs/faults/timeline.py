@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Hashable, Iterator, Sequence
+from itertools import starmap
+from typing import Generic, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -16,6 +17,7 @@ from pipelines.scenario.faults import CrashRate, Exponential, LogNormal, Pareto,
 FOR_GOOD = 2**40
 """The value of `Outage.end` for an outage that never ends."""
 MAX_OUTAGES = 1_000_000
+Place = TypeVar("Place", bound=Hashable)
 _LONGEST = 2**31
 _CYCLES = 32
 
@@ -28,82 +30,45 @@ class Outage(NamedTuple):
     end: int
 
 
-class Spans:
-    """The disjoint intervals ``[start, end)`` in which a node is down, ascending."""
+class Timeline(Generic[Place]):
+    """Disjoint intervals ``[start, end)`` for each place, for example the down times of each node."""
 
     def __init__(self) -> None:
-        self.items: list[tuple[int, int]] = []
+        self._spans: defaultdict[Place, list[tuple[int, int]]] = defaultdict(list)
 
-    def _overlapping(self, start: int, end: int) -> slice:
-        first = bisect_left(self.items, start, key=lambda span: span[1])
-        return slice(first, bisect_right(self.items, end, lo=first, key=lambda span: span[0]))
+    def _overlapping(self, place: Place, start: int, end: int) -> slice:
+        spans = self._spans[place]
+        first = bisect_left(spans, start, key=lambda span: span[1])
+        return slice(first, bisect_right(spans, end, lo=first, key=lambda span: span[0]))
 
-    def meets(self, start: int, end: int) -> bool:
-        """Returns whether ``[start, end)`` overlaps or touches an interval."""
-        return bool(self.items[self._overlapping(start, end)])
+    def is_free(self, place: Place, start: int, end: int) -> bool:
+        """Returns whether ``[start, end)`` neither overlaps nor touches an interval of `place`."""
+        return not self._spans[place][self._overlapping(place, start, end)]
 
-    def gaps(self, start: int, end: int) -> Iterator[tuple[int, int]]:
-        """Yields the parts of ``[start, end)`` that no interval covers."""
-        for low, high in self.items[self._overlapping(start, end)]:
+    def gaps(self, place: Place, start: int, end: int) -> Iterator[tuple[int, int]]:
+        """Yields the parts of ``[start, end)`` that no interval of `place` covers."""
+        for low, high in self._spans[place][self._overlapping(place, start, end)]:
             if start < low:
                 yield start, low
             start = max(start, high)
         if start < end:
             yield start, end
 
-    def add(self, start: int, end: int) -> None:
-        """Adds ``[start, end)``, merged with the intervals that it overlaps or touches."""
-        met = self._overlapping(start, end)
-        around = self.items[met]
+    def add(self, place: Place, start: int, end: int) -> None:
+        """Adds ``[start, end)``, merged with the intervals of `place` that it overlaps or touches."""
+        met = self._overlapping(place, start, end)
+        around = self._spans[place][met]
         if around:
             start, end = min(start, around[0][0]), max(end, around[-1][1])
-        self.items[met] = [(start, end)]
+        self._spans[place][met] = [(start, end)]
 
+    def intervals(self) -> Iterator[tuple[Place, int, int]]:
+        """Yields (place, start, end) for each interval."""
+        return ((place, *span) for place, spans in self._spans.items() for span in spans)
 
-class Levels:
-    """A step function that maps each round to a number. Initially all numbers are 0."""
-
-    def __init__(self) -> None:
-        self._rounds = [0]
-        self._levels = [0]
-
-    def _split(self, round_: int) -> int:
-        # Starts a step at `round_`; returns its index.
-        place = bisect_left(self._rounds, round_)
-        if place == len(self._rounds) or self._rounds[place] != round_:
-            self._rounds.insert(place, round_)
-            self._levels.insert(place, self._levels[place - 1])
-        return place
-
-    def peak(self, start: int, end: int) -> int:
-        """Returns the largest number in the rounds ``[start, end)``."""
-        first = bisect_right(self._rounds, start) - 1
-        return max(self._levels[first : bisect_left(self._rounds, end)])
-
-    def change(self, start: int, end: int, by: int) -> None:
-        """Adds `by` to the numbers of the rounds ``[start, end)``."""
-        for place in range(self._split(start), self._split(end)):
-            self._levels[place] += by
-
-
-class Timeline:
-    """The outages of all nodes of a run."""
-
-    def __init__(self) -> None:
-        self._of_node: defaultdict[int, Spans] = defaultdict(Spans)
-
-    def is_free(self, outage: Outage) -> bool:
-        """Returns whether `outage` neither overlaps nor touches an outage of its node."""
-        return not self._of_node[outage.node].meets(outage.start, outage.end)
-
-    def add(self, outage: Outage) -> None:
-        """Adds `outage`, merged with those outages of the same node that it overlaps or touches."""
-        self._of_node[outage.node].add(outage.start, outage.end)
-
-    def outages(self) -> list[Outage]:
-        """Returns all outages in order of (start, node)."""
-        found = (Outage(node, *span) for node, spans in self._of_node.items() for span in spans.items)
-        return sorted(found, key=lambda outage: (outage.start, outage.node))
+    def outages(self: Timeline[int]) -> list[Outage]:
+        """Returns the intervals of all nodes in order of (start, node)."""
+        return sorted(starmap(Outage, self.intervals()), key=lambda outage: (outage.start, outage.node))
 
 
 class Room:
@@ -116,34 +81,50 @@ class Room:
         """Counts `outages`, which are disjoint for each node and may exceed the limit `most`."""
         self._most = most
         self._recovery = recovery
-        self._levels = Levels()
-        self._of_node: defaultdict[int, Spans] = defaultdict(Spans)
+        self._not_operational = Timeline[int]()
+        # The count is a step function: from `_rounds[i]` on, `_counts[i]` nodes are not operational.
+        self._rounds = [0]
+        self._counts = [0]
         for outage in outages:
-            for gap in self._new(outage):
-                self._levels.change(*gap, 1)
-            self._of_node[outage.node].add(outage.start, outage.end + self._recovery)
-
-    def _new(self, outage: Outage) -> list[tuple[int, int]]:
-        # Returns the intervals in which the node is not operational because of `outage` but would be without it.
-        return list(self._of_node[outage.node].gaps(outage.start, outage.end + self._recovery))
+            self._change(self._added(outage), 1)
+            self._add(outage)
 
     def take(self, outages: Sequence[Outage]) -> bool:
         """Counts `outages`, which are of different nodes, if the count then stays within the limit in all rounds.
 
         Returns whether the outages were counted: all or none of them.
         """
-        taken: list[tuple[int, int]] = []
+        added = [span for outage in outages for span in self._added(outage)]
+        self._change(added, 1)
+        if any(self._peak(*span) > self._most for span in added):
+            self._change(added, -1)
+            return False
         for outage in outages:
-            for gap in self._new(outage):
-                if self._levels.peak(*gap) >= self._most:
-                    for undo in taken:
-                        self._levels.change(*undo, -1)
-                    return False
-                self._levels.change(*gap, 1)
-                taken.append(gap)
-        for outage in outages:
-            self._of_node[outage.node].add(outage.start, outage.end + self._recovery)
+            self._add(outage)
         return True
+
+    def _added(self, outage: Outage) -> list[tuple[int, int]]:
+        # Returns the intervals in which the node is not operational because of `outage` but would be without it.
+        return list(self._not_operational.gaps(outage.node, outage.start, outage.end + self._recovery))
+
+    def _add(self, outage: Outage) -> None:
+        self._not_operational.add(outage.node, outage.start, outage.end + self._recovery)
+
+    def _change(self, spans: Sequence[tuple[int, int]], by: int) -> None:
+        for start, end in spans:
+            for step in range(self._step(start), self._step(end)):
+                self._counts[step] += by
+
+    def _step(self, round_: int) -> int:
+        # Returns the index of the step that begins in `round_`, which is inserted if it does not exist.
+        step = bisect_left(self._rounds, round_)
+        if step == len(self._rounds) or self._rounds[step] != round_:
+            self._rounds.insert(step, round_)
+            self._counts.insert(step, self._counts[step - 1])
+        return step
+
+    def _peak(self, start: int, end: int) -> int:
+        return max(self._counts[self._step(start) : self._step(end)])
 
 
 class OutageLimitError(ValueError):
