@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -17,7 +17,6 @@ from pipelines.inputs.faults.link_changes import Replacement
 from pipelines.inputs.faults.timeline import FOR_GOOD, Timeline
 from pipelines.inputs.overlay.nodes import ids_by_name, neighbours, unknown_node
 from pipelines.scenario.link_faults import (
-    Break,
     Burst,
     Delay,
     Duplicate,
@@ -78,29 +77,11 @@ def _sojourn(mean: float, seed: int, purpose: str, link: Ints, cycle: draws_nump
     return times
 
 
-class _Drawn(NamedTuple):
-    """A link fault with the name of its random draws.
-
-    Attributes ``effect``, ``kinds``, ``rate`` and ``rounds`` (``low`` and ``high``) are the columns of its rows in
-    `LINK_FAULT`.
-    """
-
-    fault: LinkFaultSpec
-    purpose: str
-    effect: str
-    kinds: list[str] | None
-    rate: float
-    rounds: tuple[int, int]
-
-
-def _drawn(fault: LinkFaultSpec, purpose: str) -> _Drawn:
-    kinds, rate = (fault.kinds, fault.rate) if isinstance(fault, MessageFault) else (None, None)
-    effect, rounds = "lose", (0, 0)
+def _effect(fault: LinkFaultSpec) -> tuple[str, tuple[int, int]]:
+    """Returns the columns ``effect`` and (``low``, ``high``) of the rows of `fault` in `LINK_FAULT`."""
     if isinstance(fault, Delay):
-        effect, rounds = "reorder" if fault.reorder else "delay", fault.rounds
-    elif isinstance(fault, Duplicate):
-        effect, rounds = "duplicate", fault.after
-    return _Drawn(fault, purpose, effect, kinds, 1.0 if rate is None else rate, rounds)
+        return "reorder" if fault.reorder else "delay", fault.rounds
+    return ("duplicate", fault.after) if isinstance(fault, Duplicate) else ("lose", (0, 0))
 
 
 @dataclass
@@ -130,45 +111,48 @@ class LinkRows:
         if fault.round > self.horizon or _never_strikes(fault):
             return
         until = FOR_GOOD if fault.until is None else fault.until
-        drawn = _drawn(fault, f"faults.{stream_of(fault, number)}.{fault.kind}")
+        purpose = f"faults.{stream_of(fault, number)}.{fault.kind}"
         if isinstance(fault, MessageFault) and fault.nth is not None:
-            self._one_message(fault, fault.nth, drawn, until)
+            self._one_message(fault, fault.nth, purpose, until)
             return
         is_split = isinstance(fault, Partition) and fault.groups is not None
         for kind in event_kinds(fault):
             for pair in self._split(fault, until) if is_split else self._pairs(fault):
                 self.event(kind, pair, fault.round, until)
         if isinstance(fault, Loss) and fault.burst is not None:
-            self._bursts(fault, fault.burst, drawn, until)
+            self._bursts(fault, fault.burst, purpose, until)
         elif not is_split:
+            rate = fault.rate if isinstance(fault, MessageFault) else None
+            effect, (_, high) = _effect(fault)
             # After the end of a delay, messages may still wait for delayed messages.
-            spread = drawn.rounds[1] if drawn.effect == "delay" else 0
+            end = until + (high if effect == "delay" else 0)
             for pair in self._pairs(fault):
-                self._row(drawn, pair, fault.round, until + spread)
+                self._row(fault, purpose, pair, fault.round, end, 1.0 if rate is None else rate)
 
-    def _one_message(self, fault: MessageFault, nth: int, drawn: _Drawn, until: int) -> None:
+    def _one_message(self, fault: MessageFault, nth: int, purpose: str, until: int) -> None:
         ids = ids_by_name(self.overlay)
-        pair = tuple(None if name is None else ids[name] for name in (fault.sender, fault.receiver))
+        src, dst = (None if name is None else ids[name] for name in (fault.sender, fault.receiver))
         for kind in event_kinds(fault):
-            self.event(kind, (pair[0], pair[1]), fault.round, until)
-        effect = "copy" if drawn.effect == "duplicate" else drawn.effect
-        self._nth.append((effect, *pair, fault.round, until, drawn.kinds, nth, self._salt(drawn), *drawn.rounds))
+            self.event(kind, (src, dst), fault.round, until)
+        effect, rounds = _effect(fault)
+        effect = "copy" if effect == "duplicate" else effect
+        salt = self._salt(purpose)
+        self._nth.append((effect, src, dst, fault.round, until, fault.kinds, nth, salt, *rounds))
 
-    def _salt(self, drawn: _Drawn) -> int:
-        return int(draws_numpy.bits(self.seed, drawn.purpose).astype(np.int64))
+    def _salt(self, purpose: str) -> int:
+        return int(draws_numpy.bits(self.seed, purpose).astype(np.int64))
 
     def replace(self, replaced: Replacement) -> None:
         """Adds the fault rows and the events of a replaced link.
 
         The old link loses all messages from its break until the first round of the new link.
         """
-        name = self.overlay.names
-        gap = {"links": [[name[end] for end in replaced.old]], "round": replaced.broken, "until": replaced.round}
         if replaced.broken < replaced.round:
-            drawn = _drawn(Break.model_validate({"kind": "break", **gap}), f"faults.{replaced.number}.replace")
-            for pair in self._directed(drawn.fault):
-                self.event("break", pair, replaced.broken, replaced.round)
-                self._row(drawn, pair, replaced.broken, replaced.round)
+            gap, (a, b) = (replaced.broken, replaced.round), replaced.old
+            salt = self._salt(f"faults.{replaced.number}.replace")
+            for pair in ((a, b), (b, a)):
+                self.event("break", pair, *gap)
+                self._fault.append(("lose", *pair, *gap, None, salt, 1.0, 0, 0, replaced.broken, replaced.round - 1))
         if replaced.round <= self.horizon:
             for kind, (a, b) in (("unlink", replaced.old), ("link", replaced.new)):
                 self._relinked += [(replaced.round, kind, None, a, b), (replaced.round, kind, None, b, a)]
@@ -191,28 +175,30 @@ class LinkRows:
             forward = [(ids[a], ids[b]) for a, b in fault.links]
         return forward if fault.direction == "forward" else forward + [(b, a) for a, b in forward]
 
-    def _row(self, drawn: _Drawn, pair: Pair, start: int, end: int, rate: float | None = None) -> None:
-        fault = drawn.fault
+    def _row(self, fault: LinkFaultSpec, purpose: str, pair: Pair, start: int, end: int, rate: float) -> None:
+        kinds = fault.kinds if isinstance(fault, MessageFault) else None
         last = FOR_GOOD if fault.until is None else fault.until - 1
-        strikes = (drawn.kinds, self._salt(drawn), drawn.rate if rate is None else rate, *drawn.rounds)
-        self._fault.append((drawn.effect, *pair, start, end, *strikes, fault.round, last))
+        effect, rounds = _effect(fault)
+        salt = self._salt(purpose)
+        self._fault.append((effect, *pair, start, end, kinds, salt, rate, *rounds, fault.round, last))
 
-    def _bursts(self, fault: Loss, burst: Burst, drawn: _Drawn, until: int) -> None:
+    def _bursts(self, fault: Loss, burst: Burst, purpose: str, until: int) -> None:
         end = min(until, self.horizon + 1)
         n_nodes = len(self.overlay.names)
         link = np.array([src * n_nodes + dst for src, dst in self._directed(fault)], dtype=np.int64)
-        times = bad_times(burst, link, (fault.round, end), self.seed, f"{drawn.purpose}.burst")
+        times = bad_times(burst, link, (fault.round, end), self.seed, f"{purpose}.burst")
+        rate = 1.0 if fault.rate is None else fault.rate
         good_from = dict.fromkeys(link.tolist(), fault.round)
         for of, low, high in zip(*(column.tolist() for column in times), strict=True):
             pair = divmod(of, n_nodes)
             self.event("burst", pair, low, high)
-            self._row(drawn, pair, low, high)
+            self._row(fault, purpose, pair, low, high, rate)
             if good_from[of] < low:
-                self._row(drawn, pair, good_from[of], low, burst.good_rate)
+                self._row(fault, purpose, pair, good_from[of], low, burst.good_rate)
             good_from[of] = high
         for of, low in good_from.items():
             if low < end:
-                self._row(drawn, divmod(of, n_nodes), low, end, burst.good_rate)
+                self._row(fault, purpose, divmod(of, n_nodes), low, end, burst.good_rate)
 
     def _split(self, fault: LinkFaultSpec, until: int) -> list[Pair]:
         """Records the group of each node in partition `fault`, which ends before round `until`.
