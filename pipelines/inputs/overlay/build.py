@@ -19,7 +19,7 @@ from pipelines.files import find_file
 from pipelines.inputs.overlay import latency as latencies, weighted
 from pipelines.inputs.overlay.files import hub_names, load_file, load_hub
 from pipelines.inputs.overlay.generators import generate
-from pipelines.inputs.overlay.nodes import choose_nodes, graph_of
+from pipelines.inputs.overlay.nodes import choose_nodes, graph_of, ids_by_name
 from pipelines.inputs.overlay.weighted import ContentError, WeightedGraph
 from pipelines.scenario.overlay import (
     OVERLAY_SOURCES,
@@ -50,24 +50,14 @@ _MAX_SOURCES = 10
 _MAX_NAMES = 12
 
 
-def with_attached(
-    brokers: Overlay, servers: list[Server] | ServerGenerator, clients: list[ListedClient] | ClientGenerator, seed: int
-) -> Overlay:
-    """Adds servers and clients to the overlay `brokers`. Brokers have the lowest ids, then servers, then clients.
-
-    Raises:
-        OverlayError: An edge broker is unknown, or a name is not unique.
-    """
-    if isinstance(servers, ServerGenerator):
-        servers = _generated_servers(servers.generate, brokers, seed)
-    taken = {*brokers.names, *(server.name for server in servers)}
-    if isinstance(clients, ClientGenerator):
-        clients = _generated_clients(clients.generate, brokers, taken, seed)
+def _with_attached(brokers: Overlay, servers: list[Server], clients: list[ListedClient]) -> Overlay:
+    # Brokers have the lowest ids, then servers, then clients.
     attached: list[Attached] = [*servers, *clients]
     if not attached:
         return brokers
-    ids = {name: node for node, name in enumerate(brokers.names)}
-    problems = [*_problems(_SERVERS, servers, ids, set(brokers.names)), *_problems(_CLIENTS, clients, ids, taken)]
+    ids = ids_by_name(brokers)
+    taken = {*ids, *(server.name for server in servers)}
+    problems = [*_problems(_SERVERS, servers, ids, {*ids}), *_problems(_CLIENTS, clients, ids, taken)]
     if problems:
         raise OverlayError(*problems)
     a = np.concatenate([brokers.a, np.array([ids[one.at] for one in attached], dtype=np.int64)])
@@ -219,37 +209,26 @@ def build_overlay(
     )
     told = (*graph.notes, graph.latency_note, _left_nodes(source, whole), left, rounding)
     notes = tuple(note for note in told if note)
-    overlay = with_attached(replace(brokers, notes=notes), spec.servers, spec.clients, seed)
+    servers, clients = spec.servers, spec.clients
+    if isinstance(servers, ServerGenerator):
+        servers = _generated_servers(servers.generate, brokers, seed)
+    if isinstance(clients, ClientGenerator):
+        taken = {*brokers.names, *(server.name for server in servers)}
+        clients = _generated_clients(clients.generate, brokers, taken, seed)
     asked = spec.file or spec.topohub or spec.generate
     if keeps_links and graph is not whole and not (asked and asked.tree):
-        return _with_links(overlay, _in_rounds(whole, round_ms))
-    return overlay
+        brokers = _in_rounds(whole, round_ms)
+    return _with_attached(replace(brokers, notes=notes), servers, clients)
 
 
 def _in_rounds(graph: WeightedGraph, round_ms: float) -> Overlay:
     rounds, back = np.ones(len(graph.a), dtype=np.int64), None
-    with _blamed_on(("time", "round_ms"), with_field=False):
+    with _blamed_on(("time", "round_ms")):
         if graph.ms is not None:
             rounds = latencies.to_rounds(graph.ms, round_ms)
         if graph.back_ms is not None:
             back = latencies.to_rounds(graph.back_ms, round_ms)
     return Overlay(graph.names, graph.a, graph.b, rounds, back_rounds=back)
-
-
-def _with_links(overlay: Overlay, brokers: Overlay) -> Overlay:
-    # Links between brokers come from `brokers`; links of servers and clients come from `overlay`.
-    is_access = overlay.b >= overlay.n_brokers
-    a, b = (np.concatenate([one, all_[is_access]]) for one, all_ in ((brokers.a, overlay.a), (brokers.b, overlay.b)))
-    order = np.lexsort((b, a))
-    n_links = len(brokers.a)
-    there, back = np.split(brokers.directed_rounds, [n_links])
-    access_there, access_back = (one[is_access] for one in np.split(overlay.directed_rounds, [len(overlay.a)]))
-    rounds, back_rounds = np.concatenate([there, access_there]), np.concatenate([back, access_back])
-    is_equal = brokers.back_rounds is None and overlay.back_rounds is None
-    return replace(
-        overlay, a=a[order], b=b[order], latency_rounds=rounds[order],
-        back_rounds=None if is_equal else back_rounds[order],
-    )  # fmt: skip
 
 
 def describe() -> list[tuple[str, str]]:
@@ -277,11 +256,11 @@ def describe() -> list[tuple[str, str]]:
 
 
 @contextmanager
-def _blamed_on(place: KeyPath, *, with_field: bool = True) -> Iterator[None]:
+def _blamed_on(place: KeyPath) -> Iterator[None]:
     try:
         yield
     except ContentError as error:
-        path = (*place, error.field) if with_field and error.field else place
+        path = (*place, error.field) if error.field else place
         raise OverlayError(Problem(path, str(error))) from error
 
 

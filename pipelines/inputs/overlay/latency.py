@@ -218,8 +218,8 @@ def to_rounds(ms: Floats, round_ms: float) -> Ints:
     if len(rounds) and not rounds.max() <= MAX_ROUNDS:
         raise ContentError(
             f"a latency of {ms.max():g} ms is more than {MAX_ROUNDS:,} rounds of {round_ms:g} ms; "
-            "take a longer time.round_ms or shorter latencies"
-        )
+            "take a longer time.round_ms or shorter latencies", "",
+        )  # fmt: skip
     return rounds.astype(np.int64)
 
 
