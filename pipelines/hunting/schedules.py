@@ -15,7 +15,7 @@ import numpy as np
 
 from pipelines.contract.run_inputs import Overlay, Workload
 from pipelines.errors import QueryError, plural
-from pipelines.inputs.overlay.nodes import neighbours
+from pipelines.inputs.overlay.nodes import graph_of
 
 Fault = Mapping[str, Any]
 _MOST_SYMMETRIES = 10_000
@@ -86,8 +86,8 @@ class BaseRun:
     @classmethod
     def of(cls, overlay: Overlay, detection_rounds: int, targets: Sequence[Target], label: str) -> Self:
         """Returns a base run on ``overlay``; for the other parameters, see the attributes."""
-        linked = zip(overlay.names, neighbours(overlay), strict=True)
-        around = {name: [overlay.names[other] for other in others] for name, others in linked}
+        graph, names = graph_of(overlay), overlay.names
+        around = {name: [names[other] for other in graph[node]] for node, name in enumerate(names)}
         return cls(around, detection_rounds, targets, label)
 
     @cached_property

@@ -105,18 +105,16 @@ def test_numbers_that_are_not_finite_are_refused(value: float) -> None:
 
 def test_all_problems_of_all_parts_are_told_at_once() -> None:
     found = problems(
-        subscriptions=[{"at": "A", "topic": "x"}, {"at": "Bb", "topic": "x", "round": 101}],
+        subscriptions=[{"at": "A", "topic": "x"}, {"at": "Bb", "topic": "x"}],
         publications=[{"at": "F", "topic": "x"}],
         joins=[{"node": "D", "to": "X", "round": 3}],
     )
     assert set(found) == {
         ("workload", "subscriptions", 1, "at"),
-        ("workload", "subscriptions", 1, "round"),
         ("workload", "publications", 0, "at"),
         ("workload", "joins", 0, "to"),
     }
     assert "did you mean 'B'?" in found["workload", "subscriptions", 1, "at"]
-    assert "after the horizon of 100 rounds" in found["workload", "subscriptions", 1, "round"]
 
 
 def test_a_subtree_joins_from_its_root_down() -> None:
@@ -129,11 +127,6 @@ def test_a_join_point_must_be_a_neighbour() -> None:
     assert "no link D - B; neighbours of B: A, C, E" in found["workload", "joins", 0, "to"]
 
 
-def test_a_node_joins_once() -> None:
-    found = problems(joins=[{"node": "D", "to": "C", "round": 3}, {"node": "D", "to": "C", "round": 4}])
-    assert "joins already by entry 0" in found["workload", "joins", 1, "node"]
-
-
 def test_a_joining_node_has_no_links_but_to_those_that_join_through_it() -> None:
     found = problems(joins=[{"node": "C", "to": "B", "round": 3}])
     assert "has links to D as well" in found["workload", "joins", 0, "node"]
@@ -144,10 +137,6 @@ def test_a_node_joins_after_its_join_point() -> None:
     assert "give a round after 5" in found["workload", "joins", 1, "round"]
     circle = problems(joins=[{"node": "C", "to": "D", "round": 5}, {"node": "D", "to": "C", "round": 6}])
     assert set(circle) == {("workload", "joins", 0, "round")}
-
-
-def test_a_join_after_the_horizon_is_refused() -> None:
-    assert set(problems(joins=[{"node": "D", "to": "C", "round": 101}])) == {("workload", "joins", 0, "round")}
 
 
 def test_sources_are_described_in_a_line_each() -> None:

@@ -15,7 +15,7 @@ from pipelines.errors import KeyPath, Problem, listed, nearest
 from pipelines.inputs import draws_numpy
 from pipelines.inputs.faults.link_changes import Replacement
 from pipelines.inputs.faults.timeline import FOR_GOOD, Timeline
-from pipelines.inputs.overlay.nodes import ids_by_name, neighbours, unknown_node
+from pipelines.inputs.overlay.nodes import graph_of, ids_by_name, unknown_node
 from pipelines.scenario.link_faults import (
     Burst,
     Delay,
@@ -298,7 +298,7 @@ def unlinked(links: Sequence[tuple[str, str]], place: KeyPath, overlay: Overlay)
         for end in unknown:
             yield Problem((*place, index, end), unknown_node(pair[end], overlay))
         if not unknown and tuple(sorted((ids[pair[0]], ids[pair[1]]))) not in linked:
-            around = listed([overlay.names[node] for node in sorted(neighbours(overlay)[ids[pair[0]]])])
+            around = listed([overlay.names[node] for node in sorted(graph_of(overlay)[ids[pair[0]]])])
             message = f"no link joins {pair[0]!r} and {pair[1]!r}; linked with {pair[0]!r}: {around}"
             yield Problem((*place, index), message)
 

@@ -28,15 +28,6 @@ def unknown_node(name: str, overlay: Overlay) -> str:
     return f"no node {name!r} in {there};{hint}"
 
 
-def neighbours(overlay: Overlay) -> list[list[int]]:
-    """Returns for each node id the list of its neighbours. Each list is in the order of the links."""
-    found: list[list[int]] = [[] for _ in overlay.names]
-    for a, b in zip(overlay.a.tolist(), overlay.b.tolist(), strict=True):
-        found[a].append(b)
-        found[b].append(a)
-    return found
-
-
 def graph_of(overlay: Overlay) -> nx.Graph[int]:
     """Returns the overlay as a graph of node ids, with the latencies from ``a`` to ``b`` as weights of its links."""
     graph: nx.Graph[int] = nx.Graph()

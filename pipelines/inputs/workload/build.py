@@ -53,21 +53,21 @@ def build_workload(
 
     subscription = gather(lambda: _subscriptions(spec, overlay, seed, clock, horizon, beside))
     publications = gather(lambda: _publications(spec, overlay, seed, clock, horizon, beside))
-    join = gather(lambda: _joins(spec, overlay, seed, horizon))
+    join = gather(lambda: _joins(spec, overlay, seed))
     if subscription is not None:
         standing = subscription
         subscription = gather(lambda: calls.moved_subscriptions(standing, spec.moves, overlay, horizon))
-    other_call = gather(lambda: calls.listed_calls(spec.calls, overlay, horizon))
+    other_call = gather(lambda: calls.listed_calls(spec.calls, overlay))
     if subscription is None or publications is None or join is None or other_call is None:
         raise WorkloadError(*problems)
     publication, attribute = publications
     return Workload(subscription, publication, attribute, join, other_call)
 
 
-def _joins(spec: WorkloadSpec, overlay: Overlay, seed: int, horizon: int) -> pa.Table:
+def _joins(spec: WorkloadSpec, overlay: Overlay, seed: int) -> pa.Table:
     if isinstance(spec.joins, JoinGenerator):
-        return calls.generated_joins(spec.joins.generate, overlay, seed, horizon)
-    return calls.listed_joins(spec.joins, overlay, horizon)
+        return calls.generated_joins(spec.joins.generate, overlay, seed)
+    return calls.listed_joins(spec.joins, overlay)
 
 
 def _subscriptions(
@@ -78,9 +78,9 @@ def _subscriptions(
         case SubscriptionFileSource(file=file):
             return subscriptions_of_file(file, overlay, seed, clock, horizon, beside, is_mqtt=is_mqtt)
         case SubscriptionGenerator(generate=generator):
-            return generated_subscriptions(generator, overlay, seed, horizon)
+            return generated_subscriptions(generator, overlay, seed)
         case listed:
-            return calls.listed_subscriptions(listed, overlay, horizon, is_mqtt=is_mqtt)
+            return calls.listed_subscriptions(listed, overlay, is_mqtt=is_mqtt)
 
 
 def _publications(
@@ -92,9 +92,9 @@ def _publications(
             found = publications_of_file(file, overlay, seed, clock, horizon, beside)
             place = (*calls.PUBLICATIONS, "file", "topic")
         case PublicationGenerator(generate=generator):
-            return generated_publications(generator, overlay, seed, horizon)
+            return generated_publications(generator, overlay, seed)
         case listed:
-            found = calls.listed_publications(listed, overlay, horizon)
+            found = calls.listed_publications(listed, overlay)
     if spec.topics == "mqtt":
         _refuse_wildcards(found[0]["topic"], place)
     return found

@@ -19,7 +19,7 @@ from pipelines.contract.predicate import canonical, parse_predicates, value_colu
 from pipelines.contract.run_inputs import ATTRIBUTE, JOIN, OTHER_CALL, SUBSCRIPTION, Overlay
 from pipelines.errors import KeyPath, PredicateError, Problem, WorkloadError, plural
 from pipelines.inputs import draws_numpy
-from pipelines.inputs.overlay.nodes import choose_nodes, graph_of, ids_by_name, neighbours, unknown_node
+from pipelines.inputs.overlay.nodes import choose_nodes, graph_of, ids_by_name, unknown_node
 from pipelines.inputs.workload.contents import publication_rows, to_json
 from pipelines.scenario.times import Timed
 from pipelines.scenario.workload import GeneratedJoins, Join, ListedPublication, ListedSubscription, Move, OtherCall
@@ -43,21 +43,14 @@ def canonical_text(topic: str | None, where: str | None, *, is_mqtt: bool = Fals
     return canonical(parse_predicates(topic, where, is_mqtt=is_mqtt))
 
 
-def after_horizon(round_: int, horizon: int) -> str:
-    """Returns the error message for `round_`, a round after `horizon`."""
-    return f"round {round_} is after the horizon of {horizon} rounds; give at most {horizon}, or raise time.rounds"
-
-
-def listed_subscriptions(
-    listed: Sequence[ListedSubscription], overlay: Overlay, horizon: int, *, is_mqtt: bool
-) -> pa.Table:
+def listed_subscriptions(listed: Sequence[ListedSubscription], overlay: Overlay, *, is_mqtt: bool) -> pa.Table:
     """Returns the listed subscriptions as table `SUBSCRIPTION`. With `is_mqtt` topics may be MQTT filters.
 
     Raises:
-        WorkloadError: Nodes are unknown, rounds are after the horizon, or filters are invalid.
+        WorkloadError: Nodes are unknown, or filters are invalid.
     """
     ids = ids_by_name(overlay)
-    problems = [*_misplaced(SUBSCRIPTIONS, listed, ids, overlay, horizon)]
+    problems = [*_misplaced(SUBSCRIPTIONS, listed, overlay)]
     texts = []
     for index, item in enumerate(listed):
         try:
@@ -71,16 +64,14 @@ def listed_subscriptions(
     return pa.table(columns, schema=SUBSCRIPTION)
 
 
-def listed_publications(
-    listed: Sequence[ListedPublication], overlay: Overlay, horizon: int
-) -> tuple[pa.Table, pa.Table]:
+def listed_publications(listed: Sequence[ListedPublication], overlay: Overlay) -> tuple[pa.Table, pa.Table]:
     """Returns the listed publications as tables `PUBLICATION` and `ATTRIBUTE`.
 
     Raises:
-        WorkloadError: Nodes are unknown, or rounds are after the horizon.
+        WorkloadError: Nodes are unknown.
     """
     ids = ids_by_name(overlay)
-    if problems := [*_misplaced(PUBLICATIONS, listed, ids, overlay, horizon)]:
+    if problems := [*_misplaced(PUBLICATIONS, listed, overlay)]:
         raise WorkloadError(*problems)
     publication = publication_rows(
         np.array([ids[p.at] for p in listed], dtype=np.int64),
@@ -95,18 +86,13 @@ def listed_publications(
     return publication, pa.table([list(column) for column in columns], schema=ATTRIBUTE)
 
 
-def _misplaced(
-    place: KeyPath, listed: Sequence[Timed], ids: dict[str, int], overlay: Overlay, horizon: int | None = None
-) -> Iterator[Problem]:
-    """Yields a problem for each unknown node in `listed`, and for each call in a round after the horizon."""
+def _misplaced(place: KeyPath, listed: Sequence[Timed], overlay: Overlay) -> Iterator[Problem]:
+    names = frozenset(overlay.names)
     for i, item in enumerate(listed):
         for key in ("at", "peer", "node", "to"):
             name = getattr(item, key, None)
-            if name is not None and name not in ids:
+            if name is not None and name not in names:
                 yield Problem((*place, i, key), unknown_node(name, overlay))
-        round_ = getattr(item, "round", 0)
-        if horizon is not None and round_ > horizon:
-            yield Problem((*place, i, "round"), after_horizon(round_, horizon))
 
 
 def _attributes(row: int, item: ListedPublication) -> Iterator[tuple[int, str, float | None, int | None, str | None]]:
@@ -117,16 +103,16 @@ def _attributes(row: int, item: ListedPublication) -> Iterator[tuple[int, str, f
         yield row, name, *value_columns(str(value).lower() if isinstance(value, bool) else value)
 
 
-def listed_calls(listed: Sequence[OtherCall], overlay: Overlay, horizon: int) -> pa.Table:
+def listed_calls(listed: Sequence[OtherCall], overlay: Overlay) -> pa.Table:
     """Returns the calls in `listed`, for example register and leave, as table `OTHER_CALL`.
 
     Raises:
-        WorkloadError: Nodes are unknown, or rounds are after the horizon.
+        WorkloadError: Nodes are unknown.
     """
     if not listed:
         return OTHER_CALL.empty_table()
     ids = ids_by_name(overlay)
-    if problems := [*_misplaced(_CALLS, listed, ids, overlay, horizon)]:
+    if problems := [*_misplaced(_CALLS, listed, overlay)]:
         raise WorkloadError(*problems)
     rows = [
         {**call.model_dump(), "node_id": ids[call.at], "peer": ids.get(getattr(call, "peer", ""))} for call in listed
@@ -142,16 +128,16 @@ def moved_subscriptions(subscription: pa.Table, moves: Sequence[Move], overlay: 
     end before this round are not moved.
 
     Raises:
-        WorkloadError: Nodes are unknown, rounds are after the horizon, or a node has no subscription to move.
+        WorkloadError: Nodes are unknown, a move ends after the horizon, or a node has no subscription to move.
     """
     if not moves:
         return subscription
     ids = ids_by_name(overlay)
-    problems = [*_misplaced(_MOVES, moves, ids, overlay)]
+    problems = [*_misplaced(_MOVES, moves, overlay)]
     for index, move in enumerate(moves):
         if (back := move.round + move.away) > horizon:
-            key = "round" if move.round > horizon else "away"
-            problems.append(Problem((*_MOVES, index, key), after_horizon(back, horizon)))
+            late = f"round {back} is after the horizon of {horizon} rounds; give at most {horizon}"
+            problems.append(Problem((*_MOVES, index, "away"), f"{late}, or raise time.rounds"))
     if problems:
         raise WorkloadError(*problems)
     rows: list[dict[str, Any]] = subscription.to_pylist()
@@ -186,7 +172,7 @@ def move_notes(moves: Sequence[Move]) -> list[str]:
     return told + ([f"so do {plural(len(moves) - _SHOWN_MOVES, 'other move')}"] if len(moves) > _SHOWN_MOVES else [])
 
 
-def listed_joins(joins: Sequence[Join], overlay: Overlay, horizon: int) -> pa.Table:
+def listed_joins(joins: Sequence[Join], overlay: Overlay) -> pa.Table:
     """Returns the listed joins as table `JOIN`.
 
     A joining node has no link before it joins. It may have links only to its join point and to nodes that later join
@@ -198,16 +184,14 @@ def listed_joins(joins: Sequence[Join], overlay: Overlay, horizon: int) -> pa.Ta
     if not joins:
         return JOIN.empty_table()
     ids = ids_by_name(overlay)
-    problems = [*_misplaced(_JOINS, joins, ids, overlay), *_untimely(joins, horizon)]
-    if not problems:
-        problems += _unlinked(joins, overlay)
+    problems = [*_misplaced(_JOINS, joins, overlay), *_untimely(joins)] or [*_unlinked(joins, overlay)]
     if problems:
         raise WorkloadError(*problems)
     columns = [[ids[join.node] for join in joins], [ids[join.to] for join in joins], [join.round for join in joins]]
     return pa.table(columns, schema=JOIN)
 
 
-def generated_joins(spec: GeneratedJoins, overlay: Overlay, seed: int, horizon: int) -> pa.Table:
+def generated_joins(spec: GeneratedJoins, overlay: Overlay, seed: int) -> pa.Table:
     """Returns drawn joins as table `JOIN`.
 
     The last node to join is a drawn leaf of the overlay. The node that joins before it is a drawn leaf of the remaining
@@ -217,8 +201,6 @@ def generated_joins(spec: GeneratedJoins, overlay: Overlay, seed: int, horizon: 
         WorkloadError: The nodes cannot be chosen, or the leaves or rounds are too few.
     """
     first, last = spec.rounds
-    if last > horizon:
-        raise WorkloadError(Problem((*_JOINS, "generate", "rounds"), after_horizon(last, horizon)))
     if spec.count > last - first + 1:
         message = f"{spec.count} joins do not fit in rounds {first} to {last}, one a round; give more rounds or fewer"
         raise WorkloadError(Problem((*_JOINS, "generate", "count"), message))
@@ -243,25 +225,18 @@ def generated_joins(spec: GeneratedJoins, overlay: Overlay, seed: int, horizon: 
     return pa.table([pa.array(nodes), pa.array(points), pa.array(rounds.astype(np.int64))], schema=JOIN)
 
 
-def _untimely(joins: Sequence[Join], horizon: int) -> Iterator[Problem]:
-    first: dict[str, int] = {}
+def _untimely(joins: Sequence[Join]) -> Iterator[Problem]:
+    rounds = {join.node: join.round for join in joins}
     for i, join in enumerate(joins):
-        if first.setdefault(join.node, i) != i:
-            message = f"node {join.node!r} joins already by entry {first[join.node]}; a node joins once"
-            yield Problem((*_JOINS, i, "node"), message)
-        if join.round > horizon:
-            yield Problem((*_JOINS, i, "round"), after_horizon(join.round, horizon))
-    for i, join in enumerate(joins):
-        point = joins[first[join.to]] if join.to in first else None
-        if point is not None and point.round >= join.round:
+        if (joined := rounds.get(join.to, -1)) >= join.round:
             message = f"node {join.node!r} joins in round {join.round} through {join.to!r}, which itself joins in round"
-            yield Problem((*_JOINS, i, "round"), f"{message} {point.round}; give a round after {point.round}")
+            yield Problem((*_JOINS, i, "round"), f"{message} {joined}; give a round after {joined}")
 
 
 def _unlinked(joins: Sequence[Join], overlay: Overlay) -> Iterator[Problem]:
-    ids, linked = ids_by_name(overlay), neighbours(overlay)
+    ids, graph = ids_by_name(overlay), graph_of(overlay)
     names = {name for join in joins for name in (join.node, join.to)}
-    around = {name: [overlay.names[node] for node in linked[ids[name]]] for name in names}
+    around = {name: [overlay.names[node] for node in graph[ids[name]]] for name in names}
     children: dict[str, set[str]] = defaultdict(set)
     for join in joins:
         children[join.to].add(join.node)

@@ -19,7 +19,7 @@ from pipelines.contract.run_inputs import SUBSCRIPTION, Floats, Ints, Overlay
 from pipelines.errors import KeyPath, Problem, WorkloadError
 from pipelines.inputs import draws_numpy
 from pipelines.inputs.overlay.nodes import choose_nodes
-from pipelines.inputs.workload.calls import PUBLICATIONS, SUBSCRIPTIONS, after_horizon, canonical_text
+from pipelines.inputs.workload.calls import PUBLICATIONS, SUBSCRIPTIONS, canonical_text
 from pipelines.inputs.workload.contents import attribute_rows, json_rows, publication_rows
 from pipelines.inputs.workload.distributions import (
     RepetitionError,
@@ -135,15 +135,12 @@ def _account(number: Ints) -> pa.Array:
     return pc.binary_join_element_wise("account", pc.cast(pa.array(number), pa.string()), "")
 
 
-def generated_subscriptions(spec: SubscriptionSpec, overlay: Overlay, seed: int, horizon: int) -> pa.Table:
+def generated_subscriptions(spec: SubscriptionSpec, overlay: Overlay, seed: int) -> pa.Table:
     """Returns drawn subscriptions as table `SUBSCRIPTION`, in the order of the chosen nodes.
 
     Raises:
-        WorkloadError: The nodes cannot be chosen, a round is after the horizon, or a node needs more distinct
-            subscriptions than exist.
+        WorkloadError: The nodes cannot be chosen, or a node needs more distinct subscriptions than exist.
     """
-    if spec.rounds[1] > horizon:
-        raise WorkloadError(Problem((*SUBSCRIPTIONS_PLACE, "rounds"), after_horizon(spec.rounds[1], horizon)))
     nodes = choose_nodes(spec.nodes, overlay, seed, f"{_SUBSCRIPTION_PURPOSE}.nodes", (*SUBSCRIPTIONS_PLACE, "nodes"))
     if len(nodes) * spec.per_node > MAX_SUBSCRIPTIONS:
         message = f"{len(nodes)} nodes with {spec.per_node} each; at most {MAX_SUBSCRIPTIONS:,} subscriptions are made"
@@ -274,16 +271,12 @@ def _quote_text(rank: int, price: float, volume: float) -> str:
     return canonical((*stock, Predicate("price", ">", price), Predicate("volume", ">", volume)))
 
 
-def generated_publications(
-    spec: PublicationSpec, overlay: Overlay, seed: int, horizon: int
-) -> tuple[pa.Table, pa.Table]:
+def generated_publications(spec: PublicationSpec, overlay: Overlay, seed: int) -> tuple[pa.Table, pa.Table]:
     """Returns drawn publications as tables `PUBLICATION` and `ATTRIBUTE`, ordered by (round, index of the publisher).
 
     Raises:
-        WorkloadError: The nodes cannot be chosen, a round is after the horizon, or the publications are too many.
+        WorkloadError: The nodes cannot be chosen, or the publications are too many.
     """
-    if spec.rounds[1] > horizon:
-        raise WorkloadError(Problem((*PUBLICATIONS_PLACE, "rounds"), after_horizon(spec.rounds[1], horizon)))
     nodes = choose_nodes(spec.nodes, overlay, seed, f"{_PUBLICATION_PURPOSE}.nodes", (*PUBLICATIONS_PLACE, "nodes"))
     if isinstance(spec, BankPublications):
         if len(nodes) * spec.operations > MAX_PUBLICATIONS:
