@@ -41,19 +41,17 @@ _FIXED = {
     "form": "all runs of an experiment are executed in one form",
     "runs": "the grid cannot change itself",
 }
-_ITEMS: dict[KeyPath, tuple[Any, Any]] = {
-    ("workload", "subscriptions"): (
-        TypeAdapter(workload.ListedSubscription),
-        TypeAdapter(workload.SubscriptionFileSource | workload.SubscriptionGenerator),
+_PARTS: dict[KeyPath, Any] = {
+    ("workload", "subscriptions"): TypeAdapter(
+        list[workload.ListedSubscription] | workload.SubscriptionFileSource | workload.SubscriptionGenerator
     ),
-    ("workload", "publications"): (
-        TypeAdapter(workload.ListedPublication),
-        TypeAdapter(workload.PublicationFileSource | workload.PublicationGenerator),
+    ("workload", "publications"): TypeAdapter(
+        list[workload.ListedPublication] | workload.PublicationFileSource | workload.PublicationGenerator
     ),
-    ("workload", "joins"): (TypeAdapter(workload.Join), TypeAdapter(workload.JoinGenerator)),
-    ("workload", "moves"): (TypeAdapter(workload.Move), TypeAdapter(workload.Move)),
-    ("workload", "calls"): (TypeAdapter(workload.OtherCall), TypeAdapter(workload.OtherCall)),
-    ("faults",): (TypeAdapter(Fault), TypeAdapter(Fault)),
+    ("workload", "joins"): TypeAdapter(list[workload.Join] | workload.JoinGenerator),
+    ("workload", "moves"): TypeAdapter(list[workload.Move]),
+    ("workload", "calls"): TypeAdapter(list[workload.OtherCall]),
+    ("faults",): TypeAdapter(list[Fault]),
 }
 
 
@@ -308,30 +306,30 @@ def validate(root: ValueNode) -> tuple[Scenario | None, list[Complaint]]:
     except ValidationError as error:
         known = {complaint.place for complaint in complaints}
         complaints += [found for found in complaints_of(error, root) if found.place not in known]
-    overlay = _valid(TypeAdapter(OverlaySpec), root, "overlay")
-    time = _valid(TypeAdapter(TimeSpec), root, "time") if root.child("time") else TimeSpec()
+    overlay = _valid(TypeAdapter(OverlaySpec), plain(nearest_node(root, ("overlay",))))
+    time = _valid(TypeAdapter(TimeSpec), plain(node)) if (node := root.child("time")) else TimeSpec()
     horizon = time.rounds if time is not None else None
     complaints += placed(call_problems(overlay, horizon, _valid_calls(root)), root)
     return None, complaints
 
 
-def _valid(adapter: Any, root: ValueNode, *path: str | int) -> Any:  # noqa: ANN401 - any part of the model
+def _valid(adapter: Any, value: object) -> Any:  # noqa: ANN401 - any part of the model
     # The consistency of valid parts is checked even if other parts are invalid.
     try:
-        return adapter.validate_python(plain(nearest_node(root, path)))
+        return adapter.validate_python(value)
     except ValidationError:
         return None
 
 
 def _valid_calls(root: ValueNode) -> Iterator[Call]:
-    path: KeyPath
-    for path, (item, source) in _ITEMS.items():
-        part = nearest_node(root, path)
-        places = [(*path, index) for index in range(len(part.value))] if isinstance(part.value, list) else [path]
-        for place in places:
-            valid = _valid(item if len(place) > len(path) else source, root, *place)
-            if valid is not None:
-                yield place, valid
+    for path, adapter in _PARTS.items():
+        part = plain(nearest_node(root, path))
+        if isinstance(part, list):
+            for index, item in enumerate(part):
+                if valid := _valid(adapter, [item]):
+                    yield (*path, index), valid[0]
+        elif valid := _valid(adapter, part):
+            yield path, valid
 
 
 def _broken_complaints(root: ValueNode) -> Iterator[Complaint]:
