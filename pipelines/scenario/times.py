@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -139,10 +140,8 @@ def with_rounds(data: Any) -> Any:  # noqa: ANN401 - any value of the file
     """
     if not isinstance(data, Mapping):
         return data
-    workload = data.get("workload")
-    parts = {"faults": data.get("faults")}
-    if isinstance(workload, Mapping):
-        parts |= {name: workload.get(name) for name in _CALLS}
+    workload = given if isinstance(given := data.get("workload"), Mapping) else {}
+    parts = {**{name: workload.get(name) for name in _CALLS}, "faults": data.get("faults")}
     lists = {name: part for name, part in parts.items() if isinstance(part, (list, tuple))}
     items = [item for part in lists.values() for item in part if isinstance(item, Mapping)]
     moments = [moment for item in items for key, _ in _KEYS if (moment := item.get(key)) is not None]
@@ -153,10 +152,8 @@ def with_rounds(data: Any) -> Any:  # noqa: ANN401 - any value of the file
         name: [_rounded(item, clock) if isinstance(item, Mapping) else item for item in part]
         for name, part in lists.items()
     }
-    result = {**data, "faults": changed.pop("faults")} if "faults" in changed else dict(data)
-    if isinstance(workload, Mapping):
-        result["workload"] = {**workload, **changed}
-    return result
+    faults = {"faults": changed.pop("faults")} if "faults" in changed else {}
+    return {**data, **faults, **({"workload": {**workload, **changed}} if changed else {})}
 
 
 def _clock(given: Any, moments: Iterable[Any]) -> Clock:  # noqa: ANN401 - any value of the file
@@ -194,27 +191,18 @@ def _timestamp_ms(moment: Any) -> float | None:  # noqa: ANN401 - any value of t
 
 
 def _rounded(item: Mapping[str, Any], clock: Clock) -> dict[str, Any]:
-    rounded = dict(item)
+    exact: dict[str, float] = {}
     for key, name in _KEYS:
-        moment = item.get(key)
-        if moment is None or name in item:
-            continue
-        try:
-            exact = clock.exact(ms_from_start(moment, clock.origin_ms or 0.0))
-        except (ValueError, TypeError):
-            exact = 0.0
-        rounded[name] = int(min(max(exact + 0.5, 0.0), MAX_ROUND))
-    if "until_ms" in item and "until" not in item and _is_later(item, clock):
-        rounded["until"] = max(rounded["until"], rounded.get("round", 0) + 1)
-    return rounded
-
-
-def _is_later(item: Mapping[str, Any], clock: Clock) -> bool:
-    try:
-        begin = ms_from_start(item.get("at_ms", 0.0), clock.origin_ms or 0.0)
-        return "at_ms" in item and ms_from_start(item["until_ms"], clock.origin_ms or 0.0) > begin
-    except (ValueError, TypeError):
-        return False
+        if (moment := item.get(key)) is not None:
+            try:
+                exact[name] = clock.exact(ms_from_start(moment, clock.origin_ms or 0.0))
+            except (ValueError, TypeError):
+                exact[name] = 0.0
+    rounded = {name: int(min(max(of + 0.5, 0.0), MAX_ROUND)) for name, of in exact.items() if name not in item}
+    begin = rounded.get("round", item.get("round"))
+    if "until" in rounded and isinstance(begin, int) and exact["until"] > exact.get("round", math.inf):
+        rounded["until"] = max(rounded["until"], begin + 1)
+    return {**item, **rounded}
 
 
 def time_problems(time: TimeSpec, items: Iterator[tuple[KeyPath, Strict]]) -> Iterator[Problem]:
