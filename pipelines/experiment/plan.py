@@ -36,10 +36,16 @@ if TYPE_CHECKING:
 
 _EXACT_STEPS = 5_000_000
 _MAX_PROBLEMS = 100
-_NOTED = ("overlay", "workload", "faults", "time", "runs")
 _INPUTS = {"overlay", "workload", "faults", "time"}
 """The parts of a scenario that determine overlay, workload and faults."""
-
+_NOTED = {
+    "overlay": {"overlay", "time"},
+    "workload": {"overlay", "time", "workload"},
+    "faults": {"time", "workload", "faults"},
+    "time": {"time", "workload", "faults"},
+    "runs": _INPUTS | {"protocol"},
+}
+"""Maps each part of a scenario that has notes to the parts on which its notes depend, in the order of the notes."""
 _MAX_COMPARED = 4
 
 
@@ -186,48 +192,39 @@ def notes(prepared: Prepared) -> list[tuple[str, str]]:
     found: dict[Problem, list[RunConfig]] = {}
     for place, run in enumerate(runs):
         of_seeds = prepared.runs[place * n_seeds : (place + 1) * n_seeds]
-        for part, (key, notes_of) in _noted(run, of_seeds, prepared.beside).items():
-            if (part, key) not in told:
-                told[part, key] = [*dict.fromkeys(note for note in notes_of() if note)]
-            for note in told[part, key]:
+        for part, parts in _NOTED.items():
+            key = part, _inputs_key(run, parts)
+            if key not in told:
+                told[key] = [*dict.fromkeys(filter(None, _notes_on(part, of_seeds, prepared.beside)))]
+            for note in told[key]:
                 found.setdefault(Problem((part,), note), []).append(run)
     values = _grid_values(runs)
     told_of = [(str(note.path[0]), _with_values(note, of, values).message) for note, of in found.items()]
-    return sorted(told_of, key=lambda note: _NOTED.index(note[0]))
+    return sorted(told_of, key=lambda note: [*_NOTED].index(note[0]))
 
 
-def _noted(
-    run: RunConfig, of_seeds: Sequence[RunConfig], beside: Path
-) -> Mapping[str, tuple[str, Callable[[], Sequence[str]]]]:
-    """Maps each part of the scenario to a cache key and a function that computes the notes on the part.
+def _notes_on(part: str, runs: Sequence[RunConfig], beside: Path) -> Sequence[str]:
+    """Returns the notes on a part of the scenario, which can be empty strings.
 
-    ``of_seeds`` contains the runs of all seeds for the grid combination of ``run``.
+    ``runs`` contains the runs of all seeds for a grid combination.
     """
-    scenario = run.scenario
-
-    def literal() -> Sequence[str]:
-        overlay = build_run_overlay(run, beside)
-        horizon = scenario.time.rounds
-        return [literal_wildcards(scenario.workload, overlay=overlay, seed=run.seed, horizon=horizon, beside=beside,
-                                   clock=scenario.time.clock)]  # fmt: skip
-
-    def files() -> Sequence[str]:
-        return source_notes(scenario.workload, scenario.time.clock, beside)
-
-    timed = _inputs_key(run, {"time", "workload", "faults"})
-    return {
-        "overlay": (
-            _inputs_key(run, {"overlay", "time"}),
-            lambda: build_run_overlay(run, beside, notes_rounding=True).notes,
-        ),
-        "workload": (
-            _inputs_key(run, {"overlay", "time", "workload"}),
-            lambda: [*files(), *literal(), *move_notes(scenario.workload.moves)],
-        ),
-        "faults": (timed, lambda: trace_notes(run, beside)),
-        "time": (timed, lambda: rounding_notes(run)),
-        "runs": (_inputs_key(run, _INPUTS | {"protocol"}), lambda: [equal_seeds(of_seeds, beside)]),
-    }
+    run, scenario = runs[0], runs[0].scenario
+    match part:
+        case "overlay":
+            return build_run_overlay(run, beside, notes_rounding=True).notes
+        case "workload":
+            workload, clock = scenario.workload, scenario.time.clock
+            overlay, horizon = build_run_overlay(run, beside), scenario.time.rounds
+            literal = literal_wildcards(
+                workload, overlay=overlay, seed=run.seed, horizon=horizon, beside=beside, clock=clock
+            )
+            return [*source_notes(workload, clock, beside), literal, *move_notes(workload.moves)]
+        case "faults":
+            return trace_notes(run, beside)
+        case "time":
+            return rounding_notes(run)
+        case _:
+            return [equal_seeds(runs, beside)]
 
 
 def mappings(prepared: Prepared) -> list[str]:
@@ -252,15 +249,13 @@ def combinations(prepared: Prepared) -> list[Combination]:
     Raises:
         ScenarioError: The inputs of a combination are invalid. The error locates each problem in the scenario.
     """
-    diameters: dict[int, tuple[int, bool]] = {}
+    diameters: dict[int, tuple[Overlay, int, bool]] = {}  # references to overlays keep ids unique
     rows = []
-    overlays = []  # references keep the overlays alive, so that ids stay unique
     for run, of_run in built(prepared):
         overlay = of_run.overlay
-        overlays.append(overlay)
         if id(overlay) not in diameters:
-            diameters[id(overlay)] = diameter(overlay)
-        rows.append(_measured(run, of_run, *diameters[id(overlay)]))
+            diameters[id(overlay)] = (overlay, *diameter(overlay))
+        rows.append(_measured(run, of_run, *diameters[id(overlay)][1:]))
     return rows
 
 
