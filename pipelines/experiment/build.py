@@ -12,6 +12,7 @@ from typing import Any
 
 import networkx as nx
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -359,7 +360,7 @@ def with_numbers(tables: dict[str, pa.Table]) -> Inputs:
     seq = np.empty(len(call), dtype=np.int64)
     seq[order] = index_in_group(owner[order]) + 1
     call = call.append_column("source_seq", pa.array(seq))
-    call = call.set_column(call.column_names.index("round"), "round", pa.array(postpone(call, tables["pause"])))
+    call = call.set_column(call.column_names.index("round"), "round", pa.array(_postponed(call, tables["pause"])))
     published = call.filter(pc.equal(call["kind"], "publish"))
     published = published.select(["run_id", "publication", "node_id", "source_seq", "round"])
     published = published.rename_columns(["run_id", "publication", "source", "source_seq", "round"])
@@ -380,23 +381,16 @@ def with_numbers(tables: dict[str, pa.Table]) -> Inputs:
     })  # fmt: skip
 
 
-def postpone(call: pa.Table, pause: pa.Table) -> Ints:
-    """Returns the round of each call in ``call``.
-
-    A call of a paused node moves to the round in which the node resumes.
-    """
-    round_ = _ints(call["round"])
+def _postponed(call: pa.Table, pause: pa.Table) -> Ints:
+    """Returns the round of each call: the round in which its node resumes if the node is paused, else its own round."""
     if not len(pause):
-        return round_
-    ends = [np.concatenate([_ints(table[name]) for table in (pause, call)]) for name in ("run_id", "node_id")]
-    _, node = np.unique(np.stack(ends), axis=1, return_inverse=True)
-    start = (node.ravel() << 32) + np.concatenate([_ints(pause["round"]), round_])
-    order = np.argsort(start[: len(pause)])
-    newest = np.searchsorted(start[: len(pause)][order], start[len(pause) :], side="right") - 1
-    newest = order[np.maximum(newest, 0)]
-    is_paused = (node.ravel()[newest] == node.ravel()[len(pause) :]) & (_ints(pause["round"])[newest] <= round_)
-    is_paused &= round_ < _ints(pause["end_round"])[newest]
-    return np.where(is_paused, _ints(pause["end_round"])[newest], round_)
+        return _ints(call["round"])
+    key = ["run_id", "node_id"]
+    calls = call.select([*key, "round"]).to_pandas().sort_values("round", kind="stable")
+    pauses = pause.select([*key, "round", "end_round"]).to_pandas().sort_values("round")
+    # The newest pause of the node ends later than its call, or the node has resumed.
+    newest = pd.merge_asof(calls.reset_index(), pauses, on="round", by=key).set_index("index").sort_index()
+    return np.asarray(newest[["round", "end_round"]].max(axis=1), dtype=np.int64)
 
 
 def _ints(column: pa.ChunkedArray) -> Ints:
