@@ -62,7 +62,7 @@ def listed_scenario(run: RunConfig, beside: Path | None) -> Parts:
             del fault["stream"]
     parts = {
         "name": f"{scenario.name}_run{run.run_id}",
-        "protocol": {"name": scenario.protocol.name, **_given(scenario.protocol)},
+        "protocol": scenario.protocol.model_dump(mode="json", by_alias=True),
         "overlay": listed_overlay(scenario.overlay, overlay),
         "workload": listed_workload(workload, overlay, horizon),
         "faults": listed,
@@ -125,11 +125,6 @@ def listed_workload(workload: Workload, overlay: Overlay, horizon: int) -> Parts
     ]
     parts = {"subscriptions": subscriptions, "publications": publications, "joins": joins, "calls": calls}
     return {name: rows for name, rows in parts.items() if rows}
-
-
-def _given(settings: Any) -> Parts:  # noqa: ANN401 - each protocol has a model of its own
-    dumped: Parts = settings.model_dump(mode="json", exclude={"name"}, by_alias=True)
-    return dumped
 
 
 def _other(row: Mapping[str, Any], names: Sequence[str]) -> Parts:
