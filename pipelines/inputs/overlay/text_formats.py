@@ -38,10 +38,12 @@ def parse_rocketfuel(content: bytes, columns: FileOverlay) -> WeightedGraph:
         ContentError: A line is invalid. The message has the line number.
     """
     lines = _lines(content)
-    n_nodes = _section(lines, "NODES")
-    labels = [_fields(lines, "label x y", "NODES", n_nodes, k)[1][0] for k in range(n_nodes)]
-    n_edges = _section(lines, "EDGES")
-    edges = [_fields(lines, "label src dest weight bw delay", "EDGES", n_edges, k) for k in range(n_edges)]
+    n_nodes = _headed(lines, "NODES")
+    _next(lines, "the header of NODES")
+    labels = [fields[0] for _, fields in _rows(lines, "label x y", "NODES", n_nodes)]
+    n_edges = _headed(lines, "EDGES")
+    _next(lines, "the header of EDGES")
+    edges = _rows(lines, "label src dest weight bw delay", "EDGES", n_edges)
     ends = [(_index(line, fields[1], n_nodes), _index(line, fields[2], n_nodes)) for line, fields in edges]
     _no_more(lines, f"{n_edges} edges")
     names = unique_names(labels, map(str, range(n_nodes)))
@@ -61,13 +63,12 @@ def parse_pssim(content: bytes, columns: FileOverlay) -> WeightedGraph:
     n_nodes, n_edges = _headed(lines, "No of nodes:"), _headed(lines, "No of edges:")
     _headed(lines, "Nodes:", has_count=False)
     index: dict[str, int] = {}
-    for k in range(n_nodes):
-        line, fields = _fields(lines, "id degree capacity", "Nodes:", n_nodes, k)
+    for line, fields in _rows(lines, "id degree capacity", "Nodes:", n_nodes):
         if fields[0] in index:
             raise ContentError(f"line {line}: node {fields[0]!r} is listed twice; ids are unique")
-        index[fields[0]] = k
+        index[fields[0]] = len(index)
     _headed(lines, "Edges:", has_count=False)
-    edges = [_fields(lines, "id from to delay", "Edges:", n_edges, k) for k in range(n_edges)]
+    edges = _rows(lines, "id from to delay", "Edges:", n_edges)
     for line, end in ((line, end) for line, fields in edges for end in fields[1:3]):
         if end not in index:
             raise ContentError(f"line {line}: no node {end!r}; an edge's ends are ids of the section Nodes:")
@@ -124,37 +125,27 @@ def _next(lines: Lines, wanted: str) -> tuple[int, str]:
         raise ContentError(f"the file ends where {wanted} should come: it is cut short") from None
 
 
-def _count(line: int, text: str, title: str) -> int:
-    if not (text.isascii() and text.isdigit()):
-        raise ContentError(f"line {line}: {title!r} is followed by {text!r}; a whole number must follow")
-    return int(text)
-
-
-def _section(lines: Lines, title: str) -> int:
-    line, text = _next(lines, f"'{title} n'")
-    word, _, rest = text.partition(" ")
-    if word != title:
-        message = f"line {line}: {text[:60]!r} stands where {title + ' n'!r} should; is the number before it right?"
-        raise ContentError(message)
-    count = _count(line, rest.strip(), title)
-    _next(lines, f"the header of {title}")
-    return count
-
-
 def _headed(lines: Lines, title: str, *, has_count: bool = True) -> int:
-    line, text = _next(lines, repr(title))
+    shown = repr(f"{title} n" if has_count else title)
+    line, text = _next(lines, shown)
     if not text.startswith(title):
-        raise ContentError(f"line {line}: {text[:60]!r} stands where {title!r} should; is the number before it right?")
-    return _count(line, text.removeprefix(title).strip(), title) if has_count else 0
+        raise ContentError(f"line {line}: {text[:60]!r} stands where {shown} should; is the number before it right?")
+    count = text.removeprefix(title).strip()
+    if has_count and not (count.isascii() and count.isdigit()):
+        raise ContentError(f"line {line}: {title!r} is followed by {count!r}; a whole number must follow")
+    return int(count) if has_count else 0
 
 
-def _fields(lines: Lines, layout: str, title: str, total: int, position: int) -> tuple[int, list[str]]:
-    line, text = _next(lines, f"entry {position + 1} of {total} of the section {title}")
-    fields = text.split()
-    if len(fields) != len(layout.split()):
-        message = f"line {line}: {text[:60]!r} is not entry {position + 1} of {total} of the section {title}"
-        raise ContentError(f"{message}; an entry is '{layout}'")
-    return line, fields
+def _rows(lines: Lines, layout: str, title: str, total: int) -> list[tuple[int, list[str]]]:
+    rows = []
+    for number in range(1, total + 1):
+        line, text = _next(lines, f"entry {number} of {total} of the section {title}")
+        fields = text.split()
+        if len(fields) != len(layout.split()):
+            message = f"line {line}: {text[:60]!r} is not entry {number} of {total} of the section {title}"
+            raise ContentError(f"{message}; an entry is '{layout}'")
+        rows.append((line, fields))
+    return rows
 
 
 def _index(line: int, text: str, n_nodes: int) -> int:
