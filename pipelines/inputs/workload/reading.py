@@ -12,7 +12,9 @@ import re
 import tarfile
 import zlib
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
+from datetime import datetime
 from functools import lru_cache
 from pathlib import Path
 from typing import Literal, TypeAlias
@@ -30,8 +32,6 @@ from pipelines.inputs.workload.contents import parsed_numbers
 
 _PAIR = re.compile(r"\[([^,\[\]']+),(?:'([^']*)'|([^\[\]']*))\]")
 _LINE = re.compile(rf"{_PAIR.pattern}(?:,{_PAIR.pattern})*")
-_DATE = re.compile(r"(\d{1,2})-([A-Za-z]{3})-(\d{2}|\d{4})")
-_MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 Format: TypeAlias = Literal["csv", "tsv", "jsonl", "parquet", "padres"]
 _DAMAGED = (OSError, EOFError, lzma.LZMAError, zlib.error)
 _COMPRESSED = (".gz", ".xz")
@@ -105,12 +105,10 @@ def _order(columns: Mapping[str, list[str | None]], places: list[str], members: 
 
 @lru_cache(maxsize=20_000)
 def _day_number(date: str) -> int | None:
-    # The number is no count of days, but ascends with the date; years of two digits are 1969 to 2068.
-    found = _DATE.fullmatch(date)
-    if found is None or found[2].lower() not in _MONTHS:
-        return None
-    year = int(found[3]) + (0 if len(found[3]) == 4 else 1900 if int(found[3]) >= 69 else 2000)
-    return (year * 12 + _MONTHS.index(found[2].lower())) * 31 + int(found[1]) - 1
+    for form in ("%d-%b-%y", "%d-%b-%Y"):
+        with suppress(ValueError):
+            return datetime.strptime(date, form).toordinal()
+    return None
 
 
 def _typed(cells: list[str | None], is_numeric: bool, name: str, places: list[str]) -> pa.Array:
