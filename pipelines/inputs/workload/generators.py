@@ -7,7 +7,7 @@ transfer and applyInterest total order, because their effects depend on earlier 
 
 from __future__ import annotations
 
-from functools import lru_cache
+from collections.abc import Callable
 from typing import TypeAlias
 
 import numpy as np
@@ -71,10 +71,10 @@ def quote_symbol(rank: int) -> str:
     return letters
 
 
-@lru_cache(maxsize=16)
-def quote_symbols(count: int) -> pa.Array:
-    """Returns the symbols of the ranks 0 to ``count - 1``."""
-    return pa.array([quote_symbol(rank) for rank in range(count)], pa.string())
+def _each(ranks: Ints, name: Callable[[int], str]) -> pa.Array:
+    """Returns the name of each rank; computes the name of each distinct rank once."""
+    distinct, place = np.unique(ranks, return_inverse=True)
+    return pa.array([name(rank) for rank in distinct.tolist()], pa.string()).take(pa.array(place))
 
 
 def start_prices(seed: int, ranks: Ints) -> Floats:
@@ -174,9 +174,7 @@ def _texts(spec: SubscriptionSpec, nodes: Ints, node: Ints, index: Ints, seed: i
 
 
 def _topic_texts(spec: TopicSubscriptions, ranks: Ints, node: Ints, index: Ints, seed: int) -> pa.Array:
-    distinct, place = np.unique(ranks, return_inverse=True)
-    texts = [canonical_text(topic_name(rank, spec.levels), None) for rank in distinct.tolist()]
-    exact = pa.array(texts, pa.string()).take(pa.array(place))
+    exact = _each(ranks, lambda rank: canonical_text(topic_name(rank, spec.levels), None))
     if not spec.wildcards:
         return exact
     draw = [
@@ -312,9 +310,7 @@ def _refuse_flood(spec: TopicPublications | ContentPublications | QuotePublicati
 
 def _topics(spec: TopicPublications, seed: int, keys: tuple[Ints, Ints, Ints]) -> tuple[pa.Array, Columns]:
     ranks = zipf(draws_numpy.uniform(seed, f"{_PUBLICATION_PURPOSE}.topic", *keys), spec.n_topics, spec.zipf)
-    distinct, place = np.unique(ranks, return_inverse=True)
-    names = [topic_name(rank, spec.levels) for rank in distinct.tolist()]
-    return pa.array(names, pa.string()).take(pa.array(place)), {}
+    return _each(ranks, lambda rank: topic_name(rank, spec.levels)), {}
 
 
 def _contents(spec: ContentPublications, seed: int, keys: tuple[Ints, Ints, Ints]) -> tuple[pa.Array, Columns]:
@@ -332,8 +328,8 @@ def _quotes(spec: QuotePublications, seed: int, keys: tuple[Ints, Ints, Ints]) -
     ranks = zipf(draws_numpy.uniform(seed, f"{_PUBLICATION_PURPOSE}.symbol", *keys), spec.symbols, spec.zipf)
     steps = spec.volatility * draws_numpy.normal(seed, f"{_PUBLICATION_PURPOSE}.price", *keys)
     volumes = quote_volumes(draws_numpy.uniform(seed, f"{_PUBLICATION_PURPOSE}.volume", *keys)).astype(np.int64)
-    symbols = quote_symbols(spec.symbols).take(pa.array(ranks))
-    columns = {"symbol": symbols, "price": pa.array(_walk(ranks, steps, seed)), "volume": pa.array(volumes)}
+    price = pa.array(_walk(ranks, steps, seed))
+    columns = {"symbol": _each(ranks, quote_symbol), "price": price, "volume": pa.array(volumes)}
     return pa.repeat(pa.scalar(QUOTE_TOPIC, pa.string()), len(ranks)), columns
 
 
