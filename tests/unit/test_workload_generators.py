@@ -306,16 +306,17 @@ def test_choices_that_cannot_be_met_are_told_at_their_places() -> None:
     found = problems(
         ring(4),
         subscriptions={"kind": "topics", "nodes": "leaves"},
-        publications={"kind": "topics", "nodes": ["N1", "N2x", "N1"], "rounds": [1, 10]},
+        publications={"kind": "topics", "nodes": ["N1", "N2x"], "rounds": [1, 10]},
     )
     assert "has no leaves" in found["workload", "subscriptions", "generate", "nodes"]
     assert "did you mean 'N2'?" in found["workload", "publications", "generate", "nodes", 1]
-    assert "named twice" in found["workload", "publications", "generate", "nodes", 2]
     found = problems(
         line(4),
         subscriptions={"kind": "topics", "nodes": 5},
+        publications={"kind": "topics", "nodes": ["N1", "N1"]},
     )
     assert "give at most 4, or all" in found["workload", "subscriptions", "generate", "nodes"]
+    assert "'N1' is there already, as number 1 of the list" in found["workload", "publications", "generate", "nodes", 1]
 
 
 def test_floods_are_refused_before_they_are_made() -> None:

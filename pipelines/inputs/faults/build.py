@@ -12,17 +12,17 @@ import numpy as np
 
 from pipelines.contract.run_inputs import CRASH, PAUSE, REPLACEMENT, Faults, Ints, Overlay, table_of
 from pipelines.contract.settings import MAX_ROUND
-from pipelines.errors import FaultError, InputError, KeyPath, Problem
+from pipelines.errors import FaultError, InputError, KeyPath, Problem, nearest
 from pipelines.files import find_file
 from pipelines.inputs import draws_numpy
 from pipelines.inputs.faults.crashes import crash_times
 from pipelines.inputs.faults.link_changes import drawn_replacements, plan_replacements
-from pipelines.inputs.faults.links import LinkRows, link_problems, unlinked
+from pipelines.inputs.faults.links import LinkRows
 from pipelines.inputs.faults.timeline import FOR_GOOD, Outage, OutageLimitError, Timeline, alternating
-from pipelines.inputs.overlay.nodes import choose_faulty, graph_of, ids_by_name, unknown_node
+from pipelines.inputs.overlay.nodes import choose_faulty, graph_of, ids_by_name, named_links
+from pipelines.scenario.consistency import name_problems
 from pipelines.scenario.faults import (
     BreakGenerator,
-    Crash,
     CrashGenerator,
     CrashTrace,
     DrawnTimes,
@@ -33,7 +33,7 @@ from pipelines.scenario.faults import (
     PauseGenerator,
     ReplaceGenerator,
 )
-from pipelines.scenario.link_faults import Break, LinkFaultSpec, Partition, Replace
+from pipelines.scenario.link_faults import Break, LinkFaultSpec, MessageFault, Partition, Replace
 from pipelines.scenario.times import DEFAULT_CLOCK, Clock
 
 _TRIES = 64
@@ -148,7 +148,8 @@ def build_faults(
         except InputError as error:
             problems += error.problems
     try:
-        crashes = crash_times(faults, overlay=overlay, seed=seed, horizon=horizon, beside=beside, clock=clock)
+        known = {number: fault for number, fault in enumerate(faults) if number not in wrong}
+        crashes = crash_times(known, overlay=overlay, seed=seed, horizon=horizon, beside=beside, clock=clock)
     except InputError as error:
         raise FaultError(*problems, *error.problems) from error
     if problems:
@@ -219,21 +220,13 @@ def _drawn_faults(generator: DrawnTimes, number: int, overlay: Overlay, seed: in
 
 
 def _unknown(faults: Sequence[Fault], overlay: Overlay, kinds: Callable[[], Sequence[str]]) -> Iterator[Problem]:
-    names = frozenset(overlay.names)
-    for i, fault in enumerate(faults):
-        if isinstance(fault, (Crash, Pause)) and fault.node not in names:
-            yield Problem(("faults", i, "node"), unknown_node(fault.node, overlay))
-        elif isinstance(fault, LinkFaultSpec):
-            yield from link_problems(fault, ("faults", i), overlay, kinds)
-        elif isinstance(fault, Replace):
-            for key, ends in (("link", fault.link), ("by", fault.by)):
-                yield from (
-                    Problem(("faults", i, key, end), unknown_node(name, overlay))
-                    for end, name in enumerate(ends)
-                    if name not in names
-                )
-        elif isinstance(fault, FaultGenerator) and isinstance(fault.generate, BreakGenerator) and fault.generate.links:
-            yield from unlinked(fault.generate.links, ("faults", i, "generate", "links"), overlay)
+    parts = ((("faults", number), fault) for number, fault in enumerate(faults))
+    yield from name_problems(parts, overlay.names, named_links(overlay))
+    for number, fault in enumerate(faults):
+        for index, name in enumerate((fault.kinds if isinstance(fault, MessageFault) else None) or ()):
+            if name not in (known := kinds()):
+                message = f"the protocol has no messages of kind {name!r};{nearest(name, known)} allowed: "
+                yield Problem(("faults", number, "kinds", index), message + ", ".join(known))
 
 
 def named_traces(faults: Sequence[Fault], beside: Path | None) -> Iterator[tuple[str, Path, CrashTrace]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
 from functools import partial
@@ -20,7 +20,7 @@ from pipelines.inputs import draws_numpy
 from pipelines.inputs.faults.named_outages import named_format, outages_of_file
 from pipelines.inputs.faults.timeline import FOR_GOOD, Outage, OutageLimitError, Room, Timeline, alternating
 from pipelines.inputs.faults.traces import UnknownSystemError, load_trace, mapped
-from pipelines.inputs.overlay.nodes import choose_faulty, graph_of, ids_by_name, unknown_node
+from pipelines.inputs.overlay.nodes import choose_faulty, graph_of, ids_by_name
 from pipelines.scenario.faults import Crash, CrashGenerator, CrashTrace, Fault, FaultGenerator
 from pipelines.scenario.times import Clock
 
@@ -204,11 +204,13 @@ def _all_paths(neighbours: dict[int, list[int]], length: int, context: _Context)
 
 
 def crash_times(
-    faults: Sequence[Fault], *, overlay: Overlay, seed: int, horizon: int, beside: Path | None, clock: Clock
+    faults: Mapping[int, Fault], *, overlay: Overlay, seed: int, horizon: int, beside: Path | None, clock: Clock
 ) -> list[Outage]:
     """Returns the down times of nodes in order of (start, node). The down times of one node are disjoint.
 
-    1. Take the listed crashes; crashes of unknown nodes are skipped.
+    `faults` maps the index of each fault in the scenario to the fault.
+
+    1. Take the listed crashes.
     2. Add the crashes of each generator; overlapping down times of a node are merged.
     3. Omit crashes after the horizon. An outage that ends after the horizon gets the end `FOR_GOOD`.
 
@@ -216,13 +218,13 @@ def crash_times(
         FaultError: A generator is invalid. The error lists all problems, each with its path in the scenario.
     """
     ids, timeline, problems = ids_by_name(overlay), Timeline[int](), list[Problem]()
-    for fault in faults:
-        if isinstance(fault, Crash) and fault.node in ids:
+    for fault in faults.values():
+        if isinstance(fault, Crash):
             until = FOR_GOOD if fault.until is None else fault.until
             timeline.add(ids[fault.node], fault.round, until)
     generators = [
         (i, fault.generate)
-        for i, fault in enumerate(faults)
+        for i, fault in faults.items()
         if isinstance(fault, FaultGenerator) and isinstance(fault.generate, CrashGenerator)
     ]
     for number, (i, generator) in enumerate(generators):
@@ -262,15 +264,8 @@ def _generated(timeline: Timeline[int], generator: CrashGenerator, context: _Con
 
 
 def _nodes(generator: CrashGenerator, context: _Context) -> Ints:
-    overlay, ids = context.overlay, ids_by_name(context.overlay)
-    wrong = [
-        Problem((*context.place, "spare", i), unknown_node(name, overlay))
-        for i, name in enumerate(generator.spare)
-        if name not in ids
-    ]
-    if wrong:
-        raise FaultError(*wrong)
-    chosen = choose_faulty(generator.nodes, overlay, (*context.place, "nodes"))
+    ids = ids_by_name(context.overlay)
+    chosen = choose_faulty(generator.nodes, context.overlay, (*context.place, "nodes"))
     nodes = np.setdiff1d(chosen, np.array([ids[name] for name in generator.spare], dtype=np.int64))
     if not len(nodes):
         message = f"all {len(chosen)} nodes that may crash are spared; allowed: at most {len(chosen) - 1} of them"

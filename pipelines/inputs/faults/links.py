@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
@@ -11,11 +11,10 @@ import numpy as np
 import pyarrow as pa
 
 from pipelines.contract.run_inputs import EVENT, LINK_FAULT, NTH_FAULT, SIDE, Ints, Overlay, table_of
-from pipelines.errors import KeyPath, Problem, listed, nearest
 from pipelines.inputs import draws_numpy
 from pipelines.inputs.faults.link_changes import Replacement
 from pipelines.inputs.faults.timeline import FOR_GOOD, Timeline
-from pipelines.inputs.overlay.nodes import graph_of, ids_by_name, unknown_node
+from pipelines.inputs.overlay.nodes import ids_by_name
 from pipelines.scenario.link_faults import (
     Burst,
     Delay,
@@ -268,46 +267,3 @@ def _never_strikes(fault: LinkFaultSpec) -> bool:
         return True
     good_rate = fault.burst.good_rate if isinstance(fault, Loss) and fault.burst is not None else 0.0
     return isinstance(fault, MessageFault) and fault.rate == 0.0 and good_rate == 0.0
-
-
-def link_problems(
-    fault: LinkFaultSpec, place: KeyPath, overlay: Overlay, kinds: Callable[[], Sequence[str]]
-) -> Iterator[Problem]:
-    """Yields a problem for each node, link and message kind of `fault` that the overlay or the protocol lacks."""
-    yield from unlinked(fault.links or [], (*place, "links"), overlay)
-    if isinstance(fault, MessageFault):
-        for key, name in (("from", fault.sender), ("to", fault.receiver)):
-            if name is not None and name not in overlay.names:
-                yield Problem((*place, key), unknown_node(name, overlay))
-    if isinstance(fault, Partition) and fault.groups is not None:
-        yield from _ungrouped(fault.groups, (*place, "groups"), overlay)
-    if isinstance(fault, MessageFault) and fault.kinds is not None:
-        known = kinds()
-        for index, name in enumerate(fault.kinds):
-            if name not in known:
-                message = f"the protocol has no messages of kind {name!r};{nearest(name, known)} allowed: "
-                yield Problem((*place, "kinds", index), message + ", ".join(known))
-
-
-def unlinked(links: Sequence[tuple[str, str]], place: KeyPath, overlay: Overlay) -> Iterator[Problem]:
-    """Yields a problem for each link in `links` that the overlay lacks; `place` is the path of the list."""
-    ids = ids_by_name(overlay)
-    linked = set(zip(overlay.a.tolist(), overlay.b.tolist(), strict=True))
-    for index, pair in enumerate(links):
-        unknown = [end for end in (0, 1) if pair[end] not in ids]
-        for end in unknown:
-            yield Problem((*place, index, end), unknown_node(pair[end], overlay))
-        if not unknown and tuple(sorted((ids[pair[0]], ids[pair[1]]))) not in linked:
-            around = listed([overlay.names[node] for node in sorted(graph_of(overlay)[ids[pair[0]]])])
-            message = f"no link joins {pair[0]!r} and {pair[1]!r}; linked with {pair[0]!r}: {around}"
-            yield Problem((*place, index), message)
-
-
-def _ungrouped(groups: Sequence[Sequence[str]], place: KeyPath, overlay: Overlay) -> Iterator[Problem]:
-    names = frozenset(overlay.names)
-    for number, group in enumerate(groups):
-        for index, name in enumerate(group):
-            if name not in names:
-                yield Problem((*place, number, index), unknown_node(name, overlay))
-    if len(groups) == 1 and names <= frozenset(groups[0]):
-        yield Problem(place, "the group holds all nodes, so nothing is split; leave some of them out")

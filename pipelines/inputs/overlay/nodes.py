@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import networkx as nx
 import numpy as np
 
 from pipelines.contract.run_inputs import Ints, Overlay
-from pipelines.contract.settings import Nodes
-from pipelines.errors import KeyPath, Problem, WorkloadError, nearest, plural, some
+from pipelines.contract.settings import Nodes, repetition_problems
+from pipelines.errors import KeyPath, Problem, WorkloadError
 from pipelines.inputs import draws_numpy
+from pipelines.scenario.consistency import unknown_node
 from pipelines.scenario.faults import FaultyGroup
-
-_MAX_SEARCHED = 2000
 
 
 def ids_by_name(overlay: Overlay) -> dict[str, int]:
@@ -21,11 +20,10 @@ def ids_by_name(overlay: Overlay) -> dict[str, int]:
     return {name: node for node, name in enumerate(overlay.names)}
 
 
-def unknown_node(name: str, overlay: Overlay) -> str:
-    """Returns the error message for `name`, which is no node of `overlay`. The message suggests the nearest name."""
-    there = f"the overlay, which has {plural(len(overlay.names), 'node')} ({some(overlay.names)})"
-    hint = nearest(name, overlay.names[:_MAX_SEARCHED]) or " name one of them"
-    return f"no node {name!r} in {there};{hint}"
+def named_links(overlay: Overlay) -> Iterator[tuple[str, str]]:
+    """Yields the names of the two ends of each link."""
+    names = overlay.names
+    return ((names[a], names[b]) for a, b in zip(overlay.a.tolist(), overlay.b.tolist(), strict=True))
 
 
 def graph_of(overlay: Overlay) -> nx.Graph[int]:
@@ -81,17 +79,9 @@ def choose_faulty(nodes: list[str] | FaultyGroup, overlay: Overlay, place: KeyPa
 
 
 def _named(names: list[str], overlay: Overlay, place: KeyPath) -> Ints:
-    ids = ids_by_name(overlay)
-    problems = [Problem((*place, i), unknown_node(name, overlay)) for i, name in enumerate(names) if name not in ids]
-    first = {name: i for i, name in reversed(list(enumerate(names)))}
-    problems += [
-        Problem((*place, i), f"node {name!r} is named twice; name it once")
-        for i, name in enumerate(names)
-        if first[name] != i
-    ]
-    if not names:
-        problems.append(Problem(place, "no node is named; name one, or give a number, all or leaves"))
-    if problems:
+    ids, known = ids_by_name(overlay), overlay.names
+    problems = [Problem((*place, i), unknown_node(name, known)) for i, name in enumerate(names) if name not in ids]
+    if problems := [*problems, *repetition_problems(place, names)]:
         raise WorkloadError(*problems)
     return np.array([ids[name] for name in names], dtype=np.int64)
 

@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from pipelines.contract.predicate import has_wildcard, topics_of
 from pipelines.contract.run_inputs import Overlay, Workload
 from pipelines.errors import KeyPath, Problem, WorkloadError, some
+from pipelines.inputs.overlay.nodes import named_links
 from pipelines.inputs.workload import calls
 from pipelines.inputs.workload.file_source import (
     file_notes,
@@ -20,6 +21,7 @@ from pipelines.inputs.workload.file_source import (
     timestamp_settings,
 )
 from pipelines.inputs.workload.generators import generated_publications, generated_subscriptions
+from pipelines.scenario.consistency import calls as parts_of, name_problems
 from pipelines.scenario.times import DEFAULT_CLOCK, Clock
 from pipelines.scenario.workload import (
     JoinGenerator,
@@ -42,22 +44,23 @@ def build_workload(
     Raises:
         WorkloadError: The workload is invalid. The error lists all problems, each with its path in the scenario.
     """
-    problems: list[Problem] = []
+    problems = list(name_problems(parts_of(spec, ()), overlay.names, named_links(overlay)))
+    wrong = {problem.path[1] for problem in problems}
 
-    def gather(part: Callable[[], Part]) -> Part | None:
+    def gather(name: str, part: Callable[[], Part]) -> Part | None:
         try:
-            return part()
+            return None if name in wrong else part()
         except WorkloadError as error:
             problems.extend(error.problems)
             return None
 
-    subscription = gather(lambda: _subscriptions(spec, overlay, seed, clock, horizon, beside))
-    publications = gather(lambda: _publications(spec, overlay, seed, clock, horizon, beside))
-    join = gather(lambda: _joins(spec, overlay, seed))
+    subscription = gather("subscriptions", lambda: _subscriptions(spec, overlay, seed, clock, horizon, beside))
+    publications = gather("publications", lambda: _publications(spec, overlay, seed, clock, horizon, beside))
+    join = gather("joins", lambda: _joins(spec, overlay, seed))
     if subscription is not None:
         standing = subscription
-        subscription = gather(lambda: calls.moved_subscriptions(standing, spec.moves, overlay, horizon))
-    other_call = gather(lambda: calls.listed_calls(spec.calls, overlay))
+        subscription = gather("moves", lambda: calls.moved_subscriptions(standing, spec.moves, overlay, horizon))
+    other_call = gather("calls", lambda: calls.listed_calls(spec.calls, overlay))
     if subscription is None or publications is None or join is None or other_call is None:
         raise WorkloadError(*problems)
     publication, attribute = publications

@@ -19,14 +19,12 @@ from pipelines.contract.predicate import canonical, parse_predicates, value_colu
 from pipelines.contract.run_inputs import ATTRIBUTE, JOIN, OTHER_CALL, SUBSCRIPTION, Overlay
 from pipelines.errors import KeyPath, PredicateError, Problem, WorkloadError, plural
 from pipelines.inputs import draws_numpy
-from pipelines.inputs.overlay.nodes import choose_nodes, graph_of, ids_by_name, unknown_node
+from pipelines.inputs.overlay.nodes import choose_nodes, graph_of, ids_by_name
 from pipelines.inputs.workload.contents import publication_rows, to_json
-from pipelines.scenario.times import Timed
 from pipelines.scenario.workload import GeneratedJoins, Join, ListedPublication, ListedSubscription, Move, OtherCall
 
 SUBSCRIPTIONS: KeyPath = ("workload", "subscriptions")
 PUBLICATIONS: KeyPath = ("workload", "publications")
-_CALLS: KeyPath = ("workload", "calls")
 _MOVES: KeyPath = ("workload", "moves")
 _SHOWN_MOVES = 3
 _JOINS: KeyPath = ("workload", "joins")
@@ -47,11 +45,10 @@ def listed_subscriptions(listed: Sequence[ListedSubscription], overlay: Overlay,
     """Returns the listed subscriptions as table `SUBSCRIPTION`. With `is_mqtt` topics may be MQTT filters.
 
     Raises:
-        WorkloadError: Nodes are unknown, or filters are invalid.
+        WorkloadError: Filters are invalid.
     """
     ids = ids_by_name(overlay)
-    problems = [*_misplaced(SUBSCRIPTIONS, listed, overlay)]
-    texts = []
+    problems, texts = list[Problem](), list[str]()
     for index, item in enumerate(listed):
         try:
             texts.append(canonical_text(item.topic, item.where, is_mqtt=is_mqtt))
@@ -65,14 +62,8 @@ def listed_subscriptions(listed: Sequence[ListedSubscription], overlay: Overlay,
 
 
 def listed_publications(listed: Sequence[ListedPublication], overlay: Overlay) -> tuple[pa.Table, pa.Table]:
-    """Returns the listed publications as tables `PUBLICATION` and `ATTRIBUTE`.
-
-    Raises:
-        WorkloadError: Nodes are unknown.
-    """
+    """Returns the listed publications as tables `PUBLICATION` and `ATTRIBUTE`."""
     ids = ids_by_name(overlay)
-    if problems := [*_misplaced(PUBLICATIONS, listed, overlay)]:
-        raise WorkloadError(*problems)
     publication = publication_rows(
         np.array([ids[p.at] for p in listed], dtype=np.int64),
         np.array([p.round for p in listed], dtype=np.int64),
@@ -86,15 +77,6 @@ def listed_publications(listed: Sequence[ListedPublication], overlay: Overlay) -
     return publication, pa.table([list(column) for column in columns], schema=ATTRIBUTE)
 
 
-def _misplaced(place: KeyPath, listed: Sequence[Timed], overlay: Overlay) -> Iterator[Problem]:
-    names = frozenset(overlay.names)
-    for i, item in enumerate(listed):
-        for key in ("at", "peer", "node", "to"):
-            name = getattr(item, key, None)
-            if name is not None and name not in names:
-                yield Problem((*place, i, key), unknown_node(name, overlay))
-
-
 def _attributes(row: int, item: ListedPublication) -> Iterator[tuple[int, str, float | None, int | None, str | None]]:
     if item.topic is not None:
         yield row, "topic", *value_columns(item.topic)
@@ -104,16 +86,10 @@ def _attributes(row: int, item: ListedPublication) -> Iterator[tuple[int, str, f
 
 
 def listed_calls(listed: Sequence[OtherCall], overlay: Overlay) -> pa.Table:
-    """Returns the calls in `listed`, for example register and leave, as table `OTHER_CALL`.
-
-    Raises:
-        WorkloadError: Nodes are unknown.
-    """
+    """Returns the calls in `listed`, for example register and leave, as table `OTHER_CALL`."""
     if not listed:
         return OTHER_CALL.empty_table()
     ids = ids_by_name(overlay)
-    if problems := [*_misplaced(_CALLS, listed, overlay)]:
-        raise WorkloadError(*problems)
     rows = [
         {**call.model_dump(), "node_id": ids[call.at], "peer": ids.get(getattr(call, "peer", ""))} for call in listed
     ]
@@ -128,12 +104,12 @@ def moved_subscriptions(subscription: pa.Table, moves: Sequence[Move], overlay: 
     end before this round are not moved.
 
     Raises:
-        WorkloadError: Nodes are unknown, a move ends after the horizon, or a node has no subscription to move.
+        WorkloadError: A move ends after the horizon, or a node has no subscription to move.
     """
     if not moves:
         return subscription
     ids = ids_by_name(overlay)
-    problems = [*_misplaced(_MOVES, moves, overlay)]
+    problems: list[Problem] = []
     for index, move in enumerate(moves):
         if (back := move.round + move.away) > horizon:
             late = f"round {back} is after the horizon of {horizon} rounds; give at most {horizon}"
@@ -184,7 +160,7 @@ def listed_joins(joins: Sequence[Join], overlay: Overlay) -> pa.Table:
     if not joins:
         return JOIN.empty_table()
     ids = ids_by_name(overlay)
-    problems = [*_misplaced(_JOINS, joins, overlay), *_untimely(joins)] or [*_unlinked(joins, overlay)]
+    problems = [*_untimely(joins)] or [*_unlinked(joins, overlay)]
     if problems:
         raise WorkloadError(*problems)
     columns = [[ids[join.node] for join in joins], [ids[join.to] for join in joins], [join.round for join in joins]]
@@ -235,18 +211,12 @@ def _untimely(joins: Sequence[Join]) -> Iterator[Problem]:
 
 def _unlinked(joins: Sequence[Join], overlay: Overlay) -> Iterator[Problem]:
     ids, graph = ids_by_name(overlay), graph_of(overlay)
-    names = {name for join in joins for name in (join.node, join.to)}
-    around = {name: [overlay.names[node] for node in graph[ids[name]]] for name in names}
     children: dict[str, set[str]] = defaultdict(set)
     for join in joins:
         children[join.to].add(join.node)
     for i, join in enumerate(joins):
-        if join.to not in around[join.node]:
-            near = ", ".join(around[join.to]) or "none"
-            message = f"the overlay has no link {join.node} - {join.to}; neighbours of {join.to}: {near}; add the link"
-            yield Problem((*_JOINS, i, "to"), message)
-            continue
-        others = [name for name in around[join.node] if name != join.to and name not in children[join.node]]
+        around = [overlay.names[node] for node in graph[ids[join.node]]]
+        others = [name for name in around if name != join.to and name not in children[join.node]]
         if others:
             message = (
                 f"joining node {join.node!r} has links to {', '.join(others)} as well; besides its join point it can"

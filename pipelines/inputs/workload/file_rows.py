@@ -11,10 +11,11 @@ import pyarrow.compute as pc
 from pipelines.contract.run_inputs import Ints, Overlay
 from pipelines.contract.settings import Nodes
 from pipelines.errors import KeyPath, Problem, WorkloadError, listed, nearest
-from pipelines.inputs.overlay.nodes import choose_nodes, ids_by_name, unknown_node
+from pipelines.inputs.overlay.nodes import choose_nodes, ids_by_name
 from pipelines.inputs.text_rows import is_number
 from pipelines.inputs.timestamps import moments_of, with_origin
 from pipelines.inputs.workload.contents import parsed_numbers
+from pipelines.scenario.consistency import unknown_node
 from pipelines.scenario.times import Clock
 
 _SHOWN = 5
@@ -218,8 +219,8 @@ class FileRows:
         unknown = [i for i, node in enumerate(names) if node not in ids]
         for i in unknown[:_SHOWN]:
             row = int(np.flatnonzero(group == i)[0]) + 1
-            message = f"row {row}: {unknown_node(names[i], self._overlay)}"
-            self.refuse("node", f"{message} or spread the column's values over nodes:")
+            message = f"row {row}: {unknown_node(names[i], self._overlay.names)}"
+            self.refuse("node", f"{message}, or spread the column's values over nodes:")
         if len(unknown) > _SHOWN:
             self.refuse("node", f"{len(unknown) - _SHOWN} more names in the column are no nodes of the overlay")
         return np.array([ids.get(node, 0) for node in names], dtype=np.int64)[group]

@@ -85,7 +85,7 @@ WRONG_LINK_FAULTS = (
     _case("pausing nodes of no kind", _generated("kind: pause, count: 1, nodes: §leafs"), "did you mean 'leaves'?"),
     _case("more than all in a group", _generated("kind: partition, count: 1, share: §1.5"), "is 1.5", "from 0 to 1"),
     _case("a generator of losses", _generated("kind: §loss, rate: 0.1"), "'loss'", "crash, break, pause, partition"),
-    _build("a split of nothing", _faults("{kind: partition, groups: §[[A, B, C]]}"), "all nodes", "leave some"),
+    _case("a split of nothing", _faults("{kind: partition, groups: §[[A, B, C]]}"), "all nodes", "leave some"),
     _build("more breaks than links", _generated("kind: break, count: §3, links: [[A, B]]"), "room for 1", "a smaller"),
     _case("a link of nobody", _replaced("link: [A, §D], by: [A, C], round: 9"), "'D'", "A, B, C"),
     _case("half a replacement", _faults("§{kind: replace, link: [A, B], round: 9}"), "lacks the key 'by'", "the link"),
