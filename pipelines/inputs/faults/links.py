@@ -13,7 +13,7 @@ import pyarrow as pa
 from pipelines.contract.run_inputs import EVENT, LINK_FAULT, NTH_FAULT, SIDE, Ints, Overlay, table_of
 from pipelines.inputs import draws_numpy
 from pipelines.inputs.faults.link_changes import Replacement
-from pipelines.inputs.faults.timeline import FOR_GOOD, Timeline
+from pipelines.inputs.faults.timeline import FOR_GOOD, Timeline, cycles
 from pipelines.inputs.overlay.nodes import ids_by_name
 from pipelines.scenario.link_faults import (
     Burst,
@@ -25,7 +25,6 @@ from pipelines.scenario.link_faults import (
     Partition,
 )
 
-_CYCLES = 64
 Pair = tuple[int | None, int | None]
 _ANY: Pair = (None, None)
 _RATE = LINK_FAULT.names.index("rate")
@@ -48,24 +47,17 @@ def bad_times(burst: Burst, link: Ints, rounds: tuple[int, int], seed: int, purp
         Three columns with a row for each bad period: its link, its first round, and the round after its last round.
         Rows are in order of (link, first round).
     """
-    first, end = rounds
-    is_bad = draws_numpy.uniform(seed, f"{purpose}.begin", link) < burst.bad / (burst.good + burst.bad)
-    now = np.full(len(link), first, dtype=np.int64)
-    now[~is_bad] += _sojourn(burst.good, seed, f"{purpose}.first", link[~is_bad], 0)
-    cycle = np.arange(_CYCLES, dtype=np.int64)
-    parts: list[tuple[Ints, Ints, Ints]] = []
-    while len(link):
-        bad = _sojourn(burst.bad, seed, f"{purpose}.bad", link[:, None], cycle)
-        good = _sojourn(burst.good, seed, f"{purpose}.good", link[:, None], cycle)
-        over = now[:, None] + np.cumsum(bad + good, axis=1)
-        start = over - good - bad
-        row, column = np.nonzero(start < end)
-        parts.append((link[row], start[row, column], np.minimum(start + bad, end)[row, column]))
-        goes_on = over[:, -1] < end
-        link, now, cycle = link[goes_on], over[goes_on, -1], cycle + _CYCLES
-    found = [np.concatenate(column) for column in zip(*parts, strict=True)] if parts else [now, now, now]
-    order = np.lexsort((found[1], found[0]))
-    return found[0][order], found[1][order], found[2][order]
+
+    def draw(link: Ints, cycle: Ints) -> tuple[Ints, Ints]:
+        is_bad = draws_numpy.uniform(seed, f"{purpose}.begin", link) < burst.bad / (burst.good + burst.bad)
+        first = np.where(is_bad, 0, _sojourn(burst.good, seed, f"{purpose}.first", link, 0))
+        good = _sojourn(burst.good, seed, f"{purpose}.good", link, cycle - 1)
+        return np.where(cycle == 0, first, good), _sojourn(burst.bad, seed, f"{purpose}.bad", link, cycle)
+
+    parts = list(cycles(link, *rounds, draw)) or [(link, link, link)]
+    of, start, end = (np.concatenate(column) for column in zip(*parts, strict=True))
+    order = np.lexsort((start, of))
+    return of[order], start[order], np.minimum(end, rounds[1])[order]
 
 
 def _sojourn(mean: float, seed: int, purpose: str, link: Ints, cycle: draws_numpy.Key) -> Ints:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from itertools import starmap
 from typing import Generic, NamedTuple, TypeVar
 
@@ -156,25 +156,39 @@ def alternating(rate: CrashRate, nodes: Ints, rounds: tuple[int, int], seed: int
     Raises:
         OutageLimitError: The nodes have more than `MAX_OUTAGES` crashes.
     """
+
+    def draw(node: Ints, cycle: Ints) -> tuple[Ints, Ints]:
+        up = renewal_times(rate.up, seed, f"{purpose}.up", node, cycle)
+        if rate.down is None:
+            return up, np.full_like(up, FOR_GOOD)
+        return up, renewal_times(rate.down, seed, f"{purpose}.down", node, cycle)
+
     found: list[Outage] = []
-    for some in _cycles(rate, nodes, rounds, seed, purpose):
-        found += some
+    for columns in cycles(nodes, rounds[0], rounds[1] + 1, draw):
+        found += [Outage(*values) for values in zip(*(column.tolist() for column in columns), strict=True)]
         if len(found) > MAX_OUTAGES:
             raise OutageLimitError(f"it makes more than {MAX_OUTAGES} crashes")
     return found
 
 
-def _cycles(rate: CrashRate, nodes: Ints, rounds: tuple[int, int], seed: int, purpose: str) -> Iterator[list[Outage]]:
-    first, last = rounds
-    now, cycle = np.full(len(nodes), first, dtype=np.int64), np.arange(_CYCLES, dtype=np.int64)
-    while len(nodes):
-        up = renewal_times(rate.up, seed, f"{purpose}.up", nodes[:, None], cycle)
-        down = np.full_like(up, FOR_GOOD)
-        if rate.down is not None:
-            down = renewal_times(rate.down, seed, f"{purpose}.down", nodes[:, None], cycle)
-        end = now[:, None] + np.cumsum(up + down, axis=1)
-        row, column = np.nonzero(end - down <= last)
-        columns = nodes[row], (end - down)[row, column], end[row, column]
-        yield [Outage(*values) for values in zip(*(of.tolist() for of in columns), strict=True)]
-        goes_on = end[:, -1] < last
-        nodes, now, cycle = nodes[goes_on], end[goes_on, -1], cycle + _CYCLES
+def cycles(
+    places: Ints, first: int, end: int, draw: Callable[[Ints, Ints], tuple[Ints, Ints]]
+) -> Iterator[tuple[Ints, Ints, Ints]]:
+    """Yields the down times of places that alternate between up and down: the place, start and end of each.
+
+    Every place is up from round `first` on. All down times that start before round `end` are yielded.
+
+    Args:
+        places: The ids of the places.
+        first: The first round.
+        end: The round after the last round.
+        draw: Returns the up times and the down times of places, shape (places, 1), in cycles; shape (places, cycles).
+    """
+    now, cycle = np.full(len(places), first, dtype=np.int64), np.arange(_CYCLES, dtype=np.int64)
+    while len(places):
+        up, down = draw(places[:, None], cycle)
+        over = now[:, None] + np.cumsum(up + down, axis=1)
+        row, column = np.nonzero(over - down < end)
+        yield places[row], (over - down)[row, column], over[row, column]
+        goes_on = over[:, -1] < end
+        places, now, cycle = places[goes_on], over[goes_on, -1], cycle + _CYCLES
