@@ -22,7 +22,6 @@ from pipelines.inputs.overlay.generators import generate
 from pipelines.inputs.overlay.nodes import choose_nodes, graph_of, ids_by_name
 from pipelines.inputs.overlay.weighted import ContentError, WeightedGraph
 from pipelines.scenario.overlay import (
-    OVERLAY_SOURCES,
     SUBSCRIBER,
     SUPERVISOR,
     Attached,
@@ -273,23 +272,23 @@ def _found(path: str, beside: Path | None, place: KeyPath) -> Path:
 
 
 def _source(spec: OverlaySpec, seed: int, round_ms: float, beside: Path | None) -> WeightedGraph:
-    if spec.links is not None:
-        return _from_links(spec.links, spec.order or (), round_ms)
-    if spec.file is not None:
-        path = _found(spec.file.path, beside, ("overlay", "file", "path"))
-        with _blamed_on(("overlay", "file")):
-            graph = load_file(path, spec.file)
-        if not spec.file.largest_component and (split := weighted.split_message(graph)) is not None:
-            message = f"{split}; set largest_component: true to take the largest part, or add links"
-            raise OverlayError(Problem(("overlay", "file", "path"), message))
-        return graph
-    if spec.topohub is not None:
-        with _blamed_on(("overlay", "topohub")):
-            return load_hub(spec.topohub.name)
-    if spec.generate is not None:
-        with _blamed_on(("overlay", "generate")):
-            return generate(spec.generate, seed)
-    raise OverlayError(Problem(("overlay",), f"no overlay is given; give exactly one of {', '.join(OVERLAY_SOURCES)}"))
+    match spec.file or spec.topohub or spec.generate:
+        case FileOverlay() as file:
+            path = _found(file.path, beside, ("overlay", "file", "path"))
+            with _blamed_on(("overlay", "file")):
+                graph = load_file(path, file)
+            if not file.largest_component and (split := weighted.split_message(graph)) is not None:
+                message = f"{split}; set largest_component: true to take the largest part, or add links"
+                raise OverlayError(Problem(("overlay", "file", "path"), message))
+            return graph
+        case TopohubOverlay(name=name):
+            with _blamed_on(("overlay", "topohub")):
+                return load_hub(name)
+        case GenerateOverlay() as shape:
+            with _blamed_on(("overlay", "generate")):
+                return generate(shape, seed)
+        case None:
+            return _from_links(spec.links or [], spec.order or (), round_ms)
 
 
 def _without_links(spec: NodesOverlay) -> Overlay:

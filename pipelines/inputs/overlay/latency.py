@@ -228,22 +228,16 @@ def drawn_ms(graph: WeightedGraph, latency: Latency, seed: int, round_ms: float)
 
     `graph` is the overlay before a spanning tree replaces it. The latency of a link thus does not depend on the tree.
     """
-    if latency.rounds is not None:
-        return np.full(len(graph.a), latency.rounds * round_ms)
-    if latency.ms is not None:
-        return np.full(len(graph.a), float(latency.ms))
     if latency.uniform is not None:
-        low, high = latency.uniform
-        rounds = draws_numpy.integers(seed, "overlay.latency.uniform", low, high, graph.a, graph.b)
+        rounds = draws_numpy.integers(seed, "overlay.latency.uniform", *latency.uniform, graph.a, graph.b)
         return rounds.astype(np.float64) * round_ms
-    if latency.lognormal_ms is None:
-        message = "no latency is given; give exactly one of rounds, ms, uniform, lognormal_ms, matrix, pairs"
-        raise ContentError(message, "")
-    median, sigma = latency.lognormal_ms
-    normal = draws_numpy.normal(seed, "overlay.latency.lognormal", graph.a, graph.b)
-    with np.errstate(over="ignore"):
-        spread: Floats = median * np.exp(sigma * normal)
-    return spread
+    if latency.lognormal_ms is not None:
+        median, sigma = latency.lognormal_ms
+        normal = draws_numpy.normal(seed, "overlay.latency.lognormal", graph.a, graph.b)
+        with np.errstate(over="ignore"):
+            spread: Floats = median * np.exp(sigma * normal)
+        return spread
+    return np.full(len(graph.a), latency.ms or (latency.rounds or 1) * round_ms)
 
 
 def measured_graph(graph: WeightedGraph, latency: Latency, path: Path, seed: int) -> WeightedGraph:
