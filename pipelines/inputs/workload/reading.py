@@ -58,22 +58,21 @@ def padres_table(members: Mapping[str, str], reverse: bool) -> pa.Table:
     Raises:
         DataFileError: A line or a date is invalid. The message names the file and the line.
     """
-    columns: dict[str, list[str | None]] = {}
-    numeric: dict[str, bool] = {}
-    places: list[str] = []
+    rows, texts = dict[str, dict[str, str | None]](), set[str]()
     for place, pairs in _lines(members):
+        row: dict[str, str | None] = {}
         for name, quoted, bare in pairs:
-            cells = columns.setdefault(name, [])
-            if len(cells) > len(places):
+            if name in row:
                 raise DataFileError(f"{place}: attribute {name!r} is given twice")
-            cells.extend([None] * (len(places) - len(cells)))
-            cells.append(quoted if quoted is not None else bare)
-            numeric[name] = numeric.get(name, True) and quoted is None
-        places.append(place)
-    for cells in columns.values():
-        cells.extend([None] * (len(places) - len(cells)))
+            row[name] = quoted if quoted is not None else bare
+            if quoted is not None:
+                texts.add(name)
+        rows[place] = row
+    places = list(rows)
+    names = dict.fromkeys(name for row in rows.values() for name in row)
+    columns = {name: [row.get(name) for row in rows.values()] for name in names}
     order = _order(columns, places, len(members), reverse)
-    arrays = {name: _typed(cells, numeric[name], name, places) for name, cells in columns.items()}
+    arrays = {name: _typed(cells, name not in texts, name, places) for name, cells in columns.items()}
     return pa.table(arrays).take(pa.array(order))
 
 
