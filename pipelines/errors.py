@@ -54,18 +54,6 @@ class InputError(RoundtableError, ValueError):
         super().__init__("\n".join(f"{'.'.join(map(str, p.path))}: {p.message}" for p in problems))
 
 
-class OverlayError(InputError):
-    """An overlay cannot be built, or it violates a requirement of the protocol."""
-
-
-class WorkloadError(InputError):
-    """A workload refers to a node that the overlay lacks, or a workload file cannot be read."""
-
-
-class FaultError(InputError):
-    """A fault refers to a node that the overlay lacks, contradicts another fault, or cannot be scheduled."""
-
-
 class PredicateError(RoundtableError, ValueError):
     """A subscription's predicate is not a valid conjunction of comparisons.
 

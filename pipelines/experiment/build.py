@@ -66,9 +66,9 @@ def build_inputs(
         built: The results of `build_run` for all runs; None calls `build_run`.
 
     Raises:
-        OverlayError: An overlay cannot be built.
-        WorkloadError: A workload does not fit its overlay.
-        FaultError: Faults do not fit their overlay, or cannot be scheduled.
+        InputError: An overlay cannot be built.
+        InputError: A workload does not fit its overlay.
+        InputError: Faults do not fit their overlay, or cannot be scheduled.
     """
     parts: dict[str, list[pa.Table]] = {name: [] for name in Inputs.__dataclass_fields__}
     chunks: list[Inputs] = []

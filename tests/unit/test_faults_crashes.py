@@ -14,7 +14,7 @@ from pydantic import TypeAdapter
 from support.overlays import overlay, tree
 
 from pipelines.contract.run_inputs import Overlay
-from pipelines.errors import FaultError, ScenarioError
+from pipelines.errors import InputError, ScenarioError
 from pipelines.experiment.build import build_inputs
 from pipelines.experiment.plan import build, check, combinations
 from pipelines.experiment.prepared import prepare
@@ -62,7 +62,7 @@ def not_operational(rows: list[Row], recovery: int, horizon: int = 1000) -> int:
 
 
 def problem(where: Overlay, *faults: dict[str, Any], horizon: int = 1000) -> tuple[tuple[str | int, ...], str]:
-    with pytest.raises(FaultError) as caught:
+    with pytest.raises(InputError) as caught:
         crashes(where, *faults, horizon=horizon)
     (found,) = caught.value.problems
     return found.path, found.message

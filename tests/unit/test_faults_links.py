@@ -14,7 +14,7 @@ from pydantic import TypeAdapter
 from support.overlays import tree
 
 from pipelines.contract.run_inputs import Faults, Overlay
-from pipelines.errors import FaultError
+from pipelines.errors import InputError
 from pipelines.inputs.faults.build import build_faults
 from pipelines.inputs.faults.links import bad_times
 from pipelines.inputs.faults.timeline import FOR_GOOD
@@ -238,7 +238,7 @@ def test_no_link_breaks_in_an_overlay_without_links() -> None:
     """As protocols have it whose nodes make the links."""
     none = np.zeros(0, dtype=np.int64)
     drawn = {"generate": {"kind": "break", "count": 1, "rounds": [5, 9]}}
-    with pytest.raises(FaultError, match=r"^faults\.0\.generate\.kind: the overlay has no links, so none can break; "):
+    with pytest.raises(InputError, match=r"^faults\.0\.generate\.kind: the overlay has no links, so none can break; "):
         built(Overlay(("N1", "N2"), none, none, none), drawn)
 
 

@@ -18,7 +18,7 @@ from pydantic import TypeAdapter
 from support.real_data import shared_data
 
 from pipelines.contract.run_inputs import Overlay
-from pipelines.errors import FaultError
+from pipelines.errors import InputError
 from pipelines.inputs.faults.build import build_faults
 from pipelines.inputs.faults.traces import Trace, load_trace, mapped, shuffled
 from pipelines.scenario.faults import CrashTrace, Fault
@@ -245,7 +245,7 @@ def test_a_file_that_cannot_be_used_is_named_with_what_is_wrong(
 ) -> None:
     path = tmp_path / name
     path.write_text(text)
-    with pytest.raises(FaultError) as caught:
+    with pytest.raises(InputError) as caught:
         crashes(path)
     (problem,) = caught.value.problems
     assert problem.path == ("faults", 0, "generate", "trace", key)
@@ -257,7 +257,7 @@ def test_a_system_that_is_not_there_is_told_with_those_that_are(tmp_path: Path) 
     path = written(tmp_path, "a.csv", lanl((2, 0, 5, 9), (10, 0, 5, 9)))
     archive = written(tmp_path, "a.tab", fta((1, 0, 5, 9)))
     for file, words in ((path, "no system 7; its systems: 2, 10"), (archive, "for traces of LANL")):
-        with pytest.raises(FaultError, match=words) as caught:
+        with pytest.raises(InputError, match=words) as caught:
             crashes(file, system=7)
         assert caught.value.problems[0].path[-1] == "system"
 
@@ -267,7 +267,7 @@ def test_files_truncated_anywhere_are_refused(tmp_path: Path) -> None:
     for size in (10, len(whole) // 2, len(whole) - 3):
         path = tmp_path / f"{size}.csv.xz"
         path.write_bytes(whole[:size])
-        with pytest.raises(FaultError, match="cannot be read as a trace"):
+        with pytest.raises(InputError, match="cannot be read as a trace"):
             crashes(path)
 
 

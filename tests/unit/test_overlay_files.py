@@ -21,7 +21,7 @@ import topohub
 from support.real_data import shared_data
 
 from pipelines.contract.run_inputs import Overlay
-from pipelines.errors import OverlayError
+from pipelines.errors import InputError
 from pipelines.inputs.overlay.attributed import positions, weighted_graph
 from pipelines.inputs.overlay.build import build_overlay, describe
 from pipelines.inputs.overlay.files import hub_names, load_file, load_hub
@@ -74,7 +74,7 @@ def graphml(nodes: list[tuple[str, str | None, float | None, float | None]], edg
 def refused(folder: Path, name: str, content: bytes | str, **file: Any) -> tuple[str, str]:
     """Writes a file, reads it as an overlay, and returns the setting that is blamed and the message."""
     (folder / name).write_bytes(content.encode() if isinstance(content, str) else content)
-    with pytest.raises(OverlayError) as caught:
+    with pytest.raises(InputError) as caught:
         build({"file": {"path": name, **file}}, beside=folder)
     (problem,) = caught.value.problems
     assert problem.path[:2] == ("overlay", "file")
@@ -127,7 +127,7 @@ def test_what_is_left_out_of_a_real_network_is_told() -> None:
 
 def test_a_member_that_is_not_there_gets_the_nearest_name() -> None:
     archive = shared_data("topologies", "zoo", "graphml.tar.gz")
-    with pytest.raises(OverlayError, match=r"no member 'Abilen\.graphml'; did you mean 'Abilene\.graphml'") as caught:
+    with pytest.raises(InputError, match=r"no member 'Abilen\.graphml'; did you mean 'Abilene\.graphml'") as caught:
         build({"file": {"path": str(archive), "member": "Abilen.graphml"}})
     assert caught.value.problems[0].path == ("overlay", "file", "member")
 
@@ -454,7 +454,7 @@ def test_each_group_of_topohub_makes_a_tree(name: str) -> None:
     ],
 )
 def test_a_network_that_topohub_lacks_gets_the_nearest_name(name: str, hint: str) -> None:
-    with pytest.raises(OverlayError, match=f"did you mean '{hint}'") as caught:
+    with pytest.raises(InputError, match=f"did you mean '{hint}'") as caught:
         build({"topohub": {"name": name}})
     assert caught.value.problems[0].path == ("overlay", "topohub", "name")
     assert hint in hub_names()
@@ -467,7 +467,7 @@ def test_a_root_outside_the_overlay_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_missing_file_says_where_it_was_looked_up(tmp_path: Path) -> None:
-    with pytest.raises(OverlayError, match=r"no file 'nowhere\.graphml'; tried") as caught:
+    with pytest.raises(InputError, match=r"no file 'nowhere\.graphml'; tried") as caught:
         build({"file": {"path": "nowhere.graphml"}}, beside=tmp_path)
     assert caught.value.problems[0].path == ("overlay", "file", "path")
     assert str(tmp_path / "nowhere.graphml") in str(caught.value)

@@ -11,7 +11,7 @@ import networkx as nx
 import pytest
 
 from pipelines.contract.run_inputs import Overlay
-from pipelines.errors import OverlayError
+from pipelines.errors import InputError
 from pipelines.inputs.overlay.build import build_overlay
 from pipelines.inputs.overlay.files import node_positions
 from pipelines.scenario.overlay import OverlaySpec
@@ -236,7 +236,7 @@ def test_links_that_differ_by_direction_are_counted(tmp_path: Path) -> None:
 def test_a_graph_that_cannot_be_used_says_why(
     tmp_path: Path, text: str, names: str | None, field: str, words: str
 ) -> None:
-    with pytest.raises(OverlayError) as caught:
+    with pytest.raises(InputError) as caught:
         build(tmp_path, text, **({"names": names} if names else {}))
     (problem,) = caught.value.problems
     assert problem.path == ("overlay", "file", field)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from pipelines.contract.run_inputs import Overlay
-from pipelines.errors import OverlayError
+from pipelines.errors import InputError
 from pipelines.inputs.overlay import generators
 from pipelines.inputs.overlay.build import build_overlay
 from pipelines.scenario.overlay import OverlaySpec
@@ -151,14 +151,14 @@ def test_a_protocol_that_needs_a_tree_gets_one(settings: dict[str, Any]) -> None
     ],
 )
 def test_what_cannot_be_generated_is_told_at_its_setting(settings: dict[str, Any], field: str, words: str) -> None:
-    with pytest.raises(OverlayError, match=words) as caught:
+    with pytest.raises(InputError, match=words) as caught:
         make(**settings)
     assert [problem.path for problem in caught.value.problems] == [("overlay", "generate", field)]
 
 
 def test_a_rewired_ring_that_stays_in_parts_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(generators, "MAX_TRIES", 1)
-    with pytest.raises(OverlayError, match=r"of 1 rewired rings .* take more neighbours"):
+    with pytest.raises(InputError, match=r"of 1 rewired rings .* take more neighbours"):
         make(2, kind="watts_strogatz", nodes=5000, neighbours=2, probability=1.0)
 
 

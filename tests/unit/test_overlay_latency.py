@@ -13,7 +13,7 @@ import pytest
 from support.real_data import shared_data
 
 from pipelines.contract.run_inputs import Overlay
-from pipelines.errors import OverlayError
+from pipelines.errors import InputError
 from pipelines.inputs import draws_numpy
 from pipelines.inputs.overlay.build import build_overlay, rounding_note
 from pipelines.inputs.overlay.latency import to_rounds
@@ -38,7 +38,7 @@ def build(
 
 def refused(folder: Path, name: str, content: bytes | str, nodes: int = 3) -> str:
     (folder / name).write_bytes(content.encode() if isinstance(content, str) else content)
-    with pytest.raises(OverlayError) as caught:
+    with pytest.raises(InputError) as caught:
         build({"generate": {"kind": "line", "nodes": nodes}, "latency": {"matrix": name}}, beside=folder)
     (problem,) = caught.value.problems
     assert problem.path == ("overlay", "latency", "matrix")
@@ -86,7 +86,7 @@ def test_a_link_has_the_same_drawn_latency_in_the_graph_and_in_its_tree() -> Non
 
 @pytest.mark.parametrize("latency", [{"ms": 2e6}, {"lognormal_ms": [1.0, 1e9]}])
 def test_a_latency_of_more_than_a_million_rounds_is_refused(latency: dict[str, Any]) -> None:
-    with pytest.raises(OverlayError, match="more than 1,000,000 rounds of 1 ms") as caught:
+    with pytest.raises(InputError, match="more than 1,000,000 rounds of 1 ms") as caught:
         build({**LINE, "latency": latency})
     assert caught.value.problems[0].path == ("time", "round_ms")
 
@@ -105,7 +105,7 @@ def test_planetlab_latencies_are_half_the_round_trip_of_rows_drawn_without_repet
 
 def test_planetlab_is_too_small_for_more_nodes_than_it_has_rows() -> None:
     path = shared_data("latency", "planetlab490", "PlanetLabData_1.gz")
-    with pytest.raises(OverlayError, match="490 rows and the overlay 491 nodes"):
+    with pytest.raises(InputError, match="490 rows and the overlay 491 nodes"):
         build({"generate": {"kind": "star", "nodes": 491}, "latency": {"matrix": str(path)}})
 
 
@@ -134,7 +134,7 @@ OSLO_RTT = ",Oslo,Bergen,{}\nOslo,0,10,40\nBergen,10,0,60\n{},40,60,0\n"
 )
 def test_a_node_without_a_row_of_its_name_is_an_error_with_the_names(tmp_path: Path, content: str, words: str) -> None:
     (tmp_path / "m.csv").write_text(content)
-    with pytest.raises(OverlayError) as caught:
+    with pytest.raises(InputError) as caught:
         build({**OSLO, "latency": {"matrix": "m.csv"}}, beside=tmp_path)
     [problem] = caught.value.problems
     assert problem.path == ("overlay", "latency", "matrix")
@@ -279,7 +279,7 @@ def test_a_list_of_pairs_has_latencies_of_each_direction(tmp_path: Path) -> None
 
 @pytest.mark.parametrize(("missing", "rounds"), [("mean", {32}), ("draw", {10, 80, 4})])
 def test_holes_are_an_error_or_filled_as_the_scenario_says(tmp_path: Path, missing: str, rounds: set[int]) -> None:
-    with pytest.raises(OverlayError, match="no latency for 1 of 3 links: 'C' - 'D'; add them, or write missing: mean"):
+    with pytest.raises(InputError, match="no latency for 1 of 3 links: 'C' - 'D'; add them, or write missing: mean"):
         of_pairs(tmp_path, zero_is_unknown=True)
     overlay = of_pairs(tmp_path, zero_is_unknown=True, missing=missing)
     assert overlay.latency_rounds.tolist()[:2] == [45, 4]
@@ -290,7 +290,7 @@ def test_holes_are_an_error_or_filled_as_the_scenario_says(tmp_path: Path, missi
 def test_a_matrix_with_holes_names_its_links(tmp_path: Path) -> None:
     (tmp_path / "m.csv").write_text(",A,B,C,D\nA,0,20,,\nB,,0,8,\nC,,8,0,\nD,,,,0\n")
     spec = {**SQUARE, "latency": {"matrix": "m.csv"}}
-    with pytest.raises(OverlayError, match="no latency for 1 of 3 links: 'C' - 'D'"):
+    with pytest.raises(InputError, match="no latency for 1 of 3 links: 'C' - 'D'"):
         build(spec, beside=tmp_path)
     spec["latency"]["missing"] = "mean"
     overlay = build(spec, beside=tmp_path)
@@ -300,12 +300,12 @@ def test_a_matrix_with_holes_names_its_links(tmp_path: Path) -> None:
 
 def test_names_that_a_list_of_pairs_lacks_are_holes_unless_all_are(tmp_path: Path) -> None:
     text = "A;B;1,5\nB;C;2,5\n"
-    with pytest.raises(OverlayError, match="no pair for 1 of 4 nodes: 'D'; give the rows the names"):
+    with pytest.raises(InputError, match="no pair for 1 of 4 nodes: 'D'; give the rows the names"):
         of_pairs(tmp_path, text)
     overlay = of_pairs(tmp_path, text, missing="mean")
     assert overlay.latency_rounds.tolist() == [2, 3, 2]
     assert "pairs.csv has decimal commas in 3" in overlay.notes
-    with pytest.raises(OverlayError, match="no pair for 4 of 4 nodes: 'A'"):
+    with pytest.raises(InputError, match="no pair for 4 of 4 nodes: 'A'"):
         of_pairs(tmp_path, "W;X;1\nY;Z;2\n", missing="mean")
 
 
@@ -328,7 +328,7 @@ def test_names_that_a_list_of_pairs_lacks_are_holes_unless_all_are(tmp_path: Pat
 def test_a_list_of_pairs_that_cannot_be_used_says_why(
     tmp_path: Path, text: str, latency: dict[str, Any], field: str, words: str
 ) -> None:
-    with pytest.raises(OverlayError) as caught:
+    with pytest.raises(InputError) as caught:
         of_pairs(tmp_path, text, **latency)
     (problem,) = caught.value.problems
     assert problem.path == ("overlay", "latency", field)
@@ -342,7 +342,7 @@ def test_links_in_a_scenario_have_latencies_of_each_direction() -> None:
 
 
 def test_a_missing_matrix_says_where_it_was_looked_up(tmp_path: Path) -> None:
-    with pytest.raises(OverlayError, match=r"no file 'm\.csv'; tried") as caught:
+    with pytest.raises(InputError, match=r"no file 'm\.csv'; tried") as caught:
         build({**LINE, "latency": {"matrix": "m.csv"}}, beside=tmp_path)
     assert caught.value.problems[0].path == ("overlay", "latency", "matrix")
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from pipelines.contract.run_inputs import Overlay
-from pipelines.errors import WorkloadError
+from pipelines.errors import InputError
 from pipelines.experiment.build import build_inputs
 from pipelines.inputs.faults.build import drawn_group
 from pipelines.inputs.overlay.build import build_overlay
@@ -71,7 +71,7 @@ def test_who_is_meant_by_all() -> None:
 @pytest.mark.parametrize("nodes", ["all", 1])
 def test_without_clients_no_node_has_applications(nodes: Any) -> None:
     overlay = made([{"name": "R", "at": "b"}])
-    with pytest.raises(WorkloadError, match="the overlay has servers and no clients"):
+    with pytest.raises(InputError, match="the overlay has servers and no clients"):
         choose_nodes(nodes, overlay, 0, "test", ())
     assert choose_faulty("all", overlay, ()).tolist() == list(range(6))
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from pipelines.contract.run_inputs import Overlay
-from pipelines.errors import OverlayError
+from pipelines.errors import InputError
 from pipelines.inputs.overlay.build import build_overlay
 from pipelines.inputs.overlay.weighted import (
     WeightedGraph,
@@ -125,7 +125,7 @@ def test_latencies_in_rounds_stay_what_they_are_at_any_round_length(round_ms: fl
 
 def test_a_cycle_in_the_links_is_named_where_a_tree_is_needed() -> None:
     links = [["A", "B"], ["B", "C"], ["C", "D"], ["D", "B"], ["D", "E"]]
-    with pytest.raises(OverlayError) as caught:
+    with pytest.raises(InputError) as caught:
         build({"links": links})
     (problem,) = caught.value.problems
     assert problem.path == ("overlay", "links", 3)
@@ -136,14 +136,14 @@ def test_a_cycle_in_the_links_is_named_where_a_tree_is_needed() -> None:
 
 def test_a_long_cycle_is_shortened_in_the_message() -> None:
     names = [f"n{i}" for i in range(100)]
-    with pytest.raises(OverlayError, match=r"n99 - n98 .* - \.\.\. - n0 - n99.* 100 links") as caught:
+    with pytest.raises(InputError, match=r"n99 - n98 .* - \.\.\. - n0 - n99.* 100 links") as caught:
         build({"links": [*map(list, pairwise(names)), ["n99", "n0"]]})
     assert len(str(caught.value)) < 400
 
 
 def test_the_root_must_be_a_node() -> None:
     spec = {"generate": {"kind": "ring", "nodes": 5, "tree": "shortest_path", "root": "N55"}}
-    with pytest.raises(OverlayError, match="has no node 'N55'; did you mean 'N5'") as caught:
+    with pytest.raises(InputError, match="has no node 'N55'; did you mean 'N5'") as caught:
         build(spec)
     assert caught.value.problems[0].path == ("overlay", "generate", "root")
 
@@ -160,6 +160,6 @@ def test_the_root_decides_the_shortest_path_tree() -> None:
 
 def test_the_join_root_must_be_a_node() -> None:
     spec = {"generate": {"kind": "line", "nodes": 5}, "start": "joining", "join_root": "N22"}
-    with pytest.raises(OverlayError, match="did you mean 'N2'") as caught:
+    with pytest.raises(InputError, match="did you mean 'N2'") as caught:
         build(spec)
     assert caught.value.problems[0].path == ("overlay", "join_root")

@@ -9,7 +9,7 @@ import pytest
 from support.malformed.case import LINKS, Case
 from support.malformed.cases import CASES
 
-from pipelines.errors import Problem, ScenarioError, WorkloadError
+from pipelines.errors import InputError, Problem, ScenarioError
 from pipelines.scenario.expand import expand
 from pipelines.scenario.load import load_scenario, to_scenario_error
 
@@ -73,7 +73,7 @@ def test_problems_of_builders_get_the_places_of_their_values(tmp_path: Path) -> 
     path = tmp_path / "s.yaml"
     path.write_text(LINKS + "workload:\n  joins:\n    - {node: A, to: B, round: 3}\n")
     loaded = load_scenario(path, ["time.rounds=7"])
-    found = WorkloadError(
+    found = InputError(
         Problem(("workload", "joins", 0, "round"), "late"),
         Problem(("overlay", "links", 1), "slow"),
         Problem(("time", "rounds"), "short"),

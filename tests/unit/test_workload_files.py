@@ -20,7 +20,7 @@ import pytest
 from support.real_data import shared_data
 
 from pipelines.contract.run_inputs import Overlay, Workload
-from pipelines.errors import WorkloadError
+from pipelines.errors import InputError
 from pipelines.inputs.workload.build import build_workload
 from pipelines.scenario.workload import WorkloadSpec
 
@@ -40,7 +40,7 @@ def build(beside: Path | None, horizon: int = 100, nodes: int = 4, **parts: dict
 
 
 def problems(beside: Path, **parts: dict[str, Any]) -> dict[tuple[str | int, ...], str]:
-    with pytest.raises(WorkloadError) as caught:
+    with pytest.raises(InputError) as caught:
         build(beside, **parts)
     return {problem.path[3:]: problem.message for problem in caught.value.problems}
 
@@ -133,7 +133,7 @@ def test_whole_numbers_that_would_be_rounded_are_refused(tmp_path: Path, values:
     (tmp_path / "p.jsonl").write_text("".join(f'{{"id":{value}}}\n\n' for value in values))
     told_padres = f"whole number {values[0]}, which is not exact"
     for name, told in (("p.csv", words), ("p.jsonl", words), ("p.padres", told_padres)):
-        with pytest.raises(WorkloadError, match="not exact") as caught:
+        with pytest.raises(InputError, match="not exact") as caught:
             build(tmp_path, publications={"path": name, "nodes": ["N1"]})
         assert told in str(caught.value)
 
@@ -142,7 +142,7 @@ def test_a_number_beyond_64_bits_in_parquet_is_refused(tmp_path: Path) -> None:
     pq.write_table(pa.table({"id": pa.array([2**63], pa.uint64())}), tmp_path / "u.parquet")
     pq.write_table(pa.table({"id": pa.array([Decimal(2**63 + 1)], pa.decimal128(20, 0))}), tmp_path / "d.parquet")
     for name in ("u.parquet", "d.parquet"):
-        with pytest.raises(WorkloadError, match="leave it out of content"):
+        with pytest.raises(InputError, match="leave it out of content"):
             build(tmp_path, publications={"path": name, "nodes": ["N1"]})
 
 
@@ -274,7 +274,7 @@ def test_rounds_that_cannot_be_used_are_told_with_their_rows(tmp_path: Path) -> 
 
 def test_nodes_that_cannot_be_used_are_told_with_their_rows(tmp_path: Path) -> None:
     (tmp_path / "s.csv").write_text("node,topic\nN1,a\nN2x,a\n,a\nN2x,a\n")
-    with pytest.raises(WorkloadError) as caught:
+    with pytest.raises(InputError) as caught:
         build(tmp_path, subscriptions={"path": "s.csv", "topic": "topic"})
     messages = [problem.message for problem in caught.value.problems]
     assert any(m.startswith("row 3: the cell is empty") for m in messages)
@@ -286,7 +286,7 @@ def test_nodes_that_cannot_be_used_are_told_with_their_rows(tmp_path: Path) -> N
 
 def test_predicates_that_cannot_be_read_are_told_with_their_rows(tmp_path: Path) -> None:
     (tmp_path / "s.csv").write_text("node,where\nN1,price > 1\nN1,price >\nN1,\n")
-    with pytest.raises(WorkloadError) as caught:
+    with pytest.raises(InputError) as caught:
         build(tmp_path, subscriptions={"path": "s.csv", "where": "where"})
     assert [p.message.split(":")[0] for p in caught.value.problems] == ["row 2", "row 3"]
     assert "name the column of the topic" in problems(tmp_path, subscriptions={"path": "s.csv"})["topic",]
@@ -302,7 +302,7 @@ def test_numbers_that_are_not_finite_are_refused_with_their_rows(tmp_path: Path,
 
 def test_content_cannot_hold_lists_or_a_second_topic(tmp_path: Path) -> None:
     pq.write_table(pa.table({"node": ["N1"], "many": [[1, 2]], "topic": ["a"]}), tmp_path / "p.parquet")
-    with pytest.raises(WorkloadError) as caught:
+    with pytest.raises(InputError) as caught:
         build(tmp_path, publications={"path": "p.parquet", "node": "node"})
     assert [p.path[-1] for p in caught.value.problems] == ["content", "content"]
     assert {p.message.split(" ")[1] for p in caught.value.problems} == {"'many'", "attribute"}

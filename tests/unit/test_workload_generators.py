@@ -12,7 +12,7 @@ import pytest
 
 from pipelines.contract.predicate import parse_predicates, predicate_rows
 from pipelines.contract.run_inputs import ATTRIBUTE, PUBLICATION, SUBSCRIPTION, Overlay, Workload
-from pipelines.errors import WorkloadError
+from pipelines.errors import InputError
 from pipelines.inputs.workload.build import build_workload
 from pipelines.inputs.workload.distributions import (
     RepetitionError,
@@ -44,7 +44,7 @@ def build(overlay: Overlay, seed: int = 1, horizon: int = 1000, **parts: dict[st
 
 
 def problems(overlay: Overlay, **parts: dict[str, Any]) -> dict[tuple[str | int, ...], str]:
-    with pytest.raises(WorkloadError) as caught:
+    with pytest.raises(InputError) as caught:
         build(overlay, **parts)
     return {problem.path: problem.message for problem in caught.value.problems}
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from pipelines.contract.run_inputs import ATTRIBUTE, JOIN, PUBLICATION, SUBSCRIPTION, Overlay, Workload
-from pipelines.errors import WorkloadError
+from pipelines.errors import InputError
 from pipelines.inputs.workload.build import build_workload, describe
 from pipelines.scenario.workload import WorkloadSpec
 
@@ -26,7 +26,7 @@ def build(**parts: list[dict[str, Any]]) -> Workload:
 
 
 def problems(**parts: list[dict[str, Any]]) -> dict[tuple[str | int, ...], str]:
-    with pytest.raises(WorkloadError) as caught:
+    with pytest.raises(InputError) as caught:
         build(**parts)
     return {problem.path: problem.message for problem in caught.value.problems}
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from pipelines.contract.run_inputs import CRASH, PAUSE, REPLACEMENT, Faults, Ints, Overlay, table_of
 from pipelines.contract.settings import MAX_ROUND
-from pipelines.errors import FaultError, InputError, KeyPath, Problem, nearest
+from pipelines.errors import InputError, KeyPath, Problem, nearest
 from pipelines.files import find_file
 from pipelines.inputs import draws_numpy
 from pipelines.inputs.faults.crashes import crash_times
@@ -75,7 +75,7 @@ def drawn_intervals(
     Intervals at one place are disjoint. `at` is the path of the generator in the scenario, for error messages.
 
     Raises:
-        FaultError: Not all intervals fit into the rounds of the generator, or there are more than `MAX_OUTAGES`.
+        InputError: Not all intervals fit into the rounds of the generator, or there are more than `MAX_OUTAGES`.
     """
     rounds = wanted.rounds or (0, horizon)
     if wanted.rate is not None:
@@ -83,7 +83,7 @@ def drawn_intervals(
             return alternating(wanted.rate, places, rounds, seed, purpose)
         except OutageLimitError as error:
             message = f"{error}; give fewer rounds or places, or longer times"
-            raise FaultError(Problem((*at, "rate"), message)) from error
+            raise InputError(Problem((*at, "rate"), message)) from error
     timeline, count = Timeline[int](), wanted.count or 0
     for number in range(count):
         found = next(
@@ -93,7 +93,7 @@ def drawn_intervals(
             room = f"there is room for {number} from round {rounds[0]} to {rounds[1]} at {len(places)} places"
             cure = "allowed: a smaller count, more rounds or places, or shorter times"
             message = f"{count} are wanted, and in the run of seed {seed} {room}; {cure}"
-            raise FaultError(Problem((*at, "count"), message))
+            raise InputError(Problem((*at, "count"), message))
         timeline.add(*found)
     return timeline.outages()
 
@@ -136,7 +136,7 @@ def build_faults(
     Equal seeds give equal faults on every machine. `kinds` returns the message kinds of the run's protocol.
 
     Raises:
-        FaultError: A fault is invalid. The error lists all problems, each with its path in the scenario.
+        InputError: A fault is invalid. The error lists all problems, each with its path in the scenario.
     """
     problems = list(_unknown(faults, overlay, kinds))
     wrong = {problem.path[1] for problem in problems}
@@ -151,9 +151,9 @@ def build_faults(
         known = {number: fault for number, fault in enumerate(faults) if number not in wrong}
         crashes = crash_times(known, overlay=overlay, seed=seed, horizon=horizon, beside=beside, clock=clock)
     except InputError as error:
-        raise FaultError(*problems, *error.problems) from error
+        raise InputError(*problems, *error.problems) from error
     if problems:
-        raise FaultError(*problems)
+        raise InputError(*problems)
     ids, rows = ids_by_name(overlay), LinkRows(overlay, seed, horizon)
     wanted = [Outage(ids[fault.node], fault.round, fault.until) for _, fault in listed if isinstance(fault, Pause)]
     pauses = pause_times(wanted, crashes, horizon)
@@ -199,7 +199,7 @@ def _drawn_faults(generator: DrawnTimes, number: int, overlay: Overlay, seed: in
         places = np.arange(len(overlay.a), dtype=np.int64)
         if not len(places):
             message = "the overlay has no links, so none can break; allowed: kind partition, pause or crash"
-            raise FaultError(Problem((*at, "kind"), message))
+            raise InputError(Problem((*at, "kind"), message))
         if generator.links is not None:
             ids = ids_by_name(overlay)
             ends = zip(overlay.a.tolist(), overlay.b.tolist(), strict=True)

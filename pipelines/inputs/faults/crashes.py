@@ -14,7 +14,7 @@ from typing import TypeAlias
 import numpy as np
 
 from pipelines.contract.run_inputs import Ints, Overlay
-from pipelines.errors import DataFileError, FaultError, InputError, KeyPath, Problem
+from pipelines.errors import DataFileError, InputError, KeyPath, Problem
 from pipelines.files import find_file
 from pipelines.inputs import draws_numpy
 from pipelines.inputs.faults.named_outages import named_format, outages_of_file
@@ -43,8 +43,8 @@ class _Context:
     purpose: str
     clock: Clock
 
-    def problem(self, *key: str | int, message: str) -> FaultError:
-        return FaultError(Problem((*self.place, *key), message))
+    def problem(self, *key: str | int, message: str) -> InputError:
+        return InputError(Problem((*self.place, *key), message))
 
     def draw(self, what: str, high: int, *keys: draws_numpy.Key) -> Ints:
         return draws_numpy.integers(self.seed, f"{self.purpose}.{what}", 0, high, *keys)
@@ -99,7 +99,7 @@ def _with_chains(timeline: Timeline[int], wanted: _Chains, nodes: Ints, context:
     3. If none of 8 attempts places all chains, place each chain in the earliest round in which it fits.
 
     Raises:
-        FaultError: No attempt places all chains.
+        InputError: No attempt places all chains.
     """
     if wanted.last_start < wanted.rounds[0]:
         late = wanted.rounds[0] - wanted.last_start
@@ -215,7 +215,7 @@ def crash_times(
     3. Omit crashes after the horizon. An outage that ends after the horizon gets the end `FOR_GOOD`.
 
     Raises:
-        FaultError: A generator is invalid. The error lists all problems, each with its path in the scenario.
+        InputError: A generator is invalid. The error lists all problems, each with its path in the scenario.
     """
     ids, timeline, problems = ids_by_name(overlay), Timeline[int](), list[Problem]()
     for fault in faults.values():
@@ -234,7 +234,7 @@ def crash_times(
         except InputError as error:
             problems += error.problems
     if problems:
-        raise FaultError(*problems)
+        raise InputError(*problems)
     times = [outage for outage in timeline.outages() if outage.start <= horizon]
     return [time if time.end <= horizon else time._replace(end=FOR_GOOD) for time in times]
 

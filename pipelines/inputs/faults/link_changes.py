@@ -9,7 +9,7 @@ import networkx as nx
 import numpy as np
 
 from pipelines.contract.run_inputs import Overlay
-from pipelines.errors import FaultError, Problem, listed
+from pipelines.errors import InputError, Problem, listed
 from pipelines.inputs import draws_numpy
 from pipelines.inputs.overlay.nodes import graph_of, ids_by_name
 from pipelines.scenario.faults import ReplaceGenerator
@@ -44,12 +44,12 @@ def plan_replacements(wanted: Sequence[tuple[int, Replace]], overlay: Overlay) -
     `wanted` contains each fault with its index in list ``faults``. `overlay` contains all nodes of the faults.
 
     Raises:
-        FaultError: The overlay has cycles, a link does not exist in the round of its break, or the new link is not
+        InputError: The overlay has cycles, a link does not exist in the round of its break, or the new link is not
             possible.
     """
     if wanted and len(overlay.a) >= len(overlay.names):
         message = "the overlay has cycles, and only links of a tree are replaced; allowed: break, or a protocol that"
-        raise FaultError(Problem(("faults", wanted[0][0]), f"{message} needs a tree"))
+        raise InputError(Problem(("faults", wanted[0][0]), f"{message} needs a tree"))
     ids, tree = ids_by_name(overlay), graph_of(overlay)
     since: dict[frozenset[int], int] = {}
     ending: dict[frozenset[int], int] = {}
@@ -91,7 +91,7 @@ def plan_replacements(wanted: Sequence[tuple[int, Replace]], overlay: Overlay) -
         since[frozenset(new)] = ending[frozenset(old)] = begun
         planned.append(Replacement(fault.round, begun, old, new, latency, number))
     if problems:
-        raise FaultError(*problems)
+        raise InputError(*problems)
     return sorted(planned, key=lambda one: one.round)
 
 

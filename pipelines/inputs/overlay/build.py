@@ -14,7 +14,7 @@ import networkx as nx
 import numpy as np
 
 from pipelines.contract.run_inputs import Ints, Overlay
-from pipelines.errors import DataFileError, KeyPath, OverlayError, Problem, nearest, some
+from pipelines.errors import DataFileError, InputError, KeyPath, Problem, nearest, some
 from pipelines.files import find_file
 from pipelines.inputs.overlay import latency as latencies, weighted
 from pipelines.inputs.overlay.files import hub_names, load_file, load_hub
@@ -58,7 +58,7 @@ def _with_attached(brokers: Overlay, servers: list[Server], clients: list[Listed
     taken = {*ids, *(server.name for server in servers)}
     problems = [*_problems(_SERVERS, servers, ids, {*ids}), *_problems(_CLIENTS, clients, ids, taken)]
     if problems:
-        raise OverlayError(*problems)
+        raise InputError(*problems)
     a = np.concatenate([brokers.a, np.array([ids[one.at] for one in attached], dtype=np.int64)])
     b = np.concatenate([brokers.b, len(ids) + np.arange(len(attached), dtype=np.int64)])
     own = [one.latency for one in attached]
@@ -98,7 +98,7 @@ def _generated_servers(spec: GeneratedServers, brokers: Overlay, seed: int) -> l
 def _central(count: int, brokers: Overlay, place: KeyPath) -> list[int]:
     if count > brokers.n_brokers:
         message = f"count is {count}, the overlay has {brokers.n_brokers} brokers; give at most as many"
-        raise OverlayError(Problem(place, message))
+        raise InputError(Problem(place, message))
     far = {node: sum(found.values()) for node, found in nx.all_pairs_dijkstra_path_length(graph_of(brokers))}
     return sorted(sorted(far, key=lambda node: (far[node], node))[:count])
 
@@ -114,7 +114,7 @@ def _generated_clients(spec: GeneratedClients, brokers: Overlay, taken: set[str]
 def _check_names(made: Sequence[Attached], taken: set[str], what: str, place: KeyPath) -> None:
     if twice := sorted({one.name for one in made} & taken):
         message = f"a {what} would be called {twice[0]!r}, as another node is; give another prefix"
-        raise OverlayError(Problem(place, message))
+        raise InputError(Problem(place, message))
 
 
 class _Path(NamedTuple):
@@ -191,7 +191,7 @@ def build_overlay(
             only the brokers to which servers and clients are attached.
 
     Raises:
-        OverlayError: The overlay cannot be built. Each problem names the scenario key that caused it.
+        InputError: The overlay cannot be built. Each problem names the scenario key that caused it.
     """
     if spec.nodes is not None:
         return _without_links(spec.nodes)
@@ -260,7 +260,7 @@ def _blamed_on(place: KeyPath) -> Iterator[None]:
         yield
     except ContentError as error:
         path = (*place, error.field) if error.field else place
-        raise OverlayError(Problem(path, str(error))) from error
+        raise InputError(Problem(path, str(error))) from error
 
 
 def _found(path: str, beside: Path | None, place: KeyPath) -> Path:
@@ -268,7 +268,7 @@ def _found(path: str, beside: Path | None, place: KeyPath) -> Path:
         return find_file(path, beside)
     except (DataFileError, OSError, ValueError) as error:
         message = f"{error}; give a path beside the scenario file, or an absolute one"
-        raise OverlayError(Problem(place, message)) from error
+        raise InputError(Problem(place, message)) from error
 
 
 def _source(spec: OverlaySpec, seed: int, round_ms: float, beside: Path | None) -> WeightedGraph:
@@ -279,7 +279,7 @@ def _source(spec: OverlaySpec, seed: int, round_ms: float, beside: Path | None) 
                 graph = load_file(path, file)
             if not file.largest_component and (split := weighted.split_message(graph)) is not None:
                 message = f"{split}; set largest_component: true to take the largest part, or add links"
-                raise OverlayError(Problem(("overlay", "file", "path"), message))
+                raise InputError(Problem(("overlay", "file", "path"), message))
             return graph
         case TopohubOverlay(name=name):
             with _blamed_on(("overlay", "topohub")):
@@ -336,7 +336,7 @@ def _cut(graph: WeightedGraph, spec: OverlaySpec, *, needs_tree: bool) -> Weight
     if len(graph.a) == len(graph.names) - 1 or not (tree or needs_tree):
         return graph
     if wanted is None:
-        raise OverlayError(_cycle_problem(spec.links or []))
+        raise InputError(_cycle_problem(spec.links or []))
     return weighted.shortest_path_tree(graph, root) if tree == "shortest_path" else weighted.minimum_tree(graph)
 
 
@@ -366,4 +366,4 @@ def _check_name(graph: WeightedGraph, name: str | None, place: KeyPath) -> int:
         return graph.names.index(name)
     hint = f"its {len(graph.names)} nodes are {some(graph.names)}"
     message = f"the overlay has no node {name!r};{nearest(name, graph.names)} {hint}"
-    raise OverlayError(Problem(place, message))
+    raise InputError(Problem(place, message))

@@ -9,7 +9,7 @@ import numpy as np
 
 from pipelines.contract.run_inputs import Ints, Overlay
 from pipelines.contract.settings import Nodes, repetition_problems
-from pipelines.errors import KeyPath, Problem, WorkloadError
+from pipelines.errors import InputError, KeyPath, Problem
 from pipelines.inputs import draws_numpy
 from pipelines.scenario.consistency import unknown_node
 from pipelines.scenario.faults import FaultyGroup
@@ -48,7 +48,7 @@ def choose_nodes(nodes: Nodes | FaultyGroup, overlay: Overlay, seed: int, purpos
     ``leaves``, ``brokers``, ``servers``, ``clients``, and ``inner`` (brokers without clients).
 
     Raises:
-        WorkloadError: A name is unknown or repeated, the overlay has too few nodes, or the group is empty.
+        InputError: A name is unknown or repeated, the overlay has too few nodes, or the group is empty.
     """
     if isinstance(nodes, list):
         return _named(nodes, overlay, place)
@@ -56,11 +56,9 @@ def choose_nodes(nodes: Nodes | FaultyGroup, overlay: Overlay, seed: int, purpos
     candidates = np.asarray(found, dtype=np.int64)
     count = len(candidates)
     if count and isinstance(nodes, int) and nodes > count:
-        raise WorkloadError(
-            Problem(place, f"{nodes} nodes wanted, the overlay has {count}; give at most {count}, or all")
-        )
+        raise InputError(Problem(place, f"{nodes} nodes wanted, the overlay has {count}; give at most {count}, or all"))
     if not count:
-        raise WorkloadError(Problem(place, message))
+        raise InputError(Problem(place, message))
     if isinstance(nodes, str):
         return candidates
     order = np.argsort(draws_numpy.bits(seed, purpose, candidates), kind="stable")
@@ -82,7 +80,7 @@ def _named(names: list[str], overlay: Overlay, place: KeyPath) -> Ints:
     ids, known = ids_by_name(overlay), overlay.names
     problems = [Problem((*place, i), unknown_node(name, known)) for i, name in enumerate(names) if name not in ids]
     if problems := [*problems, *repetition_problems(place, names)]:
-        raise WorkloadError(*problems)
+        raise InputError(*problems)
     return np.array([ids[name] for name in names], dtype=np.int64)
 
 

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from pipelines.contract.predicate import has_wildcard, topics_of
 from pipelines.contract.run_inputs import Overlay, Workload
-from pipelines.errors import KeyPath, Problem, WorkloadError, some
+from pipelines.errors import InputError, KeyPath, Problem, some
 from pipelines.inputs.overlay.nodes import named_links
 from pipelines.inputs.workload import calls
 from pipelines.inputs.workload.file_source import (
@@ -42,7 +42,7 @@ def build_workload(
     """Returns the subscriptions, publications, joins and other calls of one run. Equal seeds give equal workloads.
 
     Raises:
-        WorkloadError: The workload is invalid. The error lists all problems, each with its path in the scenario.
+        InputError: The workload is invalid. The error lists all problems, each with its path in the scenario.
     """
     problems = list(name_problems(parts_of(spec, ()), overlay.names, named_links(overlay)))
     wrong = {problem.path[1] for problem in problems}
@@ -50,7 +50,7 @@ def build_workload(
     def gather(name: str, part: Callable[[], Part]) -> Part | None:
         try:
             return None if name in wrong else part()
-        except WorkloadError as error:
+        except InputError as error:
             problems.extend(error.problems)
             return None
 
@@ -62,7 +62,7 @@ def build_workload(
         subscription = gather("moves", lambda: calls.moved_subscriptions(standing, spec.moves, overlay, horizon))
     other_call = gather("calls", lambda: calls.listed_calls(spec.calls, overlay))
     if subscription is None or publications is None or join is None or other_call is None:
-        raise WorkloadError(*problems)
+        raise InputError(*problems)
     publication, attribute = publications
     return Workload(subscription, publication, attribute, join, other_call)
 
@@ -110,7 +110,7 @@ def _refuse_wildcards(topic: pa.ChunkedArray, place: KeyPath) -> None:
         row = "" if place == calls.PUBLICATIONS else f"row {rows[0] + 1}: "
         more = f" (so have {len(rows) - 1} more)" if len(rows) > 1 else ""
         message = f"{row}the topic {topic[rows[0]].as_py()!r} has a wildcard{more}"
-        raise WorkloadError(Problem(where, f"{message}; allowed with topics: mqtt: no + and #"))
+        raise InputError(Problem(where, f"{message}; allowed with topics: mqtt: no + and #"))
 
 
 def literal_wildcards(

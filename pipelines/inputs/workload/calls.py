@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from pipelines.contract.predicate import canonical, parse_predicates, value_columns
 from pipelines.contract.run_inputs import ATTRIBUTE, JOIN, OTHER_CALL, SUBSCRIPTION, Overlay
-from pipelines.errors import KeyPath, PredicateError, Problem, WorkloadError, plural
+from pipelines.errors import InputError, KeyPath, PredicateError, Problem, plural
 from pipelines.inputs import draws_numpy
 from pipelines.inputs.overlay.nodes import choose_nodes, graph_of, ids_by_name
 from pipelines.inputs.workload.contents import publication_rows, to_json
@@ -45,7 +45,7 @@ def listed_subscriptions(listed: Sequence[ListedSubscription], overlay: Overlay,
     """Returns the listed subscriptions as table `SUBSCRIPTION`. With `is_mqtt` topics may be MQTT filters.
 
     Raises:
-        WorkloadError: Filters are invalid.
+        InputError: Filters are invalid.
     """
     ids = ids_by_name(overlay)
     problems, texts = list[Problem](), list[str]()
@@ -56,7 +56,7 @@ def listed_subscriptions(listed: Sequence[ListedSubscription], overlay: Overlay,
             key = "where" if item.topic is None else "topic"
             problems.append(Problem((*SUBSCRIPTIONS, index, key), str(error)))
     if problems:
-        raise WorkloadError(*problems)
+        raise InputError(*problems)
     columns = [[ids[s.at] for s in listed], [s.round for s in listed], [s.until for s in listed], texts]
     return pa.table(columns, schema=SUBSCRIPTION)
 
@@ -104,7 +104,7 @@ def moved_subscriptions(subscription: pa.Table, moves: Sequence[Move], overlay: 
     end before this round are not moved.
 
     Raises:
-        WorkloadError: A move ends after the horizon, or a node has no subscription to move.
+        InputError: A move ends after the horizon, or a node has no subscription to move.
     """
     if not moves:
         return subscription
@@ -115,7 +115,7 @@ def moved_subscriptions(subscription: pa.Table, moves: Sequence[Move], overlay: 
             late = f"round {back} is after the horizon of {horizon} rounds; give at most {horizon}"
             problems.append(Problem((*_MOVES, index, "away"), f"{late}, or raise time.rounds"))
     if problems:
-        raise WorkloadError(*problems)
+        raise InputError(*problems)
     rows: list[dict[str, Any]] = subscription.to_pylist()
     for index, move in sorted(enumerate(moves), key=lambda one: one[1].round):
         back = move.round + move.away
@@ -131,7 +131,7 @@ def moved_subscriptions(subscription: pa.Table, moves: Sequence[Move], overlay: 
             if end is None or end > back:
                 rows.append(row | {"node_id": ids[move.to], "round": back, "end_round": end})
     if problems:
-        raise WorkloadError(*problems)
+        raise InputError(*problems)
     return pa.Table.from_pylist(rows, SUBSCRIPTION)
 
 
@@ -155,14 +155,14 @@ def listed_joins(joins: Sequence[Join], overlay: Overlay) -> pa.Table:
     through it. In each round, the nodes that have joined are therefore connected.
 
     Raises:
-        WorkloadError: A join is invalid. The error lists all problems, each with its path in the scenario.
+        InputError: A join is invalid. The error lists all problems, each with its path in the scenario.
     """
     if not joins:
         return JOIN.empty_table()
     ids = ids_by_name(overlay)
     problems = [*_untimely(joins)] or [*_unlinked(joins, overlay)]
     if problems:
-        raise WorkloadError(*problems)
+        raise InputError(*problems)
     columns = [[ids[join.node] for join in joins], [ids[join.to] for join in joins], [join.round for join in joins]]
     return pa.table(columns, schema=JOIN)
 
@@ -174,12 +174,12 @@ def generated_joins(spec: GeneratedJoins, overlay: Overlay, seed: int) -> pa.Tab
     overlay, and so on. Each node joins at its only remaining neighbour.
 
     Raises:
-        WorkloadError: The nodes cannot be chosen, or the leaves or rounds are too few.
+        InputError: The nodes cannot be chosen, or the leaves or rounds are too few.
     """
     first, last = spec.rounds
     if spec.count > last - first + 1:
         message = f"{spec.count} joins do not fit in rounds {first} to {last}, one a round; give more rounds or fewer"
-        raise WorkloadError(Problem((*_JOINS, "generate", "count"), message))
+        raise InputError(Problem((*_JOINS, "generate", "count"), message))
     graph = graph_of(overlay)
     chosen = choose_nodes(spec.nodes, overlay, seed, f"{_JOIN_PURPOSE}.nodes", (*_JOINS, "generate", "nodes")).tolist()
     ends = {node for node in chosen if node < overlay.n_brokers and graph.degree(node) == 1}
@@ -187,7 +187,7 @@ def generated_joins(spec: GeneratedJoins, overlay: Overlay, seed: int) -> pa.Tab
     while len(rows) < spec.count:
         if not ends or len(graph) < 2:
             message = f"{spec.count} nodes are to join, and {len(rows)} can: each needs one link when it joins"
-            raise WorkloadError(Problem((*_JOINS, "generate", "count"), f"{message}; give fewer, or another overlay"))
+            raise InputError(Problem((*_JOINS, "generate", "count"), f"{message}; give fewer, or another overlay"))
         ordered = sorted(ends)
         node = ordered[int(draws_numpy.integers(seed, f"{_JOIN_PURPOSE}.node", 0, len(ordered) - 1, len(rows)))]
         (point,) = graph.neighbors(node)

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from pipelines.contract.run_inputs import Ints, Overlay
 from pipelines.contract.settings import Nodes
-from pipelines.errors import KeyPath, Problem, WorkloadError, listed, nearest
+from pipelines.errors import InputError, KeyPath, Problem, listed, nearest
 from pipelines.inputs.overlay.nodes import choose_nodes, ids_by_name
 from pipelines.inputs.text_rows import is_number
 from pipelines.inputs.timestamps import moments_of, with_origin
@@ -112,10 +112,10 @@ class FileRows:
         """Raises all recorded problems.
 
         Raises:
-            WorkloadError: A problem was recorded.
+            InputError: A problem was recorded.
         """
         if self._problems:
-            raise WorkloadError(*self._problems)
+            raise InputError(*self._problems)
 
     def column(self, key: str, name: str) -> pa.ChunkedArray | None:
         """Returns column `name`. If the file lacks the column, records a problem for `key` and returns None."""
@@ -202,7 +202,7 @@ class FileRows:
             return self._named_nodes(name, column)
         try:
             chosen = choose_nodes(nodes, self._overlay, seed, purpose, (*self._place, "nodes"))
-        except WorkloadError as error:
+        except InputError as error:
             self._problems.extend(error.problems)
             return np.empty(0, dtype=np.int64)
         group: Ints = np.arange(self.table.num_rows) if column is None else self._groups(column)[0]

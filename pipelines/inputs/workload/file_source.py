@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipelines.contract.run_inputs import SUBSCRIPTION, Ints, Overlay
-from pipelines.errors import DataFileError, KeyPath, PredicateError, Problem, WorkloadError
+from pipelines.errors import DataFileError, InputError, KeyPath, PredicateError, Problem
 from pipelines.files import find_file
 from pipelines.inputs.timestamps import moments_of, with_origin
 from pipelines.inputs.workload.calls import PUBLICATIONS, SUBSCRIPTIONS, canonical_text
@@ -29,7 +29,7 @@ def subscriptions_of_file(
     """Returns the rows of `file` as table `SUBSCRIPTION`. With `is_mqtt` topics may be MQTT filters.
 
     Raises:
-        WorkloadError: The file or a column is missing, or rows are invalid. The message names the rows.
+        InputError: The file or a column is missing, or rows are invalid. The message names the rows.
     """
     place: KeyPath = (*SUBSCRIPTIONS, "file")
     loaded = _loaded(place, file, beside)
@@ -48,7 +48,7 @@ def publications_of_file(
     """Returns the rows of `file` as tables `PUBLICATION` and `ATTRIBUTE`; ``file.reverse`` reverses the rows.
 
     Raises:
-        WorkloadError: The file or a column is missing, or rows are invalid. The message names the rows.
+        InputError: The file or a column is missing, or rows are invalid. The message names the rows.
     """
     place: KeyPath = (*PUBLICATIONS, "file")
     loaded = _loaded(place, file, beside)
@@ -78,7 +78,7 @@ def _loaded(place: KeyPath, file: SubscriptionFile | PublicationFile, beside: Pa
     try:
         return load(find_file(file.path, beside), file.format, reverse=reverse, limit=file.limit, named=_named(file))
     except DataFileError as error:
-        raise WorkloadError(Problem((*place, "path"), str(error))) from error
+        raise InputError(Problem((*place, "path"), str(error))) from error
 
 
 def _named(file: SubscriptionFile | PublicationFile) -> tuple[str, ...]:

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from pipelines.contract.predicate import Predicate, canonical
 from pipelines.contract.run_inputs import SUBSCRIPTION, Floats, Ints, Overlay
-from pipelines.errors import KeyPath, Problem, WorkloadError
+from pipelines.errors import InputError, KeyPath, Problem
 from pipelines.inputs import draws_numpy
 from pipelines.inputs.overlay.nodes import choose_nodes
 from pipelines.inputs.workload.calls import PUBLICATIONS, SUBSCRIPTIONS, canonical_text
@@ -139,12 +139,12 @@ def generated_subscriptions(spec: SubscriptionSpec, overlay: Overlay, seed: int)
     """Returns drawn subscriptions as table `SUBSCRIPTION`, in the order of the chosen nodes.
 
     Raises:
-        WorkloadError: The nodes cannot be chosen, or a node needs more distinct subscriptions than exist.
+        InputError: The nodes cannot be chosen, or a node needs more distinct subscriptions than exist.
     """
     nodes = choose_nodes(spec.nodes, overlay, seed, f"{_SUBSCRIPTION_PURPOSE}.nodes", (*SUBSCRIPTIONS_PLACE, "nodes"))
     if len(nodes) * spec.per_node > MAX_SUBSCRIPTIONS:
         message = f"{len(nodes)} nodes with {spec.per_node} each; at most {MAX_SUBSCRIPTIONS:,} subscriptions are made"
-        raise WorkloadError(Problem((*SUBSCRIPTIONS_PLACE, "per_node"), message))
+        raise InputError(Problem((*SUBSCRIPTIONS_PLACE, "per_node"), message))
     node = np.repeat(nodes, spec.per_node)
     index = np.tile(np.arange(spec.per_node, dtype=np.int64), len(nodes))
     texts = _texts(spec, nodes, node, index, seed)
@@ -170,7 +170,7 @@ def _texts(spec: SubscriptionSpec, nodes: Ints, node: Ints, index: Ints, seed: i
                 return _quote_texts(spec, node, index, seed)
     except RepetitionError:
         message = f"a node finds no {spec.per_node} different subscriptions; give fewer, or more classes or symbols"
-        raise WorkloadError(Problem((*SUBSCRIPTIONS_PLACE, "per_node"), message)) from None
+        raise InputError(Problem((*SUBSCRIPTIONS_PLACE, "per_node"), message)) from None
 
 
 def _topic_texts(spec: TopicSubscriptions, ranks: Ints, node: Ints, index: Ints, seed: int) -> pa.Array:
@@ -273,7 +273,7 @@ def generated_publications(spec: PublicationSpec, overlay: Overlay, seed: int) -
     """Returns drawn publications as tables `PUBLICATION` and `ATTRIBUTE`, ordered by (round, index of the publisher).
 
     Raises:
-        WorkloadError: The nodes cannot be chosen, or the publications are too many.
+        InputError: The nodes cannot be chosen, or the publications are too many.
     """
     nodes = choose_nodes(spec.nodes, overlay, seed, f"{_PUBLICATION_PURPOSE}.nodes", (*PUBLICATIONS_PLACE, "nodes"))
     if isinstance(spec, BankPublications):
@@ -281,7 +281,7 @@ def generated_publications(spec: PublicationSpec, overlay: Overlay, seed: int) -
             message = (
                 f"{len(nodes)} nodes with {spec.operations:,} operations each; allowed: {MAX_PUBLICATIONS:,} in all"
             )
-            raise WorkloadError(Problem((*PUBLICATIONS_PLACE, "operations"), message))
+            raise InputError(Problem((*PUBLICATIONS_PLACE, "operations"), message))
         return bank_operations(spec, nodes, seed)
     _refuse_flood(spec, len(nodes))
     node, round_, index = publication_slots(nodes, spec.rounds, spec.rate, seed)
@@ -305,7 +305,7 @@ def _refuse_flood(spec: TopicPublications | ContentPublications | QuotePublicati
             f" {chances * spec.rate:,.0f} publications; at most {MAX_PUBLICATIONS:,} publications and {MAX_CHANCES:,}"
             " pairs of node and round: lower the rate, the nodes or the rounds"
         )
-        raise WorkloadError(Problem((*PUBLICATIONS_PLACE, "rate"), message))
+        raise InputError(Problem((*PUBLICATIONS_PLACE, "rate"), message))
 
 
 def _topics(spec: TopicPublications, seed: int, keys: tuple[Ints, Ints, Ints]) -> tuple[pa.Array, Columns]:
