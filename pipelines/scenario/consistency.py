@@ -12,11 +12,10 @@ from pipelines.contract.settings import Strict
 from pipelines.errors import KeyPath, Problem, listed, nearest
 from pipelines.scenario.faults import BreakGenerator, Crash, Fault, FaultGenerator
 from pipelines.scenario.link_faults import LinkFaultSpec, Partition
-from pipelines.scenario.overlay import OverlaySpec
+from pipelines.scenario.overlay import MAX_SEARCHED, OverlaySpec
 from pipelines.scenario.workload import Join, WorkloadSpec
 
 Call: TypeAlias = "tuple[KeyPath, Strict]"
-_MAX_SEARCHED = 2000
 _NODE_FIELDS = frozenset({"at", "node", "to", "peer", "links", "groups", "link", "by", "sender", "receiver"})
 
 
@@ -94,7 +93,7 @@ def name_problems(
 
 def unknown_node(name: str, names: Sequence[str]) -> str:
     """Returns the error message for `name`, which is not in `names`, the nodes of the overlay."""
-    return f"the overlay has no node {name!r};{nearest(name, names[:_MAX_SEARCHED])} allowed: {listed(names)}"
+    return f"the overlay has no node {name!r};{nearest(name, names[:MAX_SEARCHED])} allowed: {listed(names)}"
 
 
 def _listed_links(overlay: OverlaySpec) -> list[tuple[str, str]]:

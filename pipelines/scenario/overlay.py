@@ -35,6 +35,8 @@ LATENCY_SOURCES = ("rounds", "ms", "uniform", "lognormal_ms", "matrix", "pairs")
 _MEASURED = ("unit", "round_trip", "per_direction", "zero_is_unknown", "missing")
 _PAIRS = ("source", "destination", "value")
 _SHOWN_PARTS = 5
+MAX_SEARCHED = 2000
+"""Number of names that are compared to find the name nearest to an unknown name."""
 Tree = Literal["minimum", "shortest_path"]
 LatencyUnit = Literal["us", "ms", "s", "km"]
 OverlayFormat = Literal[
@@ -308,6 +310,24 @@ class GeneratedServers(Strict):
             yield Problem(("count",), "count is given without at: central; write that, or leave count out")
 
 
+def attached_problems(lists: Mapping[str, Sequence[Attached]], brokers: Sequence[str]) -> Iterator[Problem]:
+    """Yields a problem for each repeated name and each unknown edge broker of servers and clients.
+
+    `lists` maps ``servers`` and ``clients`` to lists of nodes. If `brokers` is empty, the brokers are unknown.
+    """
+    known, first = {*brokers}, dict[str, str]()
+    for key, attached in lists.items():
+        for index, one in enumerate(attached):
+            taken = "broker; allowed: a name that no broker has" if one.name in known else first.get(one.name)
+            if taken is not None:
+                yield Problem((key, index, "name"), f"{one.name!r} is a {taken}")
+            first.setdefault(one.name, f"{key[:-1]} already, as number {index + 1}; allowed: each name once")
+            if known and one.at not in known:
+                hint = nearest(one.at, brokers[:MAX_SEARCHED])
+                message = f"the overlay has no broker {one.at!r};{hint} allowed: {listed(brokers)}"
+                yield Problem((key, index, "at"), message)
+
+
 class ServerGenerator(Strict):
     """A generator of servers, instead of a list."""
 
@@ -373,7 +393,9 @@ class OverlaySpec(Strict):
         one_of(self, OVERLAY_SOURCES, "overlay")
         yield from link_problems(self.links or ())
         yield from self._order_problems()
-        yield from self._attached_problems()
+        lists = {"servers": self.servers, "clients": self.clients}
+        brokers = dict.fromkeys(name for link in self.links or () for name in link[:2])
+        yield from attached_problems({key: of for key, of in lists.items() if isinstance(of, list)}, [*brokers])
         yield from self._join_problems()
         given = {"latency": self.latency, "clients": self.clients, "servers": self.servers}
         for name, value in {**given, "start": self.start == "joining"}.items():
@@ -394,23 +416,6 @@ class OverlaySpec(Strict):
                 yield Problem(("order", index), message)
         if missing := sorted(names - set(self.order)):
             yield Problem(("order",), f"order lacks {', '.join(missing[:5])}; allowed: all nodes of links")
-
-    def _attached_problems(self) -> Iterator[Problem]:
-        brokers = {name for link in self.links or () for name in link[:2]}
-        first: dict[str, tuple[str, int]] = {}
-        for key, of in (("servers", self.servers), ("clients", self.clients)):
-            for index, one in enumerate(of if isinstance(of, list) else ()):
-                before = first.setdefault(one.name, (key, index))
-                if before != (key, index):
-                    there = f"{one.name!r} is a {before[0][:-1]} already, as number {before[1] + 1} of the list"
-                    yield Problem((key, index, "name"), f"{there}; allowed: each name once")
-                if one.name in brokers:
-                    message = f"{one.name!r} is a broker of overlay.links; allowed: a name that no broker has"
-                    yield Problem((key, index, "name"), message)
-                if brokers and one.at not in brokers:
-                    hint = nearest(one.at, sorted(brokers))
-                    message = f"no link names the broker {one.at!r};{hint} allowed: a broker of overlay.links"
-                    yield Problem((key, index, "at"), message)
 
     def _join_problems(self) -> Iterator[Problem]:
         if self.join_root is None:

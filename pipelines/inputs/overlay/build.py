@@ -38,11 +38,11 @@ from pipelines.scenario.overlay import (
     Server,
     ServerGenerator,
     TopohubOverlay,
+    attached_problems,
 )
 
 _SERVERS: KeyPath = ("overlay", "servers")
 _CLIENTS: KeyPath = ("overlay", "clients")
-_MAX_SEARCHED = 2000
 MOST_CHANGE = 0.1
 """A note reports a path if rounding to whole rounds lengthens the path by more than this share."""
 _MAX_SOURCES = 10
@@ -54,11 +54,9 @@ def _with_attached(brokers: Overlay, servers: list[Server], clients: list[Listed
     attached: list[Attached] = [*servers, *clients]
     if not attached:
         return brokers
-    ids = ids_by_name(brokers)
-    taken = {*ids, *(server.name for server in servers)}
-    problems = [*_problems(_SERVERS, servers, ids, {*ids}), *_problems(_CLIENTS, clients, ids, taken)]
-    if problems:
-        raise InputError(*problems)
+    ids, problems = ids_by_name(brokers), attached_problems({"servers": servers, "clients": clients}, brokers.names)
+    if found := [Problem(("overlay", *problem.path), problem.message) for problem in problems]:
+        raise InputError(*found)
     a = np.concatenate([brokers.a, np.array([ids[one.at] for one in attached], dtype=np.int64)])
     b = np.concatenate([brokers.b, len(ids) + np.arange(len(attached), dtype=np.int64)])
     own = [one.latency for one in attached]
@@ -70,17 +68,6 @@ def _with_attached(brokers: Overlay, servers: list[Server], clients: list[Listed
         brokers, names=names, a=a[order], b=b[order], latency_rounds=latency[order], n_clients=len(clients),
         n_servers=len(servers), back_rounds=None if back is None else back[order],
     )  # fmt: skip
-
-
-def _problems(place: KeyPath, attached: Sequence[Attached], ids: dict[str, int], taken: set[str]) -> Iterator[Problem]:
-    for index, one in enumerate(attached):
-        if one.name in taken:
-            message = f"{one.name!r} is another node of the overlay; allowed: a name that no other node has"
-            yield Problem((*place, index, "name"), message)
-        if one.at not in ids:
-            hint = nearest(one.at, list(ids)[:_MAX_SEARCHED])
-            message = f"the overlay has no broker {one.at!r};{hint} allowed: one of its {len(ids)} brokers"
-            yield Problem((*place, index, "at"), message)
 
 
 def _generated_servers(spec: GeneratedServers, brokers: Overlay, seed: int) -> list[Server]:

@@ -9,7 +9,7 @@ _GENERATED = LINKS[:-2] + ", clients: {generate: "
 _PUBLISHED = LINKS + "workload: {publications: [{at: A, "
 WRONG_CLIENTS = (
     _case(
-        "a client at an unknown broker", _CLIENTS + "[{name: X, at: §D}]}\n", "no link names the broker 'D'", "allowed"
+        "a client at an unknown broker", _CLIENTS + "[{name: X, at: §D}]}\n", "the overlay has no broker 'D'", "allowed"
     ),
     _case("a client called like a broker", _CLIENTS + "[{name: §A, at: B}]}\n", "'A' is a broker", "no broker has"),
     _case(

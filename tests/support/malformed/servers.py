@@ -7,7 +7,7 @@ from support.malformed.case import HEAD, LINKS, refused as _case, refused_when_b
 _SERVERS = LINKS[:-2] + ", servers: "
 _CALLS = LINKS + "workload: {calls: ["
 WRONG_SERVERS = (
-    _case("a server at an unknown broker", _SERVERS + "[{name: R, at: §D}]}\n", "no link names the broker 'D'"),
+    _case("a server at an unknown broker", _SERVERS + "[{name: R, at: §D}]}\n", "the overlay has no broker 'D'"),
     _case("a server called like a broker", _SERVERS + "[{name: §A, at: B}]}\n", "'A' is a broker", "no broker has"),
     _case(
         "a client called like a server", _SERVERS + "[{name: R, at: A}], clients: [{name: §R, at: B}]}\n",
