@@ -23,14 +23,15 @@ from pipelines.errors import InputError, Problem
 from pipelines.experiment.inputs import Inputs
 from pipelines.experiment.mapping import Mapped, mapped, needs_tree
 from pipelines.inputs.faults.build import build_faults, named_traces
-from pipelines.inputs.faults.named_outages import has_timestamps, outage_notes
+from pipelines.inputs.faults.named_outages import has_timestamps
 from pipelines.inputs.overlay.build import build_overlay
 from pipelines.inputs.overlay.nodes import graph_of
-from pipelines.inputs.workload.build import build_workload, timestamped
+from pipelines.inputs.workload.build import build_workload, workload_files
+from pipelines.inputs.workload.file_source import timestamp_settings
 from pipelines.protocols import PROTOCOLS
 from pipelines.scenario.consistency import calls
 from pipelines.scenario.expand import RunConfig
-from pipelines.scenario.times import listed_timestamps, rounding_error_ms
+from pipelines.scenario.times import listed_timestamps
 
 _CALL_BODY = {
     "subscription_id": pa.int64(), "join_point": pa.int64(), "publication": pa.int64(),
@@ -166,32 +167,14 @@ def _several_origins(run: RunConfig, beside: Path | None) -> Iterator[Problem]:
     scenario = run.scenario
     if scenario.time.origin is not None:
         return
-    places = timestamped(scenario.workload, beside)
+    files = workload_files(scenario.workload)
+    places = [setting for place, file in files for setting in timestamp_settings(file, place, beside)]
     places += [place for place, path, trace in named_traces(scenario.faults, beside) if has_timestamps(path, trace)]
     listed = next(listed_timestamps(calls(scenario.workload, scenario.faults)), None)
     places += [] if listed is None else [".".join(map(str, listed))]
     if len(places) > 1:
         message = f"{' and '.join(places)} have timestamps; set time.origin to the time of round 0, which they share"
         yield Problem(("time",), message)
-
-
-def trace_notes(run: RunConfig, beside: Path | None) -> list[str]:
-    """Returns, for each outage file of a run, notes on the conversion of its times to rounds."""
-    scenario = run.scenario
-    return [
-        note
-        for _, path, trace in named_traces(scenario.faults, beside)
-        for note in outage_notes(path, trace, scenario.time.clock)
-    ]
-
-
-def rounding_notes(run: RunConfig) -> list[str]:
-    """Returns a sentence about the largest rounding error of the times in a scenario; empty if all times are exact."""
-    scenario = run.scenario
-    error, place = rounding_error_ms(scenario.time, calls(scenario.workload, scenario.faults))
-    if error == 0:
-        return []
-    return [f"rounds are up to {error:.3g} ms away from at_ms and until_ms, farthest at {'.'.join(map(str, place))}"]
 
 
 def build_run_overlay(

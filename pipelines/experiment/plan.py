@@ -18,17 +18,22 @@ import pyarrow.compute as pc
 from pipelines.contract.forms import Form
 from pipelines.contract.run_inputs import Faults, Overlay, Workload
 from pipelines.errors import InputError, Problem
-from pipelines.experiment.build import build_inputs, build_run, build_run_overlay, rounding_notes, trace_notes
+from pipelines.experiment.build import build_inputs, build_run, build_run_overlay
 from pipelines.experiment.inputs import Inputs
 from pipelines.experiment.jobs import n_state_rows
 from pipelines.experiment.mapping import Mapped, needs_tree
 from pipelines.experiment.prepared import Prepared, labelled
+from pipelines.inputs.faults.build import named_traces
+from pipelines.inputs.faults.named_outages import outage_notes
 from pipelines.inputs.overlay.nodes import graph_of
-from pipelines.inputs.workload.build import literal_wildcards, source_notes
+from pipelines.inputs.workload.build import literal_wildcards, workload_files
 from pipelines.inputs.workload.calls import move_notes
+from pipelines.inputs.workload.file_source import file_notes
 from pipelines.protocols import PROTOCOLS
+from pipelines.scenario.consistency import calls
 from pipelines.scenario.expand import RunConfig
 from pipelines.scenario.load import to_scenario_error
+from pipelines.scenario.times import rounding_error_ms
 
 if TYPE_CHECKING:
     from pipelines.tables import Table
@@ -218,11 +223,16 @@ def _notes_on(part: str, runs: Sequence[RunConfig], beside: Path) -> Sequence[st
             literal = literal_wildcards(
                 workload, overlay=overlay, seed=run.seed, horizon=horizon, beside=beside, clock=clock
             )
-            return [*source_notes(workload, clock, beside), literal, *move_notes(workload.moves)]
+            files = workload_files(workload)
+            of_files = [note for place, file in files for note in file_notes(file, place, clock, beside)]
+            return [*of_files, literal, *move_notes(workload.moves)]
         case "faults":
-            return trace_notes(run, beside)
+            traces = named_traces(scenario.faults, beside)
+            return [note for _, path, trace in traces for note in outage_notes(path, trace, scenario.time.clock)]
         case "time":
-            return rounding_notes(run)
+            error, place = rounding_error_ms(scenario.time, calls(scenario.workload, scenario.faults))
+            found = f"rounds are up to {error:.3g} ms away from at_ms and until_ms, farthest at"
+            return [f"{found} {'.'.join(map(str, place))}"] if error else []
         case _:
             return [equal_seeds(runs, beside)]
 

@@ -14,12 +14,7 @@ from pipelines.contract.run_inputs import Overlay, Workload
 from pipelines.errors import InputError, KeyPath, Problem, some
 from pipelines.inputs.overlay.nodes import named_links
 from pipelines.inputs.workload import calls
-from pipelines.inputs.workload.file_source import (
-    file_notes,
-    publications_of_file,
-    subscriptions_of_file,
-    timestamp_settings,
-)
+from pipelines.inputs.workload.file_source import publications_of_file, subscriptions_of_file
 from pipelines.inputs.workload.generators import generated_publications, generated_subscriptions
 from pipelines.scenario.consistency import calls as parts_of, name_problems
 from pipelines.scenario.times import DEFAULT_CLOCK, Clock
@@ -130,17 +125,8 @@ def literal_wildcards(
     return note if found else ""
 
 
-def source_notes(spec: WorkloadSpec, clock: Clock, beside: Path | None) -> list[str]:
-    """Returns notes for the user on the files of a workload, see `file_notes`. The files must be readable."""
-    return [note for place, file in _files(spec) for note in file_notes(file, place, clock, beside)]
-
-
-def timestamped(spec: WorkloadSpec, beside: Path | None) -> list[str]:
-    """Returns the scenario keys that name columns of timestamps in files of a workload. The files must be readable."""
-    return [setting for place, file in _files(spec) for setting in timestamp_settings(file, place, beside)]
-
-
-def _files(spec: WorkloadSpec) -> Iterator[tuple[KeyPath, SubscriptionFile | PublicationFile]]:
+def workload_files(spec: WorkloadSpec) -> Iterator[tuple[KeyPath, SubscriptionFile | PublicationFile]]:
+    """Yields the path in the scenario and the settings of each file of a workload."""
     for place, source in ((calls.SUBSCRIPTIONS, spec.subscriptions), (calls.PUBLICATIONS, spec.publications)):
         if isinstance(source, (SubscriptionFileSource, PublicationFileSource)):
             yield (*place, "file"), source.file
