@@ -35,12 +35,6 @@ def graph_of(overlay: Overlay) -> nx.Graph[int]:
     return graph
 
 
-def leaves(overlay: Overlay) -> Ints:
-    """Returns the ids of the nodes with at most one link, ascending."""
-    degree = np.bincount(np.concatenate([overlay.a, overlay.b]), minlength=len(overlay.names))
-    return np.flatnonzero(degree <= 1).astype(np.int64)
-
-
 def choose_nodes(nodes: Nodes | FaultyGroup, overlay: Overlay, seed: int, purpose: str, place: KeyPath) -> Ints:
     """Returns the ids of the chosen nodes. If `nodes` is a list, the ids are in its order, otherwise ascending.
 
@@ -91,7 +85,8 @@ def _group(name: str, overlay: Overlay) -> tuple[Sequence[int] | Ints, str]:
     match name:
         case "leaves":
             message = "the overlay has no leaves (nodes with one link); give names, a number, or all"
-            return np.intersect1d(leaves(overlay), overlay.applications), message
+            degree = np.bincount(np.concatenate([overlay.a, overlay.b]), minlength=len(overlay.names))
+            return np.intersect1d(np.flatnonzero(degree <= 1), overlay.applications), message
         case "inner":
             message = "every broker of the overlay has clients; allowed: names, all, or clients at fewer brokers"
             return np.setdiff1d(np.arange(overlay.n_brokers), overlay.a[is_client]), message

@@ -202,7 +202,13 @@ def _content_texts(spec: ContentSubscriptions, nodes: Ints, node: Ints, index: I
         (name, start.tolist(), _ends(spec.attributes[name], spec.selectivity, start).tolist())
         for name, start in zip(names, starts, strict=True)
     ]
-    return pa.array([_content_text(int(rank), bounds, row) for row, rank in enumerate(ranks.tolist())], pa.string())
+    texts = []
+    for row, rank in enumerate(ranks.tolist()):
+        predicates = [Predicate("topic", "=", f"class{int(rank) + 1}")]
+        for name, low, high in bounds:
+            predicates += [Predicate(name, ">=", low[row]), Predicate(name, "<=", high[row])]
+        texts.append(canonical(predicates))
+    return pa.array(texts, pa.string())
 
 
 def _classes_and_starts(spec: ContentSubscriptions, nodes: Ints, node: Ints, index: Ints, seed: int) -> list[Floats]:
@@ -242,13 +248,6 @@ def _ends(bounds: AttributeRange, selectivity: float, start: Floats) -> Floats:
     return np.minimum(np.round(end, decimals(bounds.low, bounds.high)), bounds.high) + 0.0
 
 
-def _content_text(rank: int, bounds: list[tuple[str, list[float], list[float]]], row: int) -> str:
-    predicates = [Predicate("topic", "=", f"class{rank + 1}")]
-    for name, low, high in bounds:
-        predicates += [Predicate(name, ">=", low[row]), Predicate(name, "<=", high[row])]
-    return canonical(predicates)
-
-
 def _quote_texts(spec: QuoteSubscriptions, node: Ints, index: Ints, seed: int) -> pa.Array:
     # The least price is near the stock's first price, and the least volume is near the median. So each of the two
     # predicates matches about half of the quotes.
@@ -260,13 +259,11 @@ def _quote_texts(spec: QuoteSubscriptions, node: Ints, index: Ints, seed: int) -
         volume = quote_volumes(0.25 + 0.5 * draws_numpy.uniform(seed, f"{_SUBSCRIPTION_PURPOSE}.volume", *keys))
         return [ranks.astype(np.float64), price, volume]
 
-    rows = zip(*(column.tolist() for column in distinct_rows(node, draw)), strict=True)
-    return pa.array([_quote_text(int(rank), price, volume) for rank, price, volume in rows], pa.string())
-
-
-def _quote_text(rank: int, price: float, volume: float) -> str:
-    stock = Predicate("topic", "=", QUOTE_TOPIC), Predicate("symbol", "=", quote_symbol(rank))
-    return canonical((*stock, Predicate("price", ">", price), Predicate("volume", ">", volume)))
+    texts = []
+    for rank, price, volume in zip(*(column.tolist() for column in distinct_rows(node, draw)), strict=True):
+        stock = Predicate("topic", "=", QUOTE_TOPIC), Predicate("symbol", "=", quote_symbol(int(rank)))
+        texts.append(canonical((*stock, Predicate("price", ">", price), Predicate("volume", ">", volume))))
+    return pa.array(texts, pa.string())
 
 
 def generated_publications(spec: PublicationSpec, overlay: Overlay, seed: int) -> tuple[pa.Table, pa.Table]:
