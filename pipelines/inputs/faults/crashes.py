@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from heapq import heapify, heappop, heappush
 from itertools import islice
 from pathlib import Path
@@ -32,9 +32,18 @@ _RECOVERY_LATENCIES = 20
 
 
 @dataclass(frozen=True)
-class _Context:
-    """The inputs that all draws of one generator share; `place` is the path of the generator in the scenario."""
+class _Crashes:
+    """A generator of crashes and the inputs of its run.
 
+    A chain is a path in the overlay whose nodes crash one after another.
+
+    Attributes:
+        wanted: The generator.
+        place: The path of the generator in the scenario.
+        purpose: The name of the random draws.
+    """
+
+    wanted: CrashGenerator
     overlay: Overlay
     seed: int
     horizon: int
@@ -43,6 +52,33 @@ class _Context:
     purpose: str
     clock: Clock
 
+    @property
+    def rounds(self) -> tuple[int, int]:
+        """First and last round in which a node may crash."""
+        return self.wanted.rounds or (0, self.horizon)
+
+    @cached_property
+    def recovery(self) -> int:
+        """The number of rounds between the recovery of a node and the round in which it is operational."""
+        if self.wanted.recovery is not None:
+            return self.wanted.recovery
+        return _RECOVERY_LATENCIES * int(self.overlay.directed_rounds.max(initial=1))
+
+    @property
+    def last_start(self) -> int:
+        """The last round in which a chain may begin."""
+        return self.rounds[1] - (self.wanted.consecutive - 1) * self.wanted.stagger
+
+    def outages(self, path: Sequence[int], start: int, extra: int) -> list[Outage]:
+        """Returns the outages of the nodes of the chain `path`; the first outage begins in round `start`.
+
+        An outage lasts ``down[0] + extra`` rounds; if key `down` of the generator is not set, it never ends.
+        """
+        starts = [start + index * self.wanted.stagger for index in range(len(path))]
+        down = self.wanted.down
+        ends = [FOR_GOOD if down is None else begin + down[0] + extra for begin in starts]
+        return [Outage(*row) for row in zip(path, starts, ends, strict=True)]
+
     def problem(self, *key: str | int, message: str) -> InputError:
         return InputError(Problem((*self.place, *key), message))
 
@@ -50,49 +86,12 @@ class _Context:
         return draws_numpy.integers(self.seed, f"{self.purpose}.{what}", 0, high, *keys)
 
 
-@dataclass(frozen=True)
-class _Chains:
-    """The parameters of drawn chains of crashes; a chain is a path in the overlay whose nodes crash one after another.
-
-    Attributes:
-        count: The number of chains.
-        length: The number of nodes in a chain.
-        stagger: Rounds between the crashes of consecutive nodes in a chain.
-        down: The smallest and the largest number of rounds for which a node is down; None if nodes never recover.
-        rounds: First and last round in which a node may crash.
-        most: The largest number of nodes that may be non-operational in one round; None sets no limit.
-        recovery: The number of rounds between the recovery of a node and the round in which it is operational.
-    """
-
-    count: int
-    length: int
-    stagger: int
-    down: tuple[int, int] | None
-    rounds: tuple[int, int]
-    most: int | None
-    recovery: int
-
-    @property
-    def last_start(self) -> int:
-        """The last round in which a chain may begin."""
-        return self.rounds[1] - (self.length - 1) * self.stagger
-
-    def outages(self, path: Sequence[int], start: int, extra: int) -> list[Outage]:
-        """Returns the outages of the nodes of `path`; the first outage begins in round `start`.
-
-        An outage lasts ``down[0] + extra`` rounds; if `down` is `None`, it never ends.
-        """
-        starts = [start + place * self.stagger for place in range(len(path))]
-        ends = [FOR_GOOD if self.down is None else begin + self.down[0] + extra for begin in starts]
-        return [Outage(*row) for row in zip(path, starts, ends, strict=True)]
-
-
-_Place: TypeAlias = Callable[[Sequence[Outage]], bool]
+_Add: TypeAlias = Callable[[Sequence[Outage]], bool]
 """A function that adds the outages of a chain to a timeline if all of them fit, and returns whether they fit."""
 
 
-def _with_chains(timeline: Timeline[int], wanted: _Chains, nodes: Ints, context: _Context) -> Timeline[int]:
-    """Returns a copy of `timeline` with chains of crashes of `nodes`.
+def _with_chains(timeline: Timeline[int], count: int, nodes: Ints, of: _Crashes) -> Timeline[int]:
+    """Returns a copy of `timeline` with `count` chains of crashes of `nodes`.
 
     1. For each chain, draw a path of `nodes`, a round and a down time until the chain fits into the timeline.
     2. If a chain does not fit after 32 draws, start again with all chains; later attempts use the shortest down time.
@@ -101,27 +100,25 @@ def _with_chains(timeline: Timeline[int], wanted: _Chains, nodes: Ints, context:
     Raises:
         InputError: No attempt places all chains.
     """
-    if wanted.last_start < wanted.rounds[0]:
-        late = wanted.rounds[0] - wanted.last_start
-        raise context.problem("stagger", message=f"a chain takes {late} rounds more than there are; give a smaller one")
-    allowed, linked = {*nodes.tolist()}, graph_of(context.overlay).adj
+    if (late := of.rounds[0] - of.last_start) > 0:
+        raise of.problem("stagger", message=f"a chain takes {late} rounds more than there are; give a smaller one")
+    allowed, linked = {*nodes.tolist()}, graph_of(of.overlay).adj
     adjacent = {node: [other for other in linked[node] if other in allowed] for node in nodes.tolist()}
-    best = 0
+    best, most = 0, of.wanted.at_most
     for attempt in range(_ATTEMPTS + 1):
         trial = deepcopy(timeline)
-        room = None if wanted.most is None else Room(trial.outages(), wanted.most, wanted.recovery)
-        place = partial(_place, trial, room)
+        add = partial(_added, trial, None if most is None else Room(trial.outages(), most, of.recovery))
         if attempt < _ATTEMPTS:
-            n_placed = _draw(place, wanted, adjacent, attempt, context)
+            n_placed = _draw(add, count, adjacent, attempt, of)
         else:
-            n_placed = _pack(place, wanted, adjacent, timeline.outages(), context)
-        if n_placed == wanted.count:
+            n_placed = _pack(add, count, adjacent, timeline.outages(), of)
+        if n_placed == count:
             return trial
         best = max(best, n_placed)
-    raise context.problem("count", message=_no_room(wanted, best, len(nodes), context.seed))
+    raise of.problem("count", message=_no_room(of, best, len(nodes)))
 
 
-def _place(timeline: Timeline[int], room: Room | None, outages: Sequence[Outage]) -> bool:
+def _added(timeline: Timeline[int], room: Room | None, outages: Sequence[Outage]) -> bool:
     if not all(timeline.is_free(*outage) for outage in outages) or not (room is None or room.take(outages)):
         return False
     for outage in outages:
@@ -129,22 +126,20 @@ def _place(timeline: Timeline[int], room: Room | None, outages: Sequence[Outage]
     return True
 
 
-def _draw(
-    place: _Place, wanted: _Chains, neighbours: dict[int, list[int]], attempt: int, context: _Context
-) -> int:  # fmt: skip
-    nodes = list(neighbours)
+def _draw(add: _Add, count: int, neighbours: dict[int, list[int]], attempt: int, of: _Crashes) -> int:
+    nodes, down, first = list(neighbours), of.wanted.down, of.rounds[0]
     tries = np.arange(_TRIES, dtype=np.int64)
-    longest = 0 if wanted.down is None or attempt >= _ATTEMPTS // 2 else wanted.down[1] - wanted.down[0]
-    places = np.arange(wanted.length, dtype=np.int64)
-    for chain in range(wanted.count):
-        starts = context.draw("round", wanted.last_start - wanted.rounds[0], chain, attempt, tries).tolist()
-        extra = context.draw("down", longest, chain, attempt, tries).tolist()
-        turns = context.draw("path", FOR_GOOD, chain, attempt, tries[:, None], places).tolist()
+    longest = 0 if down is None or attempt >= _ATTEMPTS // 2 else down[1] - down[0]
+    indexes = np.arange(of.wanted.consecutive, dtype=np.int64)
+    for chain in range(count):
+        starts = of.draw("round", of.last_start - first, chain, attempt, tries).tolist()
+        extra = of.draw("down", longest, chain, attempt, tries).tolist()
+        turns = of.draw("path", FOR_GOOD, chain, attempt, tries[:, None], indexes).tolist()
         options = zip(turns, starts, extra, strict=True)
-        paths = ((_path(neighbours, nodes, turn), wanted.rounds[0] + start, more) for turn, start, more in options)
-        if not any(path and place(wanted.outages(path, start, more)) for path, start, more in paths):
+        paths = ((_path(neighbours, nodes, turn), first + start, more) for turn, start, more in options)
+        if not any(path and add(of.outages(path, start, more)) for path, start, more in paths):
             return chain
-    return wanted.count
+    return count
 
 
 def _path(neighbours: dict[int, list[int]], nodes: list[int], turns: Sequence[int]) -> list[int]:
@@ -158,46 +153,46 @@ def _path(neighbours: dict[int, list[int]], nodes: list[int], turns: Sequence[in
 
 
 def _pack(
-    place: _Place, wanted: _Chains, neighbours: dict[int, list[int]], known: Sequence[Outage], context: _Context
+    add: _Add, count: int, neighbours: dict[int, list[int]], known: Sequence[Outage], of: _Crashes
 ) -> int:  # fmt: skip
     # Only the first round and the rounds directly after an outage are tried. A chain that fits in a later round also
     # fits in one of these rounds.
-    paths = list(islice(_all_paths(neighbours, wanted.length, context), _MAX_PATHS))
-    starts = [wanted.rounds[0], *_ends(known, wanted)]
+    paths = list(islice(_all_paths(neighbours, of), _MAX_PATHS))
+    starts = [of.rounds[0], *_ends(known, of)]
     heapify(starts)
     n_placed, n_steps, tried = 0, 0, -1
-    while starts and starts[0] <= wanted.last_start and n_steps < _MAX_STEPS:
+    while starts and starts[0] <= of.last_start and n_steps < _MAX_STEPS:
         start = heappop(starts)
         for path in paths if start > tried else ():
             n_steps += 1
-            outages = wanted.outages(path, start, 0)
-            if place(outages):
+            outages = of.outages(path, start, 0)
+            if add(outages):
                 n_placed += 1
-                for end in _ends(outages, wanted):
+                for end in _ends(outages, of):
                     heappush(starts, end)
-            if n_placed == wanted.count:
+            if n_placed == count:
                 return n_placed
         tried = start
     return n_placed
 
 
-def _ends(outages: Sequence[Outage], wanted: _Chains) -> Iterator[int]:
+def _ends(outages: Sequence[Outage], of: _Crashes) -> Iterator[int]:
     for outage in outages:
-        for place in range(wanted.length):
-            for end in (outage.end, outage.end + 1, outage.end + wanted.recovery):
-                yield max(end - place * wanted.stagger, wanted.rounds[0])
+        for index in range(of.wanted.consecutive):
+            for end in (outage.end, outage.end + 1, outage.end + of.recovery):
+                yield max(end - index * of.wanted.stagger, of.rounds[0])
 
 
-def _all_paths(neighbours: dict[int, list[int]], length: int, context: _Context) -> Iterator[list[int]]:
+def _all_paths(neighbours: dict[int, list[int]], of: _Crashes) -> Iterator[list[int]]:
     nodes = np.array(list(neighbours), dtype=np.int64)
-    order = nodes[np.argsort(context.draw("order", FOR_GOOD, nodes), kind="stable")].tolist()
+    order = nodes[np.argsort(of.draw("order", FOR_GOOD, nodes), kind="stable")].tolist()
     n_steps = 0
     for first in order:
         stack = [[first]]
         while stack and n_steps < _MAX_STEPS:
             path = stack.pop()
             n_steps += 1
-            if len(path) == length:
+            if len(path) == of.wanted.consecutive:
                 yield path
             else:
                 stack += [[*path, node] for node in neighbours[path[-1]] if node not in path]
@@ -228,9 +223,11 @@ def crash_times(
         if isinstance(fault, FaultGenerator) and isinstance(fault.generate, CrashGenerator)
     ]
     for number, (i, generator) in enumerate(generators):
-        context = _Context(overlay, seed, horizon, beside, ("faults", i, "generate"), f"faults.{number}.crash", clock)
+        place: KeyPath = ("faults", i, "generate")
+        purpose = f"faults.{number}.crash"
         try:
-            timeline = _generated(timeline, generator, context)
+            of = _Crashes(generator, overlay, seed, horizon, beside, place, purpose, clock)
+            timeline = _generated(timeline, of)
         except InputError as error:
             problems += error.problems
     if problems:
@@ -239,75 +236,65 @@ def crash_times(
     return [time if time.end <= horizon else time._replace(end=FOR_GOOD) for time in times]
 
 
-def _generated(timeline: Timeline[int], generator: CrashGenerator, context: _Context) -> Timeline[int]:
-    nodes = _nodes(generator, context)
-    rounds = generator.rounds or (0, context.horizon)
-    recovery = generator.recovery
-    if recovery is None:
-        recovery = _RECOVERY_LATENCIES * int(context.overlay.directed_rounds.max(initial=1))
-    if generator.count is not None:
-        wanted = _Chains(
-            count=generator.count, length=generator.consecutive, stagger=generator.stagger, down=generator.down,
-            rounds=rounds, most=generator.at_most, recovery=recovery,
-        )  # fmt: skip
-        return _with_chains(timeline, wanted, nodes, context)
-    outages = _outages(generator, nodes, rounds, context)
-    if generator.at_most is not None:
-        room = Room(timeline.outages(), generator.at_most, recovery)
+def _generated(timeline: Timeline[int], of: _Crashes) -> Timeline[int]:
+    nodes = _nodes(of)
+    if of.wanted.count is not None:
+        return _with_chains(timeline, of.wanted.count, nodes, of)
+    outages = _outages(nodes, of)
+    if of.wanted.at_most is not None:
+        room = Room(timeline.outages(), of.wanted.at_most, of.recovery)
         # Outages are taken in order of their starts; outages that start in one round are in random order.
         node, start = (np.array([outage[i] for outage in outages], dtype=np.int64) for i in (0, 1))
-        drawn = draws_numpy.bits(context.seed, f"{context.purpose}.order", node, start)
+        drawn = draws_numpy.bits(of.seed, f"{of.purpose}.order", node, start)
         outages = [outages[i] for i in np.lexsort((drawn, start)).tolist() if room.take([outages[i]])]
     for outage in outages:
         timeline.add(*outage)
     return timeline
 
 
-def _nodes(generator: CrashGenerator, context: _Context) -> Ints:
-    ids = ids_by_name(context.overlay)
-    chosen = choose_faulty(generator.nodes, context.overlay, (*context.place, "nodes"))
-    nodes = np.setdiff1d(chosen, np.array([ids[name] for name in generator.spare], dtype=np.int64))
+def _nodes(of: _Crashes) -> Ints:
+    ids, spare = ids_by_name(of.overlay), of.wanted.spare
+    chosen = choose_faulty(of.wanted.nodes, of.overlay, (*of.place, "nodes"))
+    nodes = np.setdiff1d(chosen, np.array([ids[name] for name in spare], dtype=np.int64))
     if not len(nodes):
         message = f"all {len(chosen)} nodes that may crash are spared; allowed: at most {len(chosen) - 1} of them"
-        raise context.problem("spare", message=message)
+        raise of.problem("spare", message=message)
     return nodes
 
 
-def _no_room(wanted: _Chains, n_placed: int, n_nodes: int, seed: int) -> str:
-    what = "crashes" if wanted.length == 1 else f"chains of {wanted.length} neighbours"
+def _no_room(of: _Crashes, n_placed: int, n_nodes: int) -> str:
+    wanted, (first, last) = of.wanted, of.rounds
+    what = "crashes" if wanted.consecutive == 1 else f"chains of {wanted.consecutive} neighbours"
     down = "for good" if wanted.down is None else f"for {wanted.down[0]} rounds or more"
     bound = cure = ""
-    if wanted.most is not None:
+    if wanted.at_most is not None:
         bound = (
-            f", at most {wanted.most} of them not operational at once, also for {wanted.recovery} rounds after recovery"
+            f", at most {wanted.at_most} of them not operational at once, also for {of.recovery} rounds after recovery"
         )
         cure = ", or a larger at_most"
-    room = (
-        f"there is room for {n_placed} from round {wanted.rounds[0]} to {wanted.rounds[1]}: {n_nodes} nodes may crash"
-    )
+    room = f"there is room for {n_placed} from round {first} to {last}: {n_nodes} nodes may crash"
     cure = f"allowed: a smaller count, more rounds or nodes, shorter down times{cure}"
-    return f"{wanted.count} {what} are wanted, and in the run of seed {seed} {room}, each {down}{bound}; {cure}"
+    return f"{wanted.count} {what} are wanted, and in the run of seed {of.seed} {room}, each {down}{bound}; {cure}"
 
 
-def _outages(
-    generator: CrashGenerator, nodes: Ints, rounds: tuple[int, int], context: _Context
-) -> list[Outage]:  # fmt: skip
+def _outages(nodes: Ints, of: _Crashes) -> list[Outage]:
+    rate, trace = of.wanted.rate, of.wanted.trace
     try:
-        if generator.rate is not None:
-            return alternating(generator.rate, nodes, rounds, context.seed, context.purpose)
-        return _traced(generator.trace, nodes, rounds, context) if generator.trace is not None else []
+        if rate is not None:
+            return alternating(rate, nodes, of.rounds, of.seed, of.purpose)
+        return _traced(trace, nodes, of) if trace is not None else []
     except OutageLimitError as error:
-        key, cure = ("trace", "more hours_per_round") if generator.rate is None else ("rate", "longer times")
-        raise context.problem(key, message=f"{error}; give fewer rounds or nodes, or {cure}") from error
+        key, cure = ("trace", "more hours_per_round") if rate is None else ("rate", "longer times")
+        raise of.problem(key, message=f"{error}; give fewer rounds or nodes, or {cure}") from error
 
 
-def _traced(trace: CrashTrace, nodes: Ints, rounds: tuple[int, int], context: _Context) -> list[Outage]:
+def _traced(trace: CrashTrace, nodes: Ints, of: _Crashes) -> list[Outage]:
     try:
-        path = find_file(trace.path, context.beside)
+        path = find_file(trace.path, of.beside)
         if named_format(path, trace.format) is not None:
-            return outages_of_file(path, trace, context.overlay, nodes, rounds, context.clock)
+            return outages_of_file(path, trace, of.overlay, nodes, of.rounds, of.clock)
         recorded = load_trace(path, trace.format, trace.system)
-        return mapped(recorded, trace, nodes, rounds, context.seed, context.purpose)
+        return mapped(recorded, trace, nodes, of.rounds, of.seed, of.purpose)
     except DataFileError as error:
         key = "system" if isinstance(error, UnknownSystemError) else "path"
-        raise context.problem("trace", key, message=str(error)) from error
+        raise of.problem("trace", key, message=str(error)) from error
