@@ -162,14 +162,11 @@ def _renumbered(rows: pa.Table, new_id: Ints) -> pa.Table:
 
     ``new_id`` contains the new id of each node, or `_GONE` if the node is omitted.
     """
-    for name in (name for name in _ENDS if name in rows.column_names):
+    for name in (name for name in (*_ENDS, "peer") if name in rows.column_names):
         ids = pa.array(new_id).take(pc.cast(rows[name], pa.int64()))
         rows = rows.set_column(rows.column_names.index(name), name, ids)
-        rows = rows.filter(pc.fill_null(pc.not_equal(rows[name], _GONE), fill_value=True))
-    if "peer" in rows.column_names:
-        rows = rows.set_column(
-            rows.column_names.index("peer"), "peer", pa.array(new_id).take(pc.cast(rows["peer"], pa.int64()))
-        )
+        if name != "peer":
+            rows = rows.filter(pc.fill_null(pc.not_equal(rows[name], _GONE), fill_value=True))
     return rows
 
 

@@ -189,6 +189,17 @@ def with_decimal_points(table: TextTable) -> tuple[pa.Table, list[str]]:
     return rows, changed
 
 
+def texts_of(column: pa.ChunkedArray) -> pa.Array:
+    """Returns `column` as strings without surrounding spaces. Null and empty cells are null."""
+    text = pc.utf8_trim_whitespace(pc.cast(column.combine_chunks(), pa.string()))
+    return pc.if_else(pc.equal(text, ""), pa.scalar(None, pa.string()), text)
+
+
+def names_of(column: pa.ChunkedArray) -> pa.Array:
+    """Returns a column of names or topics as `texts_of` does, in Unicode's composed form (NFC)."""
+    return pc.utf8_normalize(texts_of(column), form="NFC")
+
+
 def is_number(cell: str) -> bool:
     """Returns whether Arrow can convert `cell` to a double; Arrow also parses the columns of numbers."""
     try:

@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 
 from pipelines.contract.run_inputs import Floats, Ints
 from pipelines.contract.settings import MAX_ROUND
+from pipelines.inputs.text_rows import texts_of
 from pipelines.scenario.times import EPOCH_SECONDS, Clock
 
 _PER_SECOND = {"s": 1.0, "ms": 1e3, "us": 1e6, "ns": 1e9, "min": 1 / 60, "h": 1 / 3600}
@@ -98,8 +99,7 @@ def moments_of(column: pa.ChunkedArray, unit: str | None) -> Moments:
         known = pc.if_else(is_beyond, pa.scalar(None, column.type), column)
         stamps = pd.Series(pc.cast(known, pa.timestamp("ns", tz="UTC"), safe=False).to_pandas())
         return replace(_stamps(stamps, "timestamps"), is_wrong=is_beyond.to_numpy(zero_copy_only=False))
-    texts = pc.utf8_trim_whitespace(pc.cast(column.combine_chunks(), pa.string()))
-    texts = pc.if_else(pc.equal(texts, ""), pa.scalar(None, pa.string()), texts)
+    texts = texts_of(column)
     numbers = pd.to_numeric(pd.Series(texts.to_pandas()), errors="coerce").to_numpy(dtype=np.float64)
     is_empty = texts.is_null().to_numpy(zero_copy_only=False)
     if np.isnan(numbers[~is_empty]).all():

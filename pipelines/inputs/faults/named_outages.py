@@ -20,7 +20,7 @@ from pipelines.errors import DataFileError, nearest
 from pipelines.inputs.faults.timeline import FOR_GOOD, MAX_OUTAGES, Outage, OutageLimitError
 from pipelines.inputs.faults.traces import readable
 from pipelines.inputs.overlay.nodes import ids_by_name
-from pipelines.inputs.text_rows import cached_until_changed, is_number, open_data, split
+from pipelines.inputs.text_rows import cached_until_changed, is_number, names_of, open_data, split
 from pipelines.inputs.timestamps import Moments, moments_of, with_origin
 from pipelines.scenario.faults import CrashTrace
 from pipelines.scenario.times import Clock
@@ -155,7 +155,7 @@ def _table(path: Path, unit: str | None) -> NamedOutages:
     if not rows.num_rows:
         raise DataFileError(f"{path} has no rows; give a table with one outage or more")
     node, down, up = (_column(path, rows, wanted, known) for wanted, known in _COLUMNS.items())
-    names = tuple(name or "" for name in pc.utf8_normalize(_converted(path, node, _trimmed), form="NFC").to_pylist())
+    names = tuple(name or "" for name in _converted(path, node, names_of).to_pylist())
     given = None if unit == "round" else unit
     times = [_converted(path, column, lambda cells: moments_of(cells, given)) for column in (down, up)]
     kinds = {of.origin_ms is None for of in times if not np.isnan(of.ms).all()}
@@ -191,10 +191,6 @@ def _converted(path: Path, column: pa.ChunkedArray, convert: Callable[[pa.Chunke
     except pa.ArrowException as error:
         message = f"{path} has a column of type {column.type} for node, down or up"
         raise DataFileError(f"{message}; give names as strings, and times as numbers or timestamps") from error
-
-
-def _trimmed(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    return pc.utf8_trim_whitespace(pc.cast(column, pa.string()))
 
 
 def _refuse_down_again(path: Path, places: tuple[str, ...], names: tuple[str, ...], down: Moments, up: Moments) -> None:

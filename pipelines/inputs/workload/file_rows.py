@@ -12,24 +12,13 @@ from pipelines.contract.run_inputs import Ints, Overlay
 from pipelines.contract.settings import Nodes
 from pipelines.errors import InputError, KeyPath, Problem, listed, nearest
 from pipelines.inputs.overlay.nodes import choose_nodes, ids_by_name
-from pipelines.inputs.text_rows import is_number
+from pipelines.inputs.text_rows import is_number, names_of, texts_of
 from pipelines.inputs.timestamps import moments_of, with_origin
 from pipelines.inputs.workload.contents import parsed_numbers
 from pipelines.scenario.consistency import unknown_node
 from pipelines.scenario.times import Clock
 
 _SHOWN = 5
-
-
-def texts_of(column: pa.ChunkedArray) -> pa.Array:
-    """Returns `column` as strings without surrounding spaces. Null and empty cells are null."""
-    text = pc.utf8_trim_whitespace(pc.cast(column.combine_chunks(), pa.string()))
-    return pc.if_else(pc.equal(text, ""), pa.scalar(None, pa.string()), text)
-
-
-def names_of(column: pa.ChunkedArray) -> pa.Array:
-    """Returns a column of names or topics as `texts_of` does, in Unicode's composed form (NFC)."""
-    return pc.utf8_normalize(texts_of(column), form="NFC")
 
 
 def typed_column(column: pa.ChunkedArray) -> pa.Array:

@@ -13,10 +13,11 @@ import pyarrow.compute as pc
 from pipelines.contract.run_inputs import SUBSCRIPTION, Ints, Overlay
 from pipelines.errors import DataFileError, InputError, KeyPath, PredicateError, Problem
 from pipelines.files import find_file
+from pipelines.inputs.text_rows import names_of, texts_of
 from pipelines.inputs.timestamps import moments_of, with_origin
 from pipelines.inputs.workload.calls import PUBLICATIONS, SUBSCRIPTIONS, canonical_text
 from pipelines.inputs.workload.contents import NO_CONTENT, attribute_rows, json_rows, publication_rows
-from pipelines.inputs.workload.file_rows import FileRows, names_of, texts_of, typed_column
+from pipelines.inputs.workload.file_rows import FileRows, typed_column
 from pipelines.inputs.workload.reading import Loaded, load
 from pipelines.scenario.times import Clock
 from pipelines.scenario.workload_files import PublicationFile, SubscriptionFile
