@@ -14,9 +14,8 @@ import pyarrow.compute as pc
 from pipelines.contract.run_inputs import Floats, Ints
 from pipelines.contract.settings import MAX_ROUND
 from pipelines.inputs.text_rows import texts_of
-from pipelines.scenario.times import EPOCH_SECONDS, Clock
+from pipelines.scenario.times import EPOCH_MS, MS_OF, Clock
 
-_PER_SECOND = {"s": 1.0, "ms": 1e3, "us": 1e6, "ns": 1e9, "min": 1 / 60, "h": 1 / 3600}
 _NAMES = {
     "s": "seconds", "ms": "milliseconds", "us": "microseconds", "ns": "nanoseconds", "min": "minutes", "h": "hours",
 }  # fmt: skip
@@ -107,14 +106,13 @@ def moments_of(column: pa.ChunkedArray, unit: str | None) -> Moments:
         return replace(_stamps(found, "timestamps in ISO 8601"), is_wrong=found.isna().to_numpy() & ~is_empty)
     numbers = np.where(np.isfinite(numbers), numbers, np.nan)
     least = float(np.fmin.reduce(numbers))
-    fitting = [name for name in _SINCE_1970 if EPOCH_SECONDS <= least / _PER_SECOND[name] < 100 * EPOCH_SECONDS]
+    fitting = [name for name in _SINCE_1970 if EPOCH_MS <= least * MS_OF[name] < 100 * EPOCH_MS]
     chosen = unit or (fitting[0] if fitting else "ms")
-    ms = numbers * (1e3 / _PER_SECOND[chosen])
+    factor = MS_OF[chosen]
     is_wrong = np.isnan(numbers) & ~is_empty
-    if least / _PER_SECOND[chosen] < EPOCH_SECONDS:
-        return Moments(ms, is_wrong, None, f"{_NAMES[chosen]} from the start")
-    first = least * (1e3 / _PER_SECOND[chosen])
-    return Moments((numbers - least) * (1e3 / _PER_SECOND[chosen]), is_wrong, first, f"{_NAMES[chosen]} from 1970")
+    if least * factor < EPOCH_MS:
+        return Moments(numbers * factor, is_wrong, None, f"{_NAMES[chosen]} from the start")
+    return Moments((numbers - least) * factor, is_wrong, least * factor, f"{_NAMES[chosen]} from 1970")
 
 
 def _parsed(texts: pd.Series) -> pd.Series:

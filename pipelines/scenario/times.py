@@ -13,9 +13,10 @@ from pydantic import AfterValidator, Field, Tag
 from pipelines.contract.settings import MAX_ROUND, Positive, Strict, by_form
 from pipelines.errors import KeyPath, Problem
 
-EPOCH_SECONDS = 9e8
-"""Seconds from 1970 to July 1998. Larger numbers are times since 1970, smaller numbers since the start of a run."""
-_EPOCH_MS = EPOCH_SECONDS * 1000.0
+EPOCH_MS = 9e11
+"""Milliseconds from 1970 to July 1998. Larger times count from 1970, smaller times from the start of a run."""
+MS_OF = {"ns": 1e-6, "us": 1e-3, "ms": 1.0, "s": 1e3, "min": 6e4, "h": 3.6e6}
+"""Milliseconds of each unit of time."""
 
 
 def _iso(text: str) -> str:
@@ -51,7 +52,7 @@ Moment = Annotated[
 ]
 """A number of milliseconds, or an ISO 8601 timestamp.
 
-A number is a time since 1970 if it is at least `EPOCH_SECONDS` (in ms), else a time since the start of the run."""
+A number is a time since 1970 if it is at least `EPOCH_MS`, else a time since the start of the run."""
 
 
 @dataclass(frozen=True)
@@ -81,7 +82,7 @@ def is_timestamp(moment: float | str | None) -> bool:
 
     Numbers before July 1998 are ms from the start of the run.
     """
-    return isinstance(moment, str) or (moment is not None and moment >= _EPOCH_MS)
+    return isinstance(moment, str) or (moment is not None and moment >= EPOCH_MS)
 
 
 def ms_from_start(moment: float | str, origin_ms: float) -> float:

@@ -23,7 +23,7 @@ from pipelines.inputs.overlay.nodes import ids_by_name
 from pipelines.inputs.text_rows import cached_until_changed, is_number, names_of, open_data, split
 from pipelines.inputs.timestamps import Moments, moments_of, with_origin
 from pipelines.scenario.faults import CrashTrace
-from pipelines.scenario.times import Clock
+from pipelines.scenario.times import MS_OF, Clock
 
 R = TypeVar("R")
 _COLUMNS = {
@@ -31,7 +31,6 @@ _COLUMNS = {
     "down": ("down", "start", "begin", "from", "crash", "failed", "down_at"),
     "up": ("up", "end", "until", "stop", "to", "recovery", "recovered", "up_at"),
 }
-_MS = {"ms": 1.0, "s": 1e3, "min": 6e4, "h": 3.6e6}
 _LOOP = re.compile(r"^[ \t]*(PERIODICITY|LOOPAFTER)[ \t]+([^\s#%]+)[ \t\r]*(?:[#%].*)?$", re.MULTILINE)
 """The line that repeats a profile of SimGrid.
 
@@ -261,7 +260,7 @@ def _of_profile(profile: Profile, unit: str, clock: Clock, last: int) -> list[tu
     for iteration in range(MAX_OUTAGES + 1):
         offset = iteration * (profile.period or 0.0)
         for time, is_up in zip(profile.seconds, profile.is_up, strict=True):
-            exact = offset + time if unit == "round" else clock.exact((offset + time) * _MS[unit])
+            exact = offset + time if unit == "round" else clock.exact((offset + time) * MS_OF[unit])
             round_ = int(np.floor(exact + 0.5))
             if is_up and down is not None:
                 spans.append((down, max(round_, down + 1)))

@@ -22,9 +22,10 @@ from pipelines.errors import DataFileError, first_line, listed, nearest, plural
 from pipelines.inputs import draws_numpy
 from pipelines.inputs.overlay.files import read_bytes
 from pipelines.inputs.overlay.text_formats import DST, SRC, column_indexes, decode
-from pipelines.inputs.overlay.weighted import MS_OF, ContentError, WeightedGraph
+from pipelines.inputs.overlay.weighted import ContentError, WeightedGraph
 from pipelines.inputs.text_rows import BLANKS, TextTable, cached_until_changed, is_number, split, with_decimal_points
 from pipelines.scenario.overlay import Latency
+from pipelines.scenario.times import MS_OF
 
 _ROUND_TRIPS = ("rtt", "rtt_ms", "rtt_us", "ping", "avg", "min", "max")
 _VALUES = ("latency", "latency_ms", "delay", "delay_ms", "ms", "us", *_ROUND_TRIPS[:5], "mean", "median", "min", "max")

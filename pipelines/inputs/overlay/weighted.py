@@ -15,13 +15,12 @@ from pipelines.contract.run_inputs import Floats, Ints
 from pipelines.contract.settings import nfc
 from pipelines.errors import plural, some
 from pipelines.scenario.overlay import LatencyUnit
+from pipelines.scenario.times import MS_OF
 
 EARTH_RADIUS_KM = 6371.0
 FIBRE_KM_PER_MS = 200.0
 DETOUR = 1.3
 FLOOR_MS = 0.5
-MS_OF = {"us": 0.001, "ms": 1.0, "s": 1000.0}
-"""Milliseconds of each unit of latency."""
 
 
 class ContentError(ValueError):
