@@ -286,19 +286,15 @@ def _without_links(spec: NodesOverlay) -> Overlay:
 
 
 def _from_links(links: list[Link], order: Sequence[str], round_ms: float) -> WeightedGraph:
+    # The model of links excludes self-loops and parallel links.
     index = {name: place for place, name in enumerate(order)}
-    ends = [(index.setdefault(link[0], len(index)), index.setdefault(link[1], len(index))) for link in links]
-    ms = np.array([(link[2] if len(link) > 2 else 1) * round_ms for link in links], dtype=np.float64)
-    graph = weighted.merge_parallel(tuple(index), ends, ms)
-    if all(len(link) < 4 for link in links):
-        return graph
-    back = {(u, v): (link[3] if len(link) == 4 else link[2] if len(link) == 3 else 1) * round_ms
-            for (u, v), link in zip(ends, links, strict=True)}  # fmt: skip
-    there = dict(zip(ends, ms.tolist(), strict=True))
-    ends_of = list(zip(graph.a.tolist(), graph.b.tolist(), strict=True))
-    directed = [(there[p], back[p]) if p in there else (back[p[::-1]], there[p[::-1]]) for p in ends_of]
-    ms, back_ms = np.array(directed, dtype=np.float64).T.copy()
-    return replace(graph, ms=ms, back_ms=back_ms)
+    ends = np.array([[index.setdefault(name, len(index)) for name in link[:2]] for link in links], dtype=np.int64)
+    there, back = (np.array([link[i] if len(link) > 2 else 1 for link in links]) * round_ms for i in (2, -1))
+    a, b = ends.min(axis=1), ends.max(axis=1)
+    is_forward, sorted_ = ends[:, 0] == a, np.lexsort((b, a))
+    ms, back_ms = (np.where(is_forward, *both)[sorted_] for both in ((there, back), (back, there)))
+    is_equal = all(len(link) < 4 for link in links)
+    return WeightedGraph(tuple(index), a[sorted_], b[sorted_], ms, back_ms=None if is_equal else back_ms)
 
 
 def _with_latency(
