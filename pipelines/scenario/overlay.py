@@ -124,25 +124,6 @@ class Latency(Strict):
                     yield Problem((name,), message)
 
 
-def link_problems(links: Sequence[tuple[Any, ...]]) -> Iterator[Problem]:
-    """Yields a problem for each self-loop and repeated link, and a problem if the links do not connect all nodes.
-
-    The path of a problem starts at ``links``.
-
-    A link is ``(a, b)``, ``(a, b, latency)`` or ``(a, b, latency from a to b, latency from b to a)``.
-    """
-    yield from repeated_links(links)
-    graph: nx.Graph[str] = nx.Graph()
-    graph.add_edges_from((a, b) for a, b, *_ in links)
-    parts = [next(iter(part)) if len(part) == 1 else min(part) for part in nx.connected_components(graph)]
-    if len(parts) > 1:
-        yield Problem(
-            ("links",),
-            f"the links leave {len(parts)} parts that are not connected, with one node of each: "
-            f"{listed(list(map(repr, parts)), _SHOWN_PARTS)}; add links between them",
-        )
-
-
 def _link_tag(value: Any) -> str | None:  # noqa: ANN401 - any value of the file
     if not isinstance(value, (list, tuple)):
         return None
@@ -391,7 +372,7 @@ class OverlaySpec(Strict):
 
     def _problems(self) -> Iterator[Problem]:
         one_of(self, OVERLAY_SOURCES, "overlay")
-        yield from link_problems(self.links or ())
+        yield from self._link_problems()
         yield from self._order_problems()
         lists = {"servers": self.servers, "clients": self.clients}
         brokers = dict.fromkeys(name for link in self.links or () for name in link[:2])
@@ -401,6 +382,18 @@ class OverlaySpec(Strict):
         for name, value in {**given, "start": self.start == "joining"}.items():
             if value and self.nodes is not None:
                 yield Problem((name,), f"overlay.nodes has no links, so that {name} means nothing; leave it out")
+
+    def _link_problems(self) -> Iterator[Problem]:
+        yield from repeated_links(self.links or ())
+        graph: nx.Graph[str] = nx.Graph()
+        graph.add_edges_from((link[0], link[1]) for link in self.links or ())
+        parts = [min(part) for part in nx.connected_components(graph)]
+        if len(parts) > 1:
+            yield Problem(
+                ("links",),
+                f"the links leave {len(parts)} parts that are not connected, with one node of each: "
+                f"{listed(list(map(repr, parts)), _SHOWN_PARTS)}; add links between them",
+            )
 
     def _order_problems(self) -> Iterator[Problem]:
         if self.order is None:
