@@ -22,7 +22,7 @@ Several frames have fixed columns:
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol as Structural
 
@@ -145,8 +145,6 @@ class RoundResult:
     Attributes:
         state: The changed relations by name: the new increment of a growing relation, all rows of any other relation.
         outbox: The messages to send.
-        sent_fields: The payload columns that the outbox has, and ``latency_rounds`` if it has this column. None stands
-            for all of them. The engine adds missing columns as null. Rows with fewer columns are sorted faster.
         delivery: The deliveries, columns of table ``delivery``.
         call_event: One row per event of a call: ``held`` (the node will issue the call later), ``issued`` or
             ``confirmed``.
@@ -159,7 +157,6 @@ class RoundResult:
 
     state: dict[str, DataFrame] = field(default_factory=dict)
     outbox: DataFrame | None = None
-    sent_fields: Collection[str] | None = None
     delivery: DataFrame | None = None
     call_event: DataFrame | None = None
     node_status: DataFrame | None = None

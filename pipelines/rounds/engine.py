@@ -277,11 +277,8 @@ class RoundEngine(Rounds):
         """
         messages = list(waiting)
         if result.outbox is not None:
-            sent = network.put_on_links(
-                result.outbox, result.sent_fields, self._run.link, self._latency, self._protocol.payload,
-                self._crashes.schedule,
-            )  # fmt: skip
-            messages.append(sent)
+            link, payload = self._run.link, self._protocol.payload
+            messages.append(network.put_on_links(result.outbox, link, self._latency, payload, self._crashes.schedule))
         flight = union(messages) if messages else self._checkpoints.empty(self._schema)
         parts = {name: self._relations.part(name, rows) for name, rows in result.state.items()}
         return {**parts, _IN_FLIGHT: self._flight(flight)}

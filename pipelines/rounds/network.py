@@ -12,7 +12,7 @@ exist in the form ``program`` only (`udfs.nodes`).
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from pyspark.sql import DataFrame, functions as F, types as T
@@ -39,41 +39,28 @@ DIGEST = (
 
 
 def put_on_links(
-    outbox: DataFrame, fields: Collection[str] | None, link: DataFrame, latency: int | None, payload: T.StructType,
-    crash: DataFrame | None,
-) -> DataFrame:  # fmt: skip
+    outbox: DataFrame, link: DataFrame, latency: int | None, payload: T.StructType, crash: DataFrame | None
+) -> DataFrame:
     """Returns the messages of `outbox` as messages in flight, with their ids, due rounds and fates.
 
     Args:
-        outbox: The messages, columns of `contract.round.OUTBOX` and `fields`; a null ``latency_rounds`` stands for the
-            latency of the link.
-        fields: The payload columns of `outbox`, and ``latency_rounds``; missing columns count as null. None if `outbox`
-            has all of these columns.
+        outbox: The messages, see `contract.round`; a null ``latency_rounds`` stands for the latency of the link.
         link: Table ``link``.
         latency: The latency of all links of all runs; None if latencies differ.
         payload: The protocol's payload.
         crash: The crash schedule, with columns `faults.CRASH`; None if no node crashes.
     """
-
-    def has(name: str) -> bool:
-        return fields is None or name in fields
-
-    cast = {field.name: f"cast({{}} as {field.dataType.simpleString()}) as {field.name}" for field in payload}
-    body = [sql.format(name) for name, sql in cast.items() if has(name)]
     message_id = _ID.format(number=_NUMBER)
-    known = ["source", "source_seq", *(["latency_rounds as named_rounds"] if has("latency_rounds") else [])]
-    numbered = outbox.selectExpr("run_id", message_id, *_HEAD, *known, *body)
+    known = ["source", "source_seq", "latency_rounds as named_rounds"]
+    numbered = outbox.selectExpr("run_id", message_id, *_HEAD, *known, *payload.names)
     if latency is None:
         numbered = numbered.hint("shuffle_hash").join(link, ["run_id", "src", "dst"], "left")
-    wait = "latency_rounds" if latency is None else f"cast({latency} as bigint)"
-    if has("latency_rounds"):
-        wait = f"coalesce(named_rounds, {wait})"
+    wait = f"coalesce(named_rounds, {'latency_rounds' if latency is None else f'cast({latency} as bigint)'})"
     times = [f"sent_round + {wait} as due_round", f"{wait} as remaining_rounds"]
     head = ["run_id", "message_id", *_HEAD, *times, "source", "source_seq"]
-    values = [name if has(name) else sql.format("null") for name, sql in cast.items()]
     if crash is None:
-        return numbered.selectExpr(*head, "cast(null as string) as fate", *values)
-    return _with_crashes(numbered.selectExpr(*head, *values), crash, payload.names)
+        return numbered.selectExpr(*head, "cast(null as string) as fate", *payload.names)
+    return _with_crashes(numbered.selectExpr(*head, *payload.names), crash, payload.names)
 
 
 def _with_crashes(message: DataFrame, crash: DataFrame, fields: Sequence[str]) -> DataFrame:

@@ -6,9 +6,10 @@ answer a JOIN_REQUEST if they have a ``source_seq``, else a SYN_REQUEST.
 
 from __future__ import annotations
 
-from pyspark.sql import types as T
+from pyspark.sql import DataFrame, types as T
 
 from pipelines.contract.round import in_flight_schema, outbox_types
+from pipelines.contract.rows import outbox
 from pipelines.tables import BIGINT, BOOLEAN, INT, LONGS, STRING
 
 MULTICAST = ("J", "SUB", "UNSUB", "PUB", "REJOIN")
@@ -73,11 +74,17 @@ BODY = """case kind
   when 'DETECT' then to_json(named_struct('peer', peer, 'incarnation', incarnation))
 end"""
 
-SENT_AS = {**outbox_types(PAYLOAD), "delay_rounds": "bigint"}
-"""The optional columns of an outbox row, with their SQL types."""
+_SENT = T.StructType([*PAYLOAD, T.StructField("delay_rounds", BIGINT)])
+SENT_AS = [*outbox_types(_SENT)]
+"""The columns of messages to send. Column ``delay_rounds`` is a delay in addition to the latency of a connection."""
 SENT = ("SUB", "UNSUB", "subscribe", "unsubscribe")
 """The kinds of messages and calls that may cause a node to send SUB or UNSUB."""
-FAULT_TRIGGER = "cast(-4611686018427387904 as bigint) as trigger"
+FAULT_TRIGGER = "cast(-4611686018427387904 as bigint)"
 """SQL for the trigger of failure reports, requests and STATUS. It sorts before all other triggers of the round."""
 LINKS = "array_sort(collect_list(struct(a, b, is_marked))) as links"
 """SQL that aggregates rows of relation ``topology`` to field ``links`` of a request or PAR_TOP."""
+
+
+def to_send(rows: DataFrame, **columns: str) -> DataFrame:
+    """Returns `rows` as messages to send, with the columns `SENT_AS`; `columns` as in `contract.rows.outbox`."""
+    return outbox(rows, _SENT, **columns)

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import reduce
 
 from pyspark.sql import DataFrame
 
-from pipelines.contract.round import OUTBOX, Round, RoundResult
+from pipelines.contract.round import Round, RoundResult
 from pipelines.contract.rows import NODE
-from pipelines.protocols.delta.messages import SENT, SENT_AS
+from pipelines.protocols.delta.messages import SENT
 
 _BY_NODE = ("topology", "path", "routing_entry", "processing")
 """The relations that have many rows at every node, and that `Work.narrow` restricts."""
@@ -19,21 +18,6 @@ _BY_NODE = ("topology", "path", "routing_entry", "processing")
 def union(*frames: DataFrame) -> DataFrame:
     """Unions frames by column names; columns that a frame lacks are null."""
     return reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), frames)
-
-
-@dataclass(frozen=True)
-class Sent:
-    """A part of the outbox: rows with the columns `contract.round.OUTBOX` and further columns."""
-
-    row: DataFrame
-    fields: frozenset[str]
-
-    def with_columns(self, names: Iterable[str]) -> DataFrame:
-        """Returns the rows with columns `names`; columns that the rows lack are null."""
-        given = {*OUTBOX, *self.fields}
-        return self.row.selectExpr(
-            *(f"cast({name if name in given else 'null'} as {SENT_AS[name]}) as {name}" for name in names)
-        )
 
 
 @dataclass
@@ -69,7 +53,7 @@ class Work:
     inbox: DataFrame
     radius: int
     result: RoundResult = field(default_factory=RoundResult)
-    outbox: list[Sent] = field(default_factory=list)
+    outbox: list[DataFrame] = field(default_factory=list)
     finished: list[DataFrame] = field(default_factory=list)
     added: list[DataFrame] = field(default_factory=list)
     broken: list[DataFrame] = field(default_factory=list)
@@ -152,18 +136,10 @@ class Work:
             self.finished.append(finished)
         return finished
 
-    def send(self, row: DataFrame, *fields: str) -> None:
-        """Adds messages to the outbox.
-
-        Args:
-            row: The messages, with columns `contract.round.OUTBOX` and `fields`.
-            fields: The names of payload fields, ``latency_rounds`` or ``delay_rounds``.
-        """
-        sent = Sent(row, frozenset(fields))
-        if self.is_disturbed:
-            # Planning a union takes much longer than planning its parts one after the other.
-            sent = Sent(self.keep("sent", sent.with_columns(SENT_AS)), frozenset(SENT_AS))
-        self.outbox.append(sent)
+    def send(self, row: DataFrame) -> None:
+        """Adds messages (`messages.to_send`) to the outbox."""
+        # Planning a union takes much longer than planning its parts one after the other.
+        self.outbox.append(self.keep("sent", row) if self.is_disturbed else row)
 
     def has(self, *kinds: str) -> bool:
         """Returns whether a message or call of one of the kinds `kinds` is due."""

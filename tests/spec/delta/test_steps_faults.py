@@ -138,7 +138,7 @@ def test_a_detached_node_asks_its_join_point_again_unless_that_is_down_for_good(
     one = work(of, join=joins, status=statuses(sail), path=frame(sail, PATH.columns))
     left = faults._retry_joins(one, failed(sail, (7, 1), (4, 1)))
     assert found(left, "node_id peer") == [(4, 1)]
-    [requests] = (found(sent.row, "kind src dst") for sent in one.outbox)
+    [requests] = (found(sent, "kind src dst") for sent in one.outbox)
     assert requests == [("JOIN_REQUEST", node, to) for node, to in asks]
     assert [pair for rows in one.broken for pair in found(rows, "node_id peer")] == asks
 
@@ -205,7 +205,7 @@ def test_who_comes_back_before_its_join_ended_joins_again_and_does_not_recover(s
     assert found(one.now("topology"), "node_id") == [(4,)]
     assert found(one.now("status"), "node_id status") == [(4, "RECOVERING"), (7, "OPERATIONAL"), (8, "OPERATIONAL")]
     assert found(one.statuses[0], "node_id round status") == [(7, 20, "RECOVERING"), (8, 20, "DETACHED")]
-    assert [found(sent.row, "kind src dst incarnation") for sent in one.outbox] == [[("JOIN_REQUEST", 7, 1, 1)]]
+    assert [found(sent, "kind src dst incarnation") for sent in one.outbox] == [[("JOIN_REQUEST", 7, 1, 1)]]
 
 
 def test_an_entry_that_named_a_node_out_of_view_has_a_way_when_a_join_brings_it_into_view(sail: Session) -> None:

@@ -15,6 +15,7 @@ from support.frames import found, frame, way
 from pipelines.contract.round import RunSet, RunTables, Start
 from pipelines.engines.session import Session
 from pipelines.protocols.delta import DeltaSettings, dataflow
+from pipelines.protocols.delta.messages import to_send
 from pipelines.protocols.delta.phases import forward, updates
 from pipelines.protocols.delta.steps import connections, copies
 from pipelines.protocols.delta.tables import (
@@ -27,7 +28,7 @@ from pipelines.protocols.delta.tables import (
     STATUS,
     WAITING,
 )
-from pipelines.protocols.delta.work import Sent, union
+from pipelines.protocols.delta.work import union
 
 COPY = [*copies.COPY, "sender_hop", "msg_id"]
 
@@ -110,7 +111,7 @@ def test_what_is_noted_for_a_crash_is_noted_in_its_runs_alone(sail: Session) -> 
 
 def test_messages_lack_what_they_do_not_say(sail: Session) -> None:
     row = frame(sail, "src hops kind", {"src": 1, "hops": 3, "kind": "PUB"})
-    sent = Sent(row, frozenset({"hops"})).with_columns(["src", "kind", "hops", "origin"])
+    sent = to_send(row, src="src", kind="kind", hops="hops")
     assert found(sent, "src kind hops origin") == [(1, "PUB", 3, None)]
     assert found(union(row, row.drop("hops")), "src hops") == [(1, 3), (1, None)]
 
@@ -245,8 +246,8 @@ def test_senders_of_duplicates_wait_for_what_is_not_finished_yet(sail: Session) 
     finished = frame(sail, "node_id source source_seq sender trigger round", row)
     one = work(with_faults(due(), may_duplicate=True), waiting=waiting)
     forward._answer_senders(one, finished)
-    assert sorted(pair for sent in one.outbox for pair in found(sent.row, "dst source_seq")) == [(3, 1), (4, 1)]
+    assert sorted(pair for sent in one.outbox for pair in found(sent, "dst source_seq")) == [(3, 1), (4, 1)]
     assert found(one.result.state["waiting"], "source_seq") == [(2,)]
     plain = work(waiting=waiting)
     forward._answer_senders(plain, finished)
-    assert [found(sent.row, "dst") for sent in plain.outbox] == [[(3,)]]
+    assert [found(sent, "dst") for sent in plain.outbox] == [[(3,)]]

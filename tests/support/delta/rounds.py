@@ -128,8 +128,7 @@ def network(
 
 def sent(one: Work, columns: str) -> list[tuple[Any, ...]]:
     """Returns ``columns`` of all messages that a round has sent so far, sorted."""
-    names = columns.split()
-    rows = [row for part in one.outbox for row in found(part.with_columns(names), columns)]
+    rows = [row for part in one.outbox for row in found(part, columns)]
     return sorted(rows, key=repr)
 
 

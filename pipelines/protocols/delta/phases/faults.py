@@ -215,7 +215,7 @@ def _connect(work: Work) -> None:
         work.put("syn_request", recovery.more_syn_requests(work.now("syn_request"), answer))
     asking = connections.asking_peers(work.inbox)
     statuses = connections.send_statuses(asking, work.now("status"), work.now("join"), is_answer=True)
-    work.send(statuses, *connections.STATED)
+    work.send(statuses)
     if work.is_empty(answer):
         return
     _send_again(work, answer, path)
@@ -282,9 +282,9 @@ def _hand_over(work: Work) -> None:
     timed = ready.selectExpr("*", work.present)
     timed = work.keep("handed_links", recovery.with_links(timed, work.now("topology"), path, work.setting))
     tombstone, subscriber = work.now("tombstone"), work.round.run.subscription
-    work.send(recovery.send_topology(timed, work.setting), "links", "delay_rounds")
+    work.send(recovery.send_topology(timed, work.setting))
     entries = recovery.send_entries(timed, work.now("routing_entry"), path, tombstone, subscriber, work.setting)
-    work.send(entries, "entries", "tombstones", "delay_rounds")
+    work.send(entries)
     work.put("syn_request", request.join(ready, [*NODE, "peer"], "left_anti"))
 
 

@@ -10,11 +10,10 @@ from __future__ import annotations
 
 from functools import reduce
 
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, functions as F
 
-from pipelines.contract.round import OUTBOX
 from pipelines.contract.rows import KEY, NODE
-from pipelines.protocols.delta.messages import SENT, SENT_AS
+from pipelines.protocols.delta.messages import SENT
 from pipelines.protocols.delta.phases import updates
 from pipelines.protocols.delta.steps import confirmations, connections, copies, join, recovery, routing
 from pipelines.protocols.delta.work import Work, union
@@ -77,7 +76,7 @@ def _route(work: Work, first: DataFrame) -> list[DataFrame]:
     sent = copies.copies_to_send(first, recipient)
     if work.accepted:
         sent = join.behind_answers(sent, union(*work.accepted))
-    work.send(sent, *copies.SENT_FIELDS)
+    work.send(sent)
     here = [copies.matched_deliveries(matched), *(copies.guided_deliveries(first, row) for row in guided)]
     rows = copies.processing_rows(work.round.faults.null_elsewhere(first, "matches"), recipient)
     if work.is_disturbed:
@@ -262,11 +261,10 @@ def close(work: Work) -> None:
                 topology = routing.merge_links(work.now("topology"), routing.unmarked_links(finished))
                 work.change("topology", topology)
     if work.broken:
-        reports = connections.crash_reports(union(*work.broken), work.now("status"), work.setting)
-        work.send(reports, *connections.REPORT)
+        work.send(connections.crash_reports(union(*work.broken), work.now("status"), work.setting))
     if work.resent:
-        work.send(copies.resent_copies(*work.resent), *copies.SENT_FIELDS)
-    work.outbox = [sent for sent in work.outbox if not work.is_empty(sent.row)]
+        work.send(copies.resent_copies(*work.resent))
+    work.outbox = [sent for sent in work.outbox if not work.is_empty(sent)]
     if work.outbox:
         work.result.outbox = _addressed(work)
     work.result.call_event = union(*work.events) if work.events else None
@@ -276,12 +274,7 @@ def close(work: Work) -> None:
 
 def _addressed(work: Work) -> DataFrame:
     """Returns the outbox with the columns that are added to a message when it is sent (see `steps.copies`)."""
-    columns = list(SENT_AS)
-    if not (work.is_disturbed or work.may_send_subscriptions or "visited" in work.detectors):
-        said = frozenset[str]().union(*(sent.fields for sent in work.outbox))
-        columns = [name for name in SENT_AS if name in said or name in OUTBOX]
-        work.result.sent_fields = said
-    outbox = reduce(DataFrame.unionAll, (sent.with_columns(columns) for sent in work.outbox))
+    outbox = reduce(DataFrame.unionAll, work.outbox)
     if work.may_send_subscriptions:
         outbox = copies.rewrite_origins(outbox, work.now("path"), work.setting, is_disturbed=work.is_disturbed)
     if "visited" in work.detectors:
@@ -289,6 +282,6 @@ def _addressed(work: Work) -> DataFrame:
     if not work.is_disturbed:
         return outbox
     addressed = copies.addressed(outbox, work.now("peer"), work.round.run.link)
-    if not work.is_recovering:
-        return addressed.selectExpr(*copies.plain(addressed.columns))
+    if not work.is_recovering:  # no message is Guided
+        return addressed.withColumn("origin_path", F.expr("cast(null as array<bigint>)"))
     return copies.guided(work.keep("addressed", addressed), work.now("processing"), work.now("path"))

@@ -63,7 +63,7 @@ def _send_join_requests(work: Work, calls: DataFrame) -> None:
     """
     work.events.append(issued(calls.where("kind = 'join'")))
     asked = join.asked_now(calls)
-    work.send(join.send_join_requests(asked, work.now("status")), "incarnation")
+    work.send(join.send_join_requests(asked, work.now("status")))
     if work.round.faults.may_crash:
         asked = work.of_crashing(asked)
         work.put("join", join.with_asked(work.now("join"), asked))
@@ -109,14 +109,12 @@ def _answer_requests(work: Work, now: DataFrame) -> DataFrame:
     work.accepted.append(accepted)
     if work.is_disturbed and not work.is_empty(accepted):
         updates.connect_joiners(work, accepted)
-    work.send(
-        join.send_topology(accepted, work.now("topology"), path, work.now("status"), setting), "links", "incarnation"
-    )
-    work.send(join.send_entries(accepted, _confirmed_entries(work, path), path, setting), "entries")
+    work.send(join.send_topology(accepted, work.now("topology"), path, work.now("status"), setting))
+    work.send(join.send_entries(accepted, _confirmed_entries(work, path), path, setting))
     work.change("join_request", join.waiting_requests(opened, blocked))
     if work.round.facts["processing"]["routing"]:
         added = work.keep("joiner", join.processing_for_joiner(accepted, processing, path, setting))
-        work.send(join.copies_for_joiner(added), *join.JOINER_FIELDS)
+        work.send(join.copies_for_joiner(added))
         work.change("processing", copies.with_rows(processing, added))
     return join.requested_links(accepted)
 

@@ -222,7 +222,7 @@ def tell_peers(work: Work, node: DataFrame) -> None:
     """Sends the STATUS of each node in `node` (``run_id, node_id, round``) to all its peers."""
     connected = connections_of(work).withColumnRenamed("incarnation", "for_incarnation")
     to = connected.join(node.select(*NODE, "round"), NODE)
-    work.send(connections.send_statuses(to, work.now("status"), work.now("join"), is_answer=False), *connections.STATED)
+    work.send(connections.send_statuses(to, work.now("status"), work.now("join"), is_answer=False))
 
 
 def ask_again(work: Work, asked: DataFrame) -> None:
@@ -230,8 +230,10 @@ def ask_again(work: Work, asked: DataFrame) -> None:
 
     `asked` has columns ``run_id, node_id, join_point, source_seq, round``.
     """
-    asked = work.keep("asked_again", asked.selectExpr(*NODE, "join_point", "source_seq", FAULT_TRIGGER, "round"))
-    work.send(join.send_join_requests(asked, work.now("status")), "incarnation")
+    asked = work.keep(
+        "asked_again", asked.selectExpr(*NODE, "join_point", "source_seq", f"{FAULT_TRIGGER} as trigger", "round")
+    )
+    work.send(join.send_join_requests(asked, work.now("status")))
     watch_join_points(work, asked)
 
 
@@ -253,5 +255,4 @@ def request(work: Work, kind: str, asked: DataFrame) -> None:
     peer = work.now("peer")
     known = peer.unionByName(connections.new_peers(asked.select(*NODE, "peer"), peer, latency))
     work.put("peer", known)
-    row = connections.send_requests(asked, kind, latency, work.now("topology"), work.now("status"))
-    work.send(row, *connections.REQUEST)
+    work.send(connections.send_requests(asked, kind, latency, work.now("topology"), work.now("status")))

@@ -10,6 +10,7 @@ from __future__ import annotations
 from pyspark.sql import DataFrame, functions as F
 
 from pipelines.contract.rows import KEY
+from pipelines.protocols.delta.messages import to_send
 from pipelines.protocols.delta.tables import PROCESSING
 
 _BODY = ["kind", "sender", "subscription_id", "origin", "join_point"]
@@ -126,9 +127,9 @@ def answered_waiting(finished: DataFrame, waiting: DataFrame) -> DataFrame:
 
 def send_confirmations(to: DataFrame) -> DataFrame:
     """Returns a CONF message for each row of `to` with a sender. Columns of `to`: `KEY`, ``trigger, round, sender``."""
-    return to.where("sender is not null").selectExpr(
-        "run_id", "trigger", "cast(3 as bigint) as rank", "'CONF' as kind", "node_id as src", "sender as dst",
-        "round as sent_round", "source", "source_seq",
+    return to_send(
+        to.where("sender is not null"), trigger="trigger", rank="3", kind="'CONF'", src="node_id", dst="sender",
+        sent_round="round", source="source", source_seq="source_seq",
     )  # fmt: skip
 
 

@@ -24,12 +24,9 @@ from __future__ import annotations
 from pyspark.sql import DataFrame, functions as F
 
 from pipelines.contract.rows import KEY, NODE, row_number
-from pipelines.protocols.delta.messages import FAULT_TRIGGER, INBOX, LINKS
+from pipelines.protocols.delta.messages import FAULT_TRIGGER, INBOX, LINKS, to_send
 from pipelines.protocols.delta.steps.routing import CLOSEST, NEAREST_LIVE, peer_lists
 from pipelines.protocols.delta.tables import PEER, PROCESSING
-
-REPORT = ("peer", "incarnation", "for_incarnation", "latency_rounds")
-"""The additional columns of failure reports in the outbox."""
 
 
 def connected(path: DataFrame, peer: DataFrame, link: DataFrame) -> DataFrame:
@@ -86,17 +83,12 @@ def crash_reports(broken: DataFrame, status: DataFrame, setting: DataFrame) -> D
     """
     newest = (f"max({name}) as {name}" for name in ("ended", "latency_rounds", "round"))
     own = status.selectExpr(*NODE, "incarnation as for_incarnation")
-    return (
-        broken.groupBy(*NODE, "peer")
-        .agg(*map(F.expr, newest))
-        .join(own, NODE, "left")
-        .join(setting.select("run_id", "detection_rounds"), "run_id")
-        .selectExpr(
-            "run_id", FAULT_TRIGGER, "peer as rank", "'DETECT' as kind", "node_id as src", "node_id as dst",
-            "round as sent_round", "cast(null as bigint) as source", "cast(null as bigint) as source_seq", "peer",
-            "ended as incarnation", "for_incarnation",
-            "greatest(cast(detection_rounds as bigint), latency_rounds) as latency_rounds",
-        )
+    last = broken.groupBy(*NODE, "peer").agg(*map(F.expr, newest)).join(own, NODE, "left")
+    return to_send(
+        last.join(setting.select("run_id", "detection_rounds"), "run_id"), trigger=FAULT_TRIGGER, rank="peer",
+        kind="'DETECT'", src="node_id", dst="node_id", sent_round="round", peer="peer", incarnation="ended",
+        for_incarnation="for_incarnation",
+        latency_rounds="greatest(cast(detection_rounds as bigint), latency_rounds)",
     )  # fmt: skip
 
 
@@ -228,10 +220,6 @@ def without_answer(processing: DataFrame, row: DataFrame) -> DataFrame:
     return processing.join(message, KEY).selectExpr("*", "cast(-1 as bigint) as conf_trigger")
 
 
-REQUEST = ("incarnation", "links", "latency_rounds")
-"""The additional columns of requests in the outbox."""
-STATED = ("status", "incarnation", "for_incarnation", "latency_rounds")
-"""The additional columns of STATUS in the outbox."""
 _LINK = ["run_id", "src", "dst"]
 
 
@@ -283,12 +271,10 @@ def send_requests(asked: DataFrame, kind: str, latency: DataFrame, topology: Dat
     links = topology.join(asked.select(NODE).distinct(), NODE, "left_semi").groupBy(NODE).agg(F.expr(LINKS))
     own = status.selectExpr(*NODE, "incarnation as known")
     once = asked.select(*NODE, "peer", "round").distinct()
-    return (
-        once.join(latency, [*NODE, "peer"]).join(links, NODE, "left").join(own, NODE, "left").selectExpr(
-            "run_id", FAULT_TRIGGER, "cast(1 as bigint) as rank", f"'{kind}' as kind", "node_id as src", "peer as dst",
-            "round as sent_round", "cast(null as bigint) as source", "cast(null as bigint) as source_seq",
-            "coalesce(known, 0) as incarnation", "links", "latency_rounds",
-        )
+    return to_send(
+        once.join(latency, [*NODE, "peer"]).join(links, NODE, "left").join(own, NODE, "left"), trigger=FAULT_TRIGGER,
+        rank="1", kind=f"'{kind}'", src="node_id", dst="peer", sent_round="round", incarnation="coalesce(known, 0)",
+        links="links", latency_rounds="latency_rounds",
     )  # fmt: skip
 
 
@@ -368,13 +354,13 @@ def send_statuses(to: DataFrame, status: DataFrame, join: DataFrame, *, is_answe
 
     A node sends answers to requests (`is_answer`) before announcements of a new status.
     """
-    rank = 0 if is_answer else 2
     own = status.selectExpr(*NODE, "status as own_status", "incarnation as own_incarnation")
     detached = join.where("status = 'DETACHED'").selectExpr(*NODE, "true as is_detached")
-    return to.join(own, NODE, "left").join(detached, NODE, "left").selectExpr(
-        "run_id", FAULT_TRIGGER, f"cast({rank} as bigint) as rank", "'STATUS' as kind", "node_id as src", "peer as dst",
-        "round as sent_round", "cast(null as bigint) as source", "cast(null as bigint) as source_seq",
-        "case when is_detached then 'DETACHED' when own_status = 'RECOVERING' then 'RECOVERING' else 'OPERATIONAL' end"
-        " as status",
-        "coalesce(own_incarnation, 0) as incarnation", "for_incarnation", "latency_rounds",
+    state = (
+        "case when is_detached then 'DETACHED' when own_status = 'RECOVERING' then own_status else 'OPERATIONAL' end"
+    )
+    return to_send(
+        to.join(own, NODE, "left").join(detached, NODE, "left"), trigger=FAULT_TRIGGER, rank="0" if is_answer else "2",
+        kind="'STATUS'", src="node_id", dst="peer", sent_round="round", status=state,
+        incarnation="coalesce(own_incarnation, 0)", for_incarnation="for_incarnation", latency_rounds="latency_rounds",
     )  # fmt: skip

@@ -19,26 +19,26 @@ multicast message to a node that has not answered a request is not sent; it stay
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from pyspark.sql import DataFrame, functions as F
 
 from pipelines.contract.round import OUTBOX
 from pipelines.contract.rows import KEY, NODE, called, deliveries, mapped, received, row_number
 from pipelines.engines.frames import union
-from pipelines.protocols.delta.messages import GUIDE, MULTICAST, PAYLOAD, SENT_AS
+from pipelines.protocols.delta.messages import GUIDE, MULTICAST, PAYLOAD, SENT_AS, to_send
 from pipelines.protocols.delta.steps.routing import Keep
 from pipelines.protocols.delta.tables import DETECTOR, PROCESSING
 from udfs.delta.detectors import ACCEPTED, accepted_copies
 
 _CARRIED = ["issued_round", "subscription_id", "origin", "join_point", "matches", "origin_path", "visited"]
 _FIELDS = ["hops", *_CARRIED, "guide"]
-SENT_FIELDS = ("hops", *_CARRIED)
-"""The additional columns of a copy in the outbox."""
 _PAIR = "array(named_struct('node', node_id, 'msg_id', msg_id))"
-PASSED = f"""case when msg_id is null then null when visited is null then {_PAIR} else concat(visited, {_PAIR}) end
-  as visited"""
+PASSED = f"case when msg_id is null then null when visited is null then {_PAIR} else concat(visited, {_PAIR}) end"
 """SQL for m.visited with the node's own pair; `visited_lists` cuts the list to its last δ+1 pairs."""
+FORWARDED = {
+    **{name: name for name in ("kind", "source", "source_seq", *_CARRIED)}, "hops": "hops + 1", "visited": PASSED,
+    "src": "node_id", "dst": "responsible",
+}  # fmt: skip
+"""SQL for columns of a copy that a node sends to the responsible node of a recipient."""
 BODY = ["kind", "round", "trigger", "sender", "hops", *_CARRIED, "msg_id"]
 """The columns that describe a message in ProcessingList, without its KEY."""
 COPY = [*KEY, "kind", "trigger", "sender", "round", *_FIELDS]
@@ -49,7 +49,7 @@ NOT_GUIDED = [
 ]
 """SQL for the columns that are null in issued copies."""
 _CALLS = {"publish": "PUB", "subscribe": "SUB", "unsubscribe": "UNSUB"}
-_AGAIN = f"round - {1 << 40} as trigger"
+_AGAIN = f"round - {1 << 40}"
 """SQL for the trigger of a resent message. These triggers ascend with MsgId_N, and sort behind STATUS, before PAR_TOP.
 """
 
@@ -101,11 +101,8 @@ def processing_rows(first: DataFrame, recipient: DataFrame) -> DataFrame:
 def copies_to_send(first: DataFrame, recipient: DataFrame) -> DataFrame:
     """Returns a copy for each next hop (member of Out) of a first copy as outbox rows (Alg. 1, lines 16 to 18)."""
     out = recipient.where("responsible <> node_id").select(*KEY, "responsible").distinct()
-    return first.join(out.hint("shuffle_hash"), KEY).selectExpr(
-        "run_id", "trigger", "cast(2 as bigint) as rank", "kind", "node_id as src", "responsible as dst",
-        "round as sent_round",
-        "source", "source_seq", "hops + 1 as hops", *(PASSED if name == "visited" else name for name in _CARRIED),
-    )  # fmt: skip
+    rows = first.join(out.hint("shuffle_hash"), KEY)
+    return to_send(rows, trigger="trigger", rank="2", sent_round="round", **FORWARDED)
 
 
 def matched_deliveries(matched: DataFrame) -> DataFrame:
@@ -142,13 +139,8 @@ def resent_copies(*row: DataFrame) -> DataFrame:
     Each argument has the processing rows that one step resends, with ``now_round``, the sending round. Several steps
     may resend one message.
     """
-    carried = [PASSED if name == "visited" else name for name in SENT_FIELDS if name != "hops"]
     again = [one.where("responsible is not null").select(*KEY, "responsible", *BODY, "now_round") for one in row]
-    message = union(again).distinct()
-    return message.selectExpr(
-        "run_id", _AGAIN, "trigger as rank", "kind", "node_id as src", "responsible as dst", "now_round as sent_round",
-        "source", "source_seq", "hops + 1 as hops", *carried,
-    )  # fmt: skip
+    return to_send(union(again).distinct(), trigger=_AGAIN, rank="trigger", sent_round="now_round", **FORWARDED)
 
 
 _IDENTITY = "case when kind = 'REJOIN' then -1 - source else source end"
@@ -283,12 +275,6 @@ def addressed(outbox: DataFrame, peer: DataFrame, link: DataFrame) -> DataFrame:
             "peer_status",
         )
     )  # fmt: skip
-
-
-def plain(columns: Sequence[str]) -> list[str]:
-    """Returns the SQL select list that is used instead of `guided` if no message is Guided."""
-    shown = {"origin_path": "cast(null as array<bigint>) as origin_path"}
-    return [shown.get(name, name) for name in columns if name != "peer_status"]
 
 
 def guided(outbox: DataFrame, processing: DataFrame, path: DataFrame) -> DataFrame:

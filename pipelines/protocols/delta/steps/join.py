@@ -18,11 +18,9 @@ from pyspark.sql import DataFrame, functions as F
 
 from pipelines.contract.round import CALL_TRIGGER
 from pipelines.contract.rows import NODE, row_number
-from pipelines.protocols.delta.steps.copies import COPY, NOT_GUIDED, PASSED
+from pipelines.protocols.delta.messages import SENT_AS, to_send
+from pipelines.protocols.delta.steps.copies import COPY, FORWARDED, NOT_GUIDED
 from pipelines.protocols.delta.tables import CALL, JOIN_REQUEST, PROCESSING
-
-JOINER_FIELDS = ("hops", "subscription_id", "origin", "origin_path", "join_point", "visited")
-"""The additional columns, in the outbox, of copies for a joining node."""
 
 
 def send_join_requests(asked: DataFrame, status: DataFrame) -> DataFrame:
@@ -31,10 +29,10 @@ def send_join_requests(asked: DataFrame, status: DataFrame) -> DataFrame:
     `asked` has columns ``run_id, node_id, join_point, source_seq, trigger, round``.
     """
     own = status.selectExpr(*NODE, "incarnation as known")
-    return asked.join(own.hint("shuffle_hash"), NODE, "left").selectExpr(
-        "run_id", "trigger", "cast(0 as bigint) as rank", "'JOIN_REQUEST' as kind", "node_id as src",
-        "join_point as dst", "round as sent_round", "node_id as source", "source_seq",
-        "coalesce(known, 0) as incarnation",
+    return to_send(
+        asked.join(own.hint("shuffle_hash"), NODE, "left"), trigger="trigger", kind="'JOIN_REQUEST'", src="node_id",
+        dst="join_point", sent_round="round", source="node_id", source_seq="source_seq",
+        incarnation="coalesce(known, 0)",
     )  # fmt: skip
 
 
@@ -193,9 +191,10 @@ def send_topology(
         .agg(F.expr("array_sort(collect_list(struct(a, b, false as is_marked))) as links"))
     )
     own = status.selectExpr(*NODE, "incarnation as known")
-    return accepted.join(link, NODE, "left").join(own, NODE, "left").selectExpr(
-        "run_id", "trigger", "cast(0 as bigint) as rank", "'PAR_TOP' as kind", "node_id as src", "joiner as dst",
-        "round as sent_round", "joiner as source", "source_seq", "links", "coalesce(known, 0) as incarnation",
+    return to_send(
+        accepted.join(link, NODE, "left").join(own, NODE, "left"), trigger="trigger", kind="'PAR_TOP'", src="node_id",
+        dst="joiner", sent_round="round", source="joiner", source_seq="source_seq", links="links",
+        incarnation="coalesce(known, 0)",
     )  # fmt: skip
 
 
@@ -214,9 +213,9 @@ def send_entries(accepted: DataFrame, routing_entry: DataFrame, path: DataFrame,
         .groupBy(NODE)
         .agg(F.expr("array_sort(collect_list(struct(subscription_id, origin, distance))) as entries"))
     )
-    return accepted.join(entry, NODE).selectExpr(
-        "run_id", "trigger", "cast(1 as bigint) as rank", "'PAR_SUB' as kind", "node_id as src", "joiner as dst",
-        "round as sent_round", "joiner as source", "source_seq", "entries",
+    return to_send(
+        accepted.join(entry, NODE), trigger="trigger", rank="1", kind="'PAR_SUB'", src="node_id", dst="joiner",
+        sent_round="round", source="joiner", source_seq="source_seq", entries="entries",
     )  # fmt: skip
 
 
@@ -255,11 +254,8 @@ def copies_for_joiner(added: DataFrame) -> DataFrame:
         added: The result of `processing_for_joiner`.
     """
     order = row_number("messages for a joining node", "run_id, node_id, responsible", "round, trigger")
-    return added.selectExpr(
-        "run_id", "new_trigger as trigger", f"cast(1 + {order} as bigint) as rank", "kind", "node_id as src",
-        "responsible as dst", "new_round as sent_round", "source", "source_seq", "hops + 1 as hops", "subscription_id",
-        "origin", "origin_path", "join_point", PASSED,
-    )  # fmt: skip
+    sent = {**FORWARDED, "issued_round": "null", "matches": "null"}
+    return to_send(added, trigger="new_trigger", rank=f"1 + {order}", sent_round="new_round", **sent)
 
 
 def behind_answers(sent: DataFrame, accepted: DataFrame) -> DataFrame:
@@ -274,7 +270,7 @@ def behind_answers(sent: DataFrame, accepted: DataFrame) -> DataFrame:
         "trigger": "greatest(trigger, asked) as trigger",
         "rank": "case when asked > trigger then trigger else rank end as rank",
     }
-    columns = [moved.get(name, name) for name in sent.columns]
+    columns = [moved.get(name, name) for name in SENT_AS]
     return sent.join(asked, ["run_id", "src", "dst"], "left").selectExpr(*columns)
 
 

@@ -20,7 +20,7 @@ from collections.abc import Sequence
 from pyspark.sql import DataFrame, functions as F
 
 from pipelines.contract.rows import KEY, NODE, row_number
-from pipelines.protocols.delta.messages import GUIDE, LINKS
+from pipelines.protocols.delta.messages import GUIDE, LINKS, to_send
 from pipelines.protocols.delta.steps.copies import BODY, COPY, NOT_GUIDED
 from pipelines.protocols.delta.tables import PROCESSING, ROUTING_ENTRY, STATUS, TOPOLOGY
 
@@ -353,8 +353,8 @@ def _low_priority(row: DataFrame, kind: str, content: Sequence[str], setting: Da
     """
     rank = 1_000_000 if kind == "PAR_TOP" else 1_000_001
     delay = f"cast(floor(greatest(size(links), size({content[0]}), 0) / par_rows) as bigint)"
-    return row.join(setting.select("run_id", "par_rows"), "run_id").selectExpr(
-        "run_id", "cast(-1 as bigint) as trigger", f"cast({rank} as bigint) as rank", f"'{kind}' as kind",
-        "node_id as src", "peer as dst", "round as sent_round", "cast(null as bigint) as source",
-        "cast(null as bigint) as source_seq", *content, f"coalesce({delay}, 0) as delay_rounds",
+    return to_send(
+        row.join(setting.select("run_id", "par_rows"), "run_id"), trigger="-1", rank=str(rank), kind=f"'{kind}'",
+        src="node_id", dst="peer", sent_round="round", delay_rounds=f"coalesce({delay}, 0)",
+        **{name: name for name in content},
     )  # fmt: skip
