@@ -180,12 +180,9 @@ class ProtocolForm:
 class DataflowForm(ProtocolForm, ABC):
     """The dataflow steps of a protocol. The module `Protocol.steps` contains an instance with the name ``STEPS``."""
 
-    def start(self, start: Start) -> dict[str, DataFrame]:
-        """Returns the relations that have rows before the first round, by name. By default there are none.
-
-        The result may also contain ``node_status`` rows, and an ``outbox`` of messages that are sent in round -1.
-        """
-        return {}
+    def start(self, start: Start) -> RoundResult:
+        """Returns the rows of relations and history tables before the first round. By default there are none."""
+        return RoundResult()
 
     @abstractmethod
     def round(self, round_: Round) -> RoundResult:
@@ -263,8 +260,6 @@ class FaultsDue:
         down: The nodes that are down after the round, with the crashed incarnation and ``end_round``, which is null if
             the node never recovers.
         disturbed: The runs in which a node has crashed in this round or before.
-        may_duplicate: Whether a message may reach a node twice, because nodes resend after a crash. Otherwise steps
-            skip duplicate detection.
         crashing: The runs with a scheduled crash. Only for these runs, steps store the state that crash handling needs.
             The rows of a run thus do not depend on crashes in other runs of the job.
     """
@@ -273,12 +268,11 @@ class FaultsDue:
     recovered: DataFrame | None
     down: DataFrame | None
     disturbed: RunSet
-    may_duplicate: bool
     crashing: RunSet
 
     @property
     def may_crash(self) -> bool:
-        """Whether any run has a scheduled crash."""
+        """Whether any run has a scheduled crash. Otherwise no message reaches a node twice: nodes never resend."""
         return self.crashing.is_all or self.crashing.run is not None
 
     def null_elsewhere(self, rows: DataFrame, column: str) -> DataFrame:

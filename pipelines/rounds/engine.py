@@ -199,10 +199,8 @@ class RoundEngine(Rounds):
         self._in_flight = checkpoints.empty(self._schema)
         self._counts = network.in_flight_counts({})
 
-    def start(self, state: Mapping[str, DataFrame]) -> None:
-        """Sets the initial relations and messages from `state`, the result of `DataflowForm.start`."""
-        own = {name: rows for name, rows in state.items() if name not in (NODE_STATUS.name, "outbox")}
-        result = RoundResult(own, state.get("outbox"), node_status=state.get(NODE_STATUS.name))
+    def start(self, result: RoundResult) -> None:
+        """Sets the initial relations from `result`, the result of `DataflowForm.start`."""
         self._finish("start", 0, self._changed(result, []), None, result)
 
     def resume(self, round_: int, state: Mapping[str, DataFrame], in_flight: DataFrame) -> None:

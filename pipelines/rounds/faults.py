@@ -95,7 +95,7 @@ class Crashes:
     def due(self, round_: int) -> FaultsDue:
         """Returns the crashes and recoveries of round `round_`."""
         if self.schedule is None:
-            return FaultsDue(None, None, None, self.runs, may_duplicate=False, crashing=self.runs)
+            return FaultsDue(None, None, None, self.runs, self.runs)
         crashed = recovered = down = None
         disturbed = RunSet(is_all=True)
         if self.has_crash(round_):
@@ -108,7 +108,7 @@ class Crashes:
             down = now.select(CRASH.names)
         if self._first is not None and (self._has_quiet_runs or round_ < self._last_begin):
             disturbed = RunSet(is_all=False, run=self._first.where(f"round <= {round_}").select("run_id"))
-        return FaultsDue(crashed, recovered, down, disturbed, may_duplicate=True, crashing=self.runs)
+        return FaultsDue(crashed, recovered, down, disturbed, self.runs)
 
 
 def crash_events(crash: pa.Table, horizon: int) -> pa.Table:

@@ -18,9 +18,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pyspark.sql import DataFrame
-
 from pipelines.contract.round import DataflowForm, Round, RoundResult, Start
+from pipelines.contract.rows import NODE
 from pipelines.protocols.delta import DeltaSettings
 from pipelines.protocols.delta.messages import BODY, PAYLOAD
 from pipelines.protocols.delta.phases import faults, forward, joins
@@ -35,9 +34,27 @@ class DeltaProtocol(DataflowForm):
     body = BODY
     states = STATES
 
-    def start(self, start: Start) -> dict[str, DataFrame]:
+    def start(self, start: Start) -> RoundResult:
         """Returns the relations before round 0: the views of the initial nodes, and the joins of all other nodes."""
-        return starting_state(start, _radius(start.settings))
+        call = start.calls
+        joins = call.where("kind = 'join'").selectExpr(
+            "run_id", "node_id", "join_point", "source_seq", "false as is_asked", "'DETACHED' as status"
+        )
+        setting, path = start.run.setting.select("run_id", "delta"), start.paths(_radius(start.settings))
+        path = path.join(setting, "run_id").where("distance <= delta + 1").select(PATH.columns)
+        near = path.select("run_id", "node_id", "target")
+        link = start.run.link.where("src < dst").selectExpr("run_id", "src as a", "dst as b")
+        topology = (
+            link.join(near.withColumnRenamed("target", "a"), ["run_id", "a"])
+            .join(near.withColumnRenamed("target", "b"), ["run_id", "node_id", "b"])
+            .selectExpr("run_id", "node_id", "a", "b", "false as is_marked")
+        )
+        joined = start.run.node.join(joins.select(NODE), NODE, "left_anti")
+        status = joined.selectExpr(*NODE, "'VALID_JOINED' as status").unionByName(joins.select(*NODE, "status"))
+        return RoundResult(
+            {"topology": topology, "path": path, "join": joins},
+            node_status=status.selectExpr(*NODE, "cast(0 as bigint) as round", "status"),
+        )
 
     def round(self, round_: Round) -> RoundResult:
         """Computes one round. Skips phases without input."""
@@ -56,32 +73,6 @@ class DeltaProtocol(DataflowForm):
 def _radius(settings: Sequence[DeltaSettings]) -> int:
     """Returns the largest δ+1 of all runs."""
     return 1 + max(setting.delta for setting in settings)
-
-
-def starting_state(start: Start, radius: int) -> dict[str, DataFrame]:
-    """Returns the relations before round 0; `radius` is the largest δ+1 of the runs."""
-    call = start.calls
-    joins = call.where("kind = 'join'").selectExpr(
-        "run_id", "node_id", "join_point", "source_seq", "false as is_asked", "'DETACHED' as status"
-    )
-    setting = start.run.setting.select("run_id", "delta")
-    path = start.paths(radius).join(setting, "run_id").where("distance <= delta + 1").select(PATH.columns)
-    near = path.select("run_id", "node_id", "target")
-    link = start.run.link.where("src < dst").selectExpr("run_id", "src as a", "dst as b")
-    topology = (
-        link.join(near.withColumnRenamed("target", "a"), ["run_id", "a"])
-        .join(near.withColumnRenamed("target", "b"), ["run_id", "node_id", "b"])
-        .selectExpr("run_id", "node_id", "a", "b", "false as is_marked")
-    )
-    status = start.run.node.join(joins.select("run_id", "node_id"), ["run_id", "node_id"], "left_anti")
-    return {
-        "topology": topology,
-        "path": path,
-        "join": joins,
-        "node_status": status.selectExpr(
-            "run_id", "node_id", "cast(0 as bigint) as round", "'VALID_JOINED' as status"
-        ).unionByName(joins.selectExpr("run_id", "node_id", "cast(0 as bigint) as round", "status")),
-    }
 
 
 STEPS = DeltaProtocol()

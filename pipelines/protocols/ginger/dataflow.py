@@ -31,7 +31,7 @@ class GingerSteps(DataflowForm):
     body = BODY
     states = program_states(PROTOCOL)
 
-    def start(self, start: Start) -> dict[str, DataFrame]:
+    def start(self, start: Start) -> RoundResult:
         """Returns the rows of the tables before the first round: tree, views, contacts and subscriptions."""
         run = start.run.setting.selectExpr("run_id", f"{SETTINGS_JSON} as settings")
         calls = start.calls.where("kind in ('publish', 'subscribe')")
@@ -40,7 +40,9 @@ class GingerSteps(DataflowForm):
             of_run = rows.groupBy("run_id").agg(F.expr(f"collect_list(struct({_START_COLUMNS[name]})) as {name}"))
             run = run.join(of_run, "run_id", "left")
         initial = start.keep("initial", mapped(run, ("run_id", "settings", *given), initial_rows, initial_schema()))
-        return {name: initial.selectExpr(*NODE, f"explode({name}) as one").select(*NODE, "one.*") for name in INITIAL}
+        return RoundResult({
+            name: initial.selectExpr(*NODE, f"explode({name}) as one").select(*NODE, "one.*") for name in INITIAL
+        })  # fmt: skip
 
     def round(self, round_: Round) -> RoundResult:
         """Computes one round: subscriptions, messages at brokers, deliveries, and calls of clients."""

@@ -64,7 +64,7 @@ def test_a_publication_is_delivered_sent_on_and_remembered(sail: Session) -> Non
 
 def test_by_visited_lists_a_node_notes_whom_a_message_passed(sail: Session) -> None:
     """It came by way of 0, and leaves with the number that N has given it: the first one of round 20."""
-    of = with_faults(due("PUB"), crashing=NEVER, may_duplicate=True)
+    of = due("PUB")
     of.settings = [DeltaSettings(name="delta", delta=2, detector="visited")]
     one = network(sail, of, N, routing_entry=ENTRIES, detector=[{**HERE, "source": 0, "last_seq": 30}])
     pub = {"kind": "PUB", "matches": [7]}
@@ -136,7 +136,7 @@ def test_what_has_nobody_to_go_to_is_finished_at_once(sail: Session, kinds: str)
 def test_j_and_rejoin_go_on_to_their_scope(sail: Session, kinds: str, facts: dict[str, int]) -> None:
     """REJOIN may start in a round that has no message of the kind; and a J in one with PAR_TOP."""
     kind = "REJOIN" if facts else "J"
-    one = network(sail, with_faults(due(kinds, **facts), may_duplicate=bool(facts)), N)
+    one = network(sail, due(kinds, **facts), N)
     one.copies.append(copied(sail, {"kind": kind, "source_seq": -1, "sender": None, "join_point": N}))
     forward.forward_copies(one)
     assert sent(one, "kind dst") == [(kind, dst) for dst in (0, 2, 4)]
@@ -151,9 +151,7 @@ def test_a_call_that_waited_goes_on_in_a_round_without_such_messages(sail: Sessi
 
 def test_duplicates_are_refused_and_their_senders_answered(sail: Session) -> None:
     """N has handled 5. 6 comes twice over, and is under way: its second sender waits."""
-    one = network(
-        sail, with_faults(due("SUB"), may_duplicate=True), N, detector=[{**HERE, "source": SOURCE, "last_seq": 5}]
-    )
+    one = network(sail, due("SUB"), N, detector=[{**HERE, "source": SOURCE, "last_seq": 5}])
     told = [(5, 0), (6, 0), (6, 2)]
     one.copies.append(copied(sail, *(
         {"kind": "SUB", "source_seq": k, "sender": s, "subscription_id": k, "origin": 0} for k, s in told
@@ -169,7 +167,7 @@ def test_duplicates_are_refused_and_their_senders_answered(sail: Session) -> Non
 def test_without_first_copies_the_round_goes_on(sail: Session) -> None:
     """All are duplicates; a subscription that has ended changes entries."""
     one = network(
-        sail, with_faults(due("SUB CONF", routing=1), may_duplicate=True), N,
+        sail, due("SUB CONF", routing=1), N,
         detector=[{**HERE, "source": SOURCE, "last_seq": 5}],
     )  # fmt: skip
     one.copies.append(copied(sail, {"kind": "SUB", "source_seq": 5, "subscription_id": 5, "origin": 0}))
@@ -190,7 +188,7 @@ def test_a_recovering_node_does_what_guided_messages_say(sail: Session) -> None:
     At 2, which is up, message 1 goes by the view.
     """
     one = network(
-        sail, with_faults(due("SUB PUB", recovering=1, returned=1), may_duplicate=True), 1, 2,
+        sail, due("SUB PUB", recovering=1, returned=1), 1, 2,
         status=[{**HERE, "status": "RECOVERING", "incarnation": 1}],
         own_subscription=[{**HERE, "subscription_id": 8}],
     )  # fmt: skip
@@ -215,7 +213,7 @@ def test_a_recovering_node_does_what_guided_messages_say(sail: Session) -> None:
 def test_a_recovering_node_takes_what_it_refuses_and_widens_what_it_has(sail: Session) -> None:
     """Message 1 is under way, and comes again for 4; of 2, an older one, N may lack the entry; 3 is a PUB."""
     one = network(
-        sail, with_faults(due("SUB PUB", recovering=1, returned=1), may_duplicate=True), N,
+        sail, due("SUB PUB", recovering=1, returned=1), N,
         status=[{**HERE, "status": "RECOVERING", "incarnation": 1}],
         detector=[{**HERE, "source": SOURCE, "last_seq": 5}],
         processing=[{**LISTED, "recipient": 0, "responsible": 0, "path": [1, 0]}],
@@ -241,7 +239,7 @@ def test_what_a_node_accepted_as_guided_goes_to_whom_it_knows_of_by_now(sail: Se
     listed = {**LISTED, "kind": "PUB", "subscription_id": None, "origin": None, "matches": [6, 7, 8], "sender": 2}
     behind_0 = {**HERE, "subscription_id": 6, "origin": 0, "distance": 1, "first_hop": 0, "responsible": 0}
     one = network(
-        sail, with_faults(due("PAR_SUB", recovering=1), may_duplicate=True), N, routing_entry=[*ENTRIES, behind_0],
+        sail, due("PAR_SUB", recovering=1), N, routing_entry=[*ENTRIES, behind_0],
         status=[{**HERE, "status": "REJOINING", "incarnation": 1}],
         processing=[{**listed, "recipient": 0, "responsible": 0}],
     )  # fmt: skip

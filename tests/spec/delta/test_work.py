@@ -226,7 +226,8 @@ def test_at_the_start_joined_nodes_see_delta_and_one_hops_and_joiners_nothing(sa
     ))  # fmt: skip
     settings = [DeltaSettings(name="delta", delta=1), DeltaSettings(name="delta", delta=0)]
     start = Start(run=run, calls=calls, paths=paths, settings=settings, keep=Keep())
-    state = dataflow.STEPS.start(start)
+    result = dataflow.STEPS.start(start)
+    state = result.state
     assert asked == [2]
     assert found(state["path"], "node_id target") == [(0, 0), (0, 1), (0, 2), (1, 0), (1, 1), (1, 2), (1, 3)]
     assert found(state["topology"], "node_id a b is_marked") == [
@@ -234,7 +235,7 @@ def test_at_the_start_joined_nodes_see_delta_and_one_hops_and_joiners_nothing(sa
     ]  # fmt: skip
     joins = found(state["join"], "node_id join_point source_seq is_asked status")
     assert joins == [(7, 1, 1, False, "DETACHED")]
-    assert found(state["node_status"], "node_id round status") == [
+    assert found(result.node_status, "node_id round status") == [
         (0, 0, "VALID_JOINED"), (1, 0, "VALID_JOINED"), (7, 0, "DETACHED"),
     ]  # fmt: skip
 
@@ -244,10 +245,10 @@ def test_senders_of_duplicates_wait_for_what_is_not_finished_yet(sail: Session) 
     waiting = frame(sail, WAITING.columns, *({"node_id": 1, "source": 9, "source_seq": k, "sender": 4} for k in (1, 2)))
     row = {"node_id": 1, "source": 9, "source_seq": 1, "sender": 3, "trigger": 50, "round": 20}
     finished = frame(sail, "node_id source source_seq sender trigger round", row)
-    one = work(with_faults(due(), may_duplicate=True), waiting=waiting)
+    one = work(due(), waiting=waiting)
     forward._answer_senders(one, finished)
     assert sorted(pair for sent in one.outbox for pair in found(sent, "dst source_seq")) == [(3, 1), (4, 1)]
     assert found(one.result.state["waiting"], "source_seq") == [(2,)]
-    plain = work(waiting=waiting)
+    plain = work(with_faults(due(), crashing=RunSet(is_all=False)), waiting=waiting)
     forward._answer_senders(plain, finished)
     assert [found(sent, "dst") for sent in plain.outbox] == [[(3,)]]

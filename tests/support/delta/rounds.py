@@ -55,7 +55,7 @@ def due(kinds: str = "", crashes: Mapping[str, Any] | None = None, **facts: int)
         told[RELATION[fact]][fact] = value
     nobody = dict.fromkeys(("crashed", "recovered", "down"))
     faults = FaultsDue(
-        **{**nobody, **dict(crashes or {})}, may_duplicate=False,  # type: ignore[arg-type]
+        **{**nobody, **dict(crashes or {})},  # type: ignore[arg-type]
         crashing=RunSet(is_all=True), disturbed=RunSet(is_all=True),
     )  # fmt: skip
     return SimpleNamespace(

@@ -37,17 +37,15 @@ def forward_copies(work: Work) -> None:
         copy = _accepted(work, copy)
     first = _first_copies(work, copy)
     first = work.keep("first", copies.sender_hops(first, path if work.is_disturbed else None))
-    if work.round.faults.may_duplicate:
+    if work.round.faults.may_crash:
         late = work.keep("duplicate", copies.later_copies(copy, first))
-    is_synchronising = work.is_recovering or (
-        work.round.faults.may_duplicate and work.round.facts["join"]["detached"] > 0
-    )
+    is_synchronising = work.is_recovering or (work.round.faults.may_crash and work.round.facts["join"]["detached"] > 0)
     if is_synchronising and not work.is_empty(late):
         known = work.now("processing").select(KEY).unionByName(first.select(KEY))
         refused = recovery.refused(late, known, updates.synchronising(work))
         work.finish("refused", confirmations.refused_as_finished(refused))
     here = _route(work, first)
-    if work.round.faults.may_duplicate and not work.is_empty(late):
+    if work.round.faults.may_crash and not work.is_empty(late):
         _drop_duplicates(work, late)
     if work.again:
         here.append(_compute_again(work, union(*work.again)))
@@ -104,7 +102,7 @@ def _first_copies(work: Work, copy: DataFrame) -> DataFrame:
 
     With detector ``identifier``, ``msg_id`` is null.
     """
-    if work.round.faults.may_duplicate:
+    if work.round.faults.may_crash:
         detector = work.now("detector")
         judge = {
             "identifier": lambda part: copies.first_copies(part, detector),
@@ -239,12 +237,12 @@ def deliver(work: Work, delivery: DataFrame) -> None:
 def _answer_senders(work: Work, finished: DataFrame) -> None:
     """Sends CONF to every sender of a finished message (Algorithm 1, lines 27 to 30). Writes waiting."""
     sender = finished.select(*KEY, "trigger", "round", "sender")
-    if work.round.faults.may_duplicate:
+    if work.round.faults.may_crash:
         waiting = work.now("waiting")
         # The sender of the first copy has a row in waiting, too, if it sent a second copy.
         sender = sender.unionByName(confirmations.answered_waiting(finished, waiting)).distinct()
     work.send(confirmations.send_confirmations(sender))
-    if work.round.faults.may_duplicate:
+    if work.round.faults.may_crash:
         work.change("waiting", waiting.join(finished.select(KEY), KEY, "left_anti"))
 
 
