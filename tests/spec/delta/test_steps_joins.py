@@ -15,7 +15,7 @@ from support.frames import found, frame, way
 
 from pipelines.engines.session import Session
 from pipelines.protocols.delta.messages import INBOX
-from pipelines.protocols.delta.steps import join
+from pipelines.protocols.delta.steps import confirmations, join
 from pipelines.protocols.delta.tables import CALL, JOIN, JOIN_REQUEST, PATH, PROCESSING, ROUTING_ENTRY, STATUS, TOPOLOGY
 
 M, JOINER, SOURCE = 1, 7, 9
@@ -74,7 +74,7 @@ def test_only_the_source_of_a_j_has_joined_with_it(sail: Session) -> None:
     finished = frame(sail, "kind source node_id trigger round", *(
         {"kind": k, "source": s, "node_id": n, "trigger": 70, "round": 20} for k, s, n in ends
     ))  # fmt: skip
-    assert found(join.joined_now(finished), "node_id trigger round") == [(7, 70, 20)]
+    assert found(confirmations.confirmed_nodes(finished, "J"), "node_id trigger round") == [(7, 70, 20)]
 
 
 BEFORE = ("DETACHED", "DETACHED", "ATTACHED", "ATTACHED", "CONFIRMED", "CONFIRMED", "ATTACHED", "VALID_JOINED")
@@ -133,9 +133,6 @@ def test_requests_are_taken_or_wait_for_their_join_point(sail: Session) -> None:
     assert found(opened, "node_id joiner incarnation trigger round") == [
         (1, 4, 0, 50, 20), (1, 7, 2, 60, 20), (2, 5, 0, None, None),
     ]  # fmt: skip
-    blocked = nodes(sail, 2)
-    assert found(join.accepted_requests(opened, blocked), "node_id joiner") == [(1, 4), (1, 7)]
-    assert found(join.waiting_requests(opened, blocked), "node_id joiner") == [(2, 5)]
 
 
 def test_the_link_of_a_join_is_marked_lower_end_first(accepted: DataFrame) -> None:
@@ -224,14 +221,12 @@ def test_the_lower_end_of_a_joiners_own_link_may_be_its_own(sail: Session) -> No
 
 
 def test_calls_wait_for_their_node(sail: Session) -> None:
-    """7 is blocked; 4 subscribes in this round, 5 waited until now, and joins are no calls that wait."""
+    """4 and 7 have calls in this round, 5 waited until now, and joins are no calls that wait."""
     waiting = frame(sail, CALL.columns, {"node_id": 5, "source_seq": 1, "kind": "publish"})
     due = [(7, "publish"), (4, "subscribe"), (7, "join")]
     call = frame(
         sail, [*CALL.columns, "round"], *({"node_id": n, "kind": k, "source_seq": 2, "round": 20} for n, k in due)
     )
     opened = join.open_calls(call, waiting, PRESENT)
-    blocked = nodes(sail, 7)
-    assert found(join.ready_calls(opened, blocked), "node_id kind round") == [(4, "subscribe", 20), (5, "publish", 20)]
-    assert found(join.waiting_calls(opened, blocked), "node_id kind") == [(7, "publish")]
+    assert found(opened, "node_id kind round") == [(4, "subscribe", 20), (5, "publish", 20), (7, "publish", 20)]
     assert found(join.open_calls(None, waiting, PRESENT), "node_id round") == [(5, 20)]

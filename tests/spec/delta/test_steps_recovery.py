@@ -15,7 +15,7 @@ from support.frames import found, frame, way
 
 from pipelines.engines.session import Session
 from pipelines.protocols.delta.messages import INBOX
-from pipelines.protocols.delta.steps import copies, recovery, routing
+from pipelines.protocols.delta.steps import confirmations, copies, recovery, routing
 from pipelines.protocols.delta.tables import (
     OWN_SUBSCRIPTION,
     PATH,
@@ -201,7 +201,7 @@ def test_nodes_rise_that_wait_for_nobody_and_end_with_their_rejoin(sail: Session
     finished = frame(sail, "kind source node_id trigger round", *(
         {"kind": k, "source": s, "node_id": n, "trigger": 70, "round": 20} for k, s, n in ends
     ))  # fmt: skip
-    assert found(recovery.rejoined_now(finished), "node_id trigger round") == [(4, 70, 20)]
+    assert found(confirmations.confirmed_nodes(finished, "REJOIN"), "node_id trigger round") == [(4, 70, 20)]
 
 
 def test_a_node_is_alone_if_nobody_that_it_sees_is_up(sail: Session) -> None:

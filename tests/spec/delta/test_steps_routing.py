@@ -69,11 +69,12 @@ def test_a_finished_sub_is_an_entry_with_the_way_to_its_from(sail: Session) -> N
     assert found(routing.unknown_entries(added, entries(sail, (1, 3, 2, 2)), ended), "subscription_id") == [(3,)]
 
 
-@pytest.mark.parametrize(("step", "is_marked"), [(routing.marked_links, True), (routing.unmarked_links, False)])
-def test_j_marks_its_link_until_it_is_finished(sail: Session, step: Any, is_marked: bool) -> None:
+@pytest.mark.parametrize("is_marked", [True, False])
+def test_j_marks_its_link_until_it_is_finished(sail: Session, is_marked: bool) -> None:
     ends = [("J", 7, 2), ("J", 2, 8), ("SUB", 5, 6)]
     rows = ({**HERE, "kind": kind, "source": source, "join_point": m} for kind, source, m in ends)
-    assert found(step(frame(sail, COPY, *rows)), "a b is_marked") == [(2, 7, is_marked), (2, 8, is_marked)]
+    found_links = routing.joined_links(frame(sail, COPY, *rows), is_marked=is_marked)
+    assert found(found_links, "a b is_marked") == [(2, 7, is_marked), (2, 8, is_marked)]
 
 
 def test_a_link_that_is_there_unmarked_stays_so(sail: Session) -> None:

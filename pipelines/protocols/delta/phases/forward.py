@@ -256,7 +256,7 @@ def close(work: Work) -> None:
             _answer_senders(work, finished)
             work.events.append(confirmations.confirmed_calls(finished))
             if work.may_finish_joins:
-                topology = routing.merge_links(work.now("topology"), routing.unmarked_links(finished))
+                topology = routing.merge_links(work.now("topology"), routing.joined_links(finished, is_marked=False))
                 work.change("topology", topology)
     if work.broken:
         work.send(connections.crash_reports(union(*work.broken), work.now("status"), work.setting))

@@ -7,7 +7,8 @@ from pyspark.sql import DataFrame
 from pipelines.contract.rows import NODE, held, issued
 from pipelines.protocols.delta.messages import MULTICAST
 from pipelines.protocols.delta.phases import updates
-from pipelines.protocols.delta.steps import copies, join, recovery, routing
+from pipelines.protocols.delta.steps import confirmations, copies, join, recovery, routing
+from pipelines.protocols.delta.tables import CALL, JOIN_REQUEST
 from pipelines.protocols.delta.work import Work, union
 
 _EVENT = ["run_id", "node_id", "trigger", "round"]
@@ -38,7 +39,7 @@ def handle_joins(work: Work) -> DataFrame | None:
     elif work.has("JOIN_REQUEST"):
         changed.append(_answer_requests(work, work.keep("now", _nobody(work))))
     if work.has("J"):
-        changed.append(routing.marked_links(copies.received_copies(work.inbox)))
+        changed.append(routing.joined_links(copies.received_copies(work.inbox), is_marked=True))
     if changed:
         links = work.keep("links", union(*changed))
         topology = work.put("topology", routing.merge_links(work.now("topology"), links))
@@ -81,7 +82,9 @@ def _entered(work: Work) -> DataFrame:
     if work.round.facts["join"]["detached"] and (
         work.has("PAR_TOP", "PAR_SUB") or work.may_fail or work.may_finish_joins
     ):
-        confirmed = join.joined_now(done) if done is not None and work.may_finish_joins else _nobody(work)
+        confirmed = _nobody(work)
+        if done is not None and work.may_finish_joins:
+            confirmed = confirmations.confirmed_nodes(done, "J")
         before, waits = work.now("join"), work.now("synch").where("not is_answered")
         after = work.put("join", join.next_join(before, work.inbox, confirmed, waits))
         work.statuses.append(work.keep("status_change", join.status_changes(before, after, work.present)))
@@ -90,7 +93,7 @@ def _entered(work: Work) -> DataFrame:
         if work.is_disturbed:
             updates.tell_peers(work, work.of_disturbed(entered))
     if done is not None and work.is_recovering:
-        back = recovery.rejoined_now(done)
+        back = confirmations.confirmed_nodes(done, "REJOIN")
         work.put("status", recovery.next_status(work.now("status"), back, "OPERATIONAL"))
         work.statuses.append(back.selectExpr(*NODE, "round", "'OPERATIONAL' as status"))
         events.append(back.select(_EVENT))
@@ -105,13 +108,13 @@ def _answer_requests(work: Work, now: DataFrame) -> DataFrame:
     setting, path, processing = work.setting, work.now("path"), work.now("processing")
     blocked = updates.blocked_nodes(work)
     opened = work.keep("opened", join.open_requests(work.inbox, work.now("join_request"), now))
-    accepted = work.keep("accepted", join.accepted_requests(opened, blocked))
+    accepted = work.keep("accepted", opened.join(blocked, NODE, "left_anti"))
     work.accepted.append(accepted)
     if work.is_disturbed and not work.is_empty(accepted):
         updates.connect_joiners(work, accepted)
     work.send(join.send_topology(accepted, work.now("topology"), path, work.now("status"), setting))
     work.send(join.send_entries(accepted, _confirmed_entries(work, path), path, setting))
-    work.change("join_request", join.waiting_requests(opened, blocked))
+    work.change("join_request", opened.join(blocked, NODE, "left_semi").select(JOIN_REQUEST.columns))
     if work.round.facts["processing"]["routing"]:
         added = work.keep("joiner", join.processing_for_joiner(accepted, processing, path, setting))
         work.send(join.copies_for_joiner(added))
@@ -133,10 +136,10 @@ def _ready_calls(work: Work) -> DataFrame | None:
         return None
     waiting, blocked = work.now("call"), updates.blocked_nodes(work)
     opened = join.open_calls(due, waiting, work.present)
-    work.change("call", join.waiting_calls(opened, blocked))
+    work.change("call", opened.join(blocked, NODE, "left_semi").select(CALL.columns))
     if due is not None:
-        work.events.append(held(join.held_calls(due, blocked)))
-    return work.keep("call", join.ready_calls(opened, blocked))
+        work.events.append(held(due.where("kind <> 'join'").join(blocked, NODE, "left_semi")))
+    return work.keep("call", opened.join(blocked, NODE, "left_anti"))
 
 
 def collect_copies(work: Work) -> None:

@@ -106,7 +106,8 @@ def apply_finished(work: Work, finished: DataFrame, path: DataFrame) -> None:
         path: The paths of all nodes.
     """
     if work.round.facts["processing"]["joining"]:
-        work.put("topology", routing.merge_links(work.now("topology"), routing.unmarked_links(finished)))
+        unmarked = routing.joined_links(finished, is_marked=False)
+        work.put("topology", routing.merge_links(work.now("topology"), unmarked))
     _store_tombstones(work, finished)
     work.put("routing_entry", entries_after(work, finished, path))
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from pyspark.sql import DataFrame, functions as F
 
-from pipelines.contract.rows import KEY
+from pipelines.contract.rows import KEY, NODE
 from pipelines.protocols.delta.messages import to_send
 from pipelines.protocols.delta.tables import PROCESSING
 
@@ -131,6 +131,11 @@ def send_confirmations(to: DataFrame) -> DataFrame:
         to.where("sender is not null"), trigger="trigger", rank="3", kind="'CONF'", src="node_id", dst="sender",
         sent_round="round", source="source", source_seq="source_seq",
     )  # fmt: skip
+
+
+def confirmed_nodes(finished: DataFrame, kind: str) -> DataFrame:
+    """Returns the nodes whose own J or REJOIN is confirmed (Alg. 5, line 23): ``run_id, node_id, trigger, round``."""
+    return finished.where(f"kind = '{kind}' and source = node_id").select(*NODE, "trigger", "round")
 
 
 def confirmed_calls(finished: DataFrame) -> DataFrame:

@@ -63,11 +63,6 @@ def waiting_connections(join: DataFrame, link: DataFrame) -> DataFrame:
     )
 
 
-def joined_now(finished: DataFrame) -> DataFrame:
-    """Returns the nodes whose join announcement, message J, is confirmed: ``run_id, node_id, trigger, round``."""
-    return finished.where("kind = 'J' and source = node_id").select(*NODE, "trigger", "round")
-
-
 def next_join(join: DataFrame, inbox: DataFrame, confirmed: DataFrame, waits: DataFrame) -> DataFrame:
     """Returns relation ``join`` after the round.
 
@@ -160,16 +155,6 @@ def open_requests(inbox: DataFrame, request: DataFrame, now: DataFrame) -> DataF
     every = arrived.unionByName(request.join(now, NODE, "left").select(*JOIN_REQUEST.columns, "trigger", "round"))
     newest = [F.expr(f"max({name}) as {name}") for name in ("source_seq", "incarnation", "trigger", "round")]
     return every.groupBy(*NODE, "joiner").agg(*newest).select(*JOIN_REQUEST.columns, "trigger", "round")
-
-
-def accepted_requests(opened: DataFrame, blocked: DataFrame) -> DataFrame:
-    """Returns the requests in `opened` whose join point is VALID_JOINED and OPERATIONAL."""
-    return opened.join(blocked, NODE, "left_anti")
-
-
-def waiting_requests(opened: DataFrame, blocked: DataFrame) -> DataFrame:
-    """Returns relation ``join_request`` after the round: the requests in `opened` at blocked join points."""
-    return opened.join(blocked, NODE, "left_semi").select(JOIN_REQUEST.columns)
 
 
 def requested_links(accepted: DataFrame) -> DataFrame:
@@ -316,18 +301,3 @@ def open_calls(call: DataFrame | None, waiting: DataFrame, present: str) -> Data
     if call is None:
         return opened
     return opened.unionByName(call.where("kind <> 'join'").select(*CALL.columns, "round"))
-
-
-def held_calls(call: DataFrame, blocked: DataFrame) -> DataFrame:
-    """Returns the due calls of blocked nodes, except joins (rule R33)."""
-    return call.where("kind <> 'join'").join(blocked, NODE, "left_semi")
-
-
-def ready_calls(opened: DataFrame, blocked: DataFrame) -> DataFrame:
-    """Returns the calls in `opened` that nodes issue in this round: the calls of nodes that are not blocked."""
-    return opened.join(blocked, NODE, "left_anti")
-
-
-def waiting_calls(opened: DataFrame, blocked: DataFrame) -> DataFrame:
-    """Returns relation ``call`` after the round: the calls in `opened` whose nodes are blocked."""
-    return opened.join(blocked, NODE, "left_semi").select(CALL.columns)

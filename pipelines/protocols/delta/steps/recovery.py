@@ -207,11 +207,6 @@ def next_status(status: DataFrame, node: DataFrame, to: str) -> DataFrame:
     )
 
 
-def rejoined_now(finished: DataFrame) -> DataFrame:
-    """Returns the nodes whose REJOIN is confirmed (Algorithm 5, line 23): ``run_id, node_id, trigger, round``."""
-    return finished.where("kind = 'REJOIN' and source = node_id").select(*NODE, "trigger", "round")
-
-
 def isolated_nodes(ready: DataFrame, path: DataFrame) -> DataFrame:
     """Returns the nodes of `ready` whose view has no live node, so that their REJOIN would have no recipient."""
     return ready.join(path.where("distance > 0 and responsible is not null").select(NODE).distinct(), NODE, "left_anti")

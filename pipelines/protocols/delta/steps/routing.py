@@ -58,18 +58,10 @@ def removed_entries(finished: DataFrame) -> DataFrame:
     return finished.where("kind = 'UNSUB'").selectExpr(*NODE, "subscription_id", "trigger as removed_trigger")
 
 
-def marked_links(first: DataFrame) -> DataFrame:
-    """RCPT^J: returns the marked link between source and join point for each received J."""
-    return first.where("kind = 'J'").selectExpr(
-        *NODE, "least(source, join_point) as a", "greatest(source, join_point) as b", "true as is_marked"
-    )
-
-
-def unmarked_links(finished: DataFrame) -> DataFrame:
-    """update_routing_information^J: returns the link of each finished J without its mark."""
-    return finished.where("kind = 'J'").selectExpr(
-        *NODE, "least(source, join_point) as a", "greatest(source, join_point) as b", "false as is_marked"
-    )
+def joined_links(message: DataFrame, *, is_marked: bool) -> DataFrame:
+    """Returns the link between source and join point for each J: RCPT^J marks it, and the end of J removes the mark."""
+    ends = "least(source, join_point) as a", "greatest(source, join_point) as b"
+    return message.where("kind = 'J'").selectExpr(*NODE, *ends, f"{'true' if is_marked else 'false'} as is_marked")
 
 
 def merge_links(topology: DataFrame, *links: DataFrame) -> DataFrame:
