@@ -347,7 +347,7 @@ def test_a_connection_to_an_incarnation_that_is_over_is_reported(sail: Session) 
         (due("", {"recovered": back}), [(1, 3, 1)]), (due("", down, returned=1), [(0, 2, 0), (1, 3, 1)]),
     ):  # fmt: skip
         one = network(sail, of, status=status)
-        updates.watch(one, lambda: made)
+        updates.watch(one, made)
         assert both(one.broken, "node_id peer ended") == expected
 
 

@@ -199,6 +199,7 @@ def test_who_comes_back_before_its_join_ended_joins_again_and_does_not_recover(s
         due("", {"down": None}, detached=1), join=join, topology=frame(sail, TOPOLOGY.columns, *links),
         status=statuses(sail, n4="RECOVERING", n7="RECOVERING", n8="RECOVERING"),
     )  # fmt: skip
+    one.round.run.link = frame(sail, "src dst latency_rounds")
     back = frame(sail, "node_id round incarnation", *({"node_id": n, "round": 20, "incarnation": 1} for n in (4, 7, 8)))
     assert found(faults._join_again(one, back), "node_id") == [(4,)]
     assert found(one.now("join"), "node_id status") == [(4, "VALID_JOINED"), (7, "DETACHED"), (8, "DETACHED")]

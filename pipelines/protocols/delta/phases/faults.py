@@ -67,7 +67,7 @@ def _mend(work: Work) -> None:
     if work.is_recovering and (work.may_fail or work.has("SYN_REQUEST", "PAR_TOP", "PAR_SUB")):
         _hand_over(work)
     if work.now("peer") is not before:
-        updates.watch(work, lambda: connections.fresh_peers(before, work.now("peer")))
+        updates.watch(work, connections.fresh_peers(before, work.now("peer")))
     if work.is_recovering and (work.may_fail or work.has("PAR_SUB") or recovered is not None):
         _end_recovery(work)
 

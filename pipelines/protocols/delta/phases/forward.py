@@ -37,15 +37,15 @@ def forward_copies(work: Work) -> None:
         copy = _accepted(work, copy)
     first = _first_copies(work, copy)
     first = work.keep("first", copies.sender_hops(first, path if work.is_disturbed else None))
-    if work.round.faults.may_crash:
-        late = work.keep("duplicate", copies.later_copies(copy, first))
-    is_synchronising = work.is_recovering or (work.round.faults.may_crash and work.round.facts["join"]["detached"] > 0)
-    if is_synchronising and not work.is_empty(late):
+    late = work.keep("duplicate", copies.later_copies(copy, first)) if work.round.faults.may_crash else None
+    if late is not None and work.is_empty(late):
+        late = None
+    if late is not None and (work.is_recovering or work.round.facts["join"]["detached"]):
         known = work.now("processing").select(KEY).unionByName(first.select(KEY))
         refused = recovery.refused(late, known, updates.synchronising(work))
         work.finish("refused", confirmations.refused_as_finished(refused))
     here = _route(work, first)
-    if work.round.faults.may_crash and not work.is_empty(late):
+    if late is not None:
         _drop_duplicates(work, late)
     if work.again:
         here.append(_compute_again(work, union(*work.again)))

@@ -6,8 +6,6 @@ connections with failure detectors (section 4.3; rules R19 to R21).
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from pyspark.sql import DataFrame
 
 from pipelines.contract.rows import NODE, EntryChanges, remaining_entries
@@ -177,11 +175,10 @@ def set_detectors(work: Work, crashed: DataFrame) -> None:
     work.statuses.append(crashed.selectExpr(*NODE, "round", "'FAILED' as status"))
 
 
-def watch(work: Work, opened: Callable[[], DataFrame]) -> None:
-    """Schedules failure reports for new connections whose peer's incarnation has ended.
+def watch(work: Work, opened: DataFrame) -> None:
+    """Schedules failure reports for the new connections `opened` whose peer's incarnation has ended.
 
-    A request may arrive after its sender has crashed. `opened` returns the connections that were opened in this round.
-    It is called only if a node is down or has recovered.
+    A request may arrive after its sender has crashed.
     """
     over = []
     if (down := work.round.faults.down) is not None:
@@ -189,9 +186,7 @@ def watch(work: Work, opened: Callable[[], DataFrame]) -> None:
     if work.round.facts["status"]["returned"] or work.round.faults.recovered is not None:
         former = work.now("status").selectExpr(*NODE, "incarnation - 1 as incarnation", work.present)
         over.append(former.selectExpr("*", "false as is_down"))
-    if over:
-        connection = opened()
-        work.broken += [_broken(work, connection, ended) for ended in over]
+    work.broken += [_broken(work, opened, ended) for ended in over]
 
 
 def _broken(work: Work, connection: DataFrame, ended: DataFrame) -> DataFrame:
@@ -200,12 +195,8 @@ def _broken(work: Work, connection: DataFrame, ended: DataFrame) -> DataFrame:
 
 def watch_join_points(work: Work, asked: DataFrame) -> None:
     """Schedules failure reports at the nodes in `asked` that send JOIN_REQUEST to a join point that is down."""
-
-    def waiting() -> DataFrame:
-        connected = join.waiting_connections(work.now("join"), work.round.run.link)
-        return connected.join(asked.select(NODE), NODE, "left_semi")
-
-    watch(work, waiting)
+    connected = join.waiting_connections(work.now("join"), work.round.run.link)
+    watch(work, connected.join(asked.select(NODE), NODE, "left_semi"))
 
 
 def connect_joiners(work: Work, accepted: DataFrame) -> None:
@@ -216,7 +207,7 @@ def connect_joiners(work: Work, accepted: DataFrame) -> None:
     )  # fmt: skip
     taken = work.keep("taken_in", taken)
     work.put("peer", connections.with_answers(work.now("peer"), taken, work.now("path")))
-    watch(work, lambda: taken)
+    watch(work, taken)
 
 
 def tell_peers(work: Work, node: DataFrame) -> None:
