@@ -54,7 +54,7 @@ class GingerSteps(DataflowForm):
             if not due.kinds.isdisjoint(_ORDERED):
                 out += _dissemination(round_, message, result)
             if "Metadata" in due.kinds:
-                copies = delivered_copies(message)
+                copies = message.where("kind = 'Metadata' and relationship = 'edge'")
                 result.delivery = deliveries(copies)
                 result.state["delivered"] = delivery_rows(copies)
         if due.calls is not None:
@@ -109,13 +109,13 @@ def _dissemination(round_: Round, message: DataFrame, result: RoundResult) -> li
     known = steps.known_messages(at_broker, state["entry_queue"], pending, lock)
     decided = steps.decided_turns(decision, known, summary)
     turn = round_.keep("turn", steps.broker_turns(at_broker, lock).unionByName(decided))
-    entered = entered_locks(turn.where("rank > 0"))
+    entered = turn.where("rank > 0 and what = 'locked'").selectExpr("*", "cast(array() as array<bigint>) as acked")
     taken = [steps.brought(at_broker).selectExpr("*", "cast(0 as bigint) as rank"), lock, entered]
     arrival = round_.keep("arrival", steps.arrivals(taken))
     result.state["entry_queue"] = next_queue(state["entry_queue"], at_broker, arrival, decision)
     after = round_.keep("pending_after", next_pending(state["pending"], pending, [lock, entered], arrival, turn))
     result.state["pending"] = after
-    result.state["locked"] = locked_items(after)
+    result.state["locked"] = after.selectExpr(*TOPIC, "source", "source_seq", "explode(keys) as key_item")
     return [steps.sent_onward(turn, branch)]
 
 
@@ -136,11 +136,6 @@ def next_queue(queue: DataFrame, message: DataFrame, arrival: DataFrame, decisio
     return queue.unionByName(new).join(decision.where(_LEFT).select(ID).hint("shuffle_hash"), ID, "left_anti")
 
 
-def entered_locks(turn: DataFrame) -> DataFrame:
-    """Returns the new locks for total-order messages from entry queues, with the columns of `steps.broker_locks`."""
-    return turn.where("what = 'locked'").selectExpr("*", "cast(array() as array<bigint>) as acked")
-
-
 def next_pending(
     table: DataFrame, acknowledged: DataFrame, locks: list[DataFrame], arrival: DataFrame, turn: DataFrame
 ) -> DataFrame:
@@ -149,7 +144,7 @@ def next_pending(
     Args:
         table: Table pending before the round.
         acknowledged: The rows of table pending at brokers and topics with due messages, after `steps.acknowledged`.
-        locks: New locks, the results of `steps.broker_locks` and `entered_locks`.
+        locks: New locks, with the columns of `steps.broker_locks`.
         arrival: The result of `steps.arrivals`.
         turn: All turns (decisions about messages) of the round (columns `steps.TURN`).
     """
@@ -162,11 +157,6 @@ def next_pending(
     columns = [f"coalesce(told, {name}) as {name}" if name == "sent" else name for name in table.columns]
     rows = rows.join(told, ID, "left").selectExpr(*columns)
     return rows.join(turn.where(_DONE).select(ID).hint("shuffle_hash"), ID, "left_anti")
-
-
-def locked_items(pending: DataFrame) -> DataFrame:
-    """Returns table locked: one row per key item of each pending message."""
-    return pending.selectExpr(*TOPIC, "source", "source_seq", "explode(keys) as key_item")
 
 
 def called_out(calls: DataFrame, neighbour: DataFrame) -> DataFrame:
@@ -185,13 +175,8 @@ def called_out(calls: DataFrame, neighbour: DataFrame) -> DataFrame:
     )  # fmt: skip
 
 
-def delivered_copies(message: DataFrame) -> DataFrame:
-    """Returns the Metadata messages in `message` that clients deliver."""
-    return message.where("kind = 'Metadata' and relationship = 'edge'")
-
-
 def delivery_rows(copies: DataFrame) -> DataFrame:
-    """Returns the new rows of table delivered for `copies`, the result of `delivered_copies`."""
+    """Returns the new rows of table delivered for `copies`, the messages that clients deliver."""
     number = row_number("deliveries of a client", ", ".join(NODE), "trigger")
     position = f"round * {POSITIONS} + {number} as position"
     return copies.selectExpr(*NODE, position, "topic", "source", "source_seq")
