@@ -133,21 +133,12 @@ class Relations:
         for fact in self.facts[name]:
             self.facts[name][fact] = sum(count for digest, count in counts.items() if fact in digest.split(","))
 
-    def to_commit(self) -> dict[str, DataFrame]:
-        """Returns the state tables that changed since the last commit, by table name.
+    def to_write(self, *, only_durable: bool = False) -> dict[str, DataFrame]:
+        """Returns the state tables that changed since the last call, by table name.
 
         The increments of a growing relation are merged into one frame.
         """
-        return self._to_write([*self._changed])
-
-    def to_write_through(self) -> dict[str, DataFrame]:
-        """Returns the durable state tables that changed since the last write, by table name.
-
-        They are written before a round with crashes, because a crashed node reads them when it recovers.
-        """
-        return self._to_write([name for name in self._changed if self._states[name].is_durable])
-
-    def _to_write(self, names: Sequence[str]) -> dict[str, DataFrame]:
+        names = [name for name in self._changed if self._states[name].is_durable or not only_durable]
         for name in names:
             self._compact(name)
         self._changed.difference_update(names)
@@ -217,7 +208,8 @@ class RoundEngine(Rounds):
         """Executes round `upcoming`; returns the number of due messages."""
         step, before, counts = upcoming - self.round, self._in_flight, self._counts
         if self._crashes.has_crash(upcoming):
-            self.history.write_through(self._relations.to_write_through())
+            # A crashed node reads its durable rows from the store when it recovers.
+            self.history.write_through(self._relations.to_write(only_durable=True))
         is_all_due = counts.last_wait <= step
         # 1. faults, inbox: messages that are due in skipped rounds already have a fate, so no node handles them
         due = before if is_all_due else before.where(f"remaining_rounds <= {step}")
@@ -237,7 +229,7 @@ class RoundEngine(Rounds):
     def commit(self, *, is_final: bool) -> None:
         """Writes the buffered history rows and the changed state."""
         with self._checkpoints.session.tagged(f"{self.name}: commit after round {max(self.round, 0)}"):
-            state = {**self._relations.to_commit(), "state_message": self._in_flight}
+            state = {**self._relations.to_write(), "state_message": self._in_flight}
             rest = None
             if is_final:
                 columns = self._message_columns("coalesce(fate, 'in_flight')")
