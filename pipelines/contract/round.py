@@ -119,7 +119,10 @@ class Round:
 
     Attributes:
         number: The number of the round.
-        due: The due messages and calls.
+        inbox: The due messages of nodes that are up.
+        calls: The due application calls, or None if no call is due.
+        kinds: The kinds of the due messages and calls; kinds of calls are in lower case. A round skips the steps of
+            kinds that are not due.
         state: The relations of the protocol. A growing relation is the union of its increments.
         facts: The counters of `StateRelation.facts` at the end of the previous round, by relation and name.
         run: The constant tables of the runs.
@@ -129,7 +132,9 @@ class Round:
     """
 
     number: int
-    due: Due
+    inbox: DataFrame
+    calls: DataFrame | None
+    kinds: frozenset[str]
     state: Mapping[str, DataFrame]
     facts: Mapping[str, Mapping[str, int]]
     run: RunTables
@@ -207,22 +212,6 @@ class Start:
     paths: Callable[[int], DataFrame]
     settings: Sequence[Any]
     keep: Keeper
-
-
-@dataclass(frozen=True)
-class Due:
-    """The messages and calls that nodes handle in a round.
-
-    Attributes:
-        inbox: The due messages of nodes that are up.
-        calls: The due application calls, or None if no call is due.
-        kinds: The kinds of the due messages and calls; kinds of calls are in lower case. A round skips the steps of
-            kinds that are not due.
-    """
-
-    inbox: DataFrame
-    calls: DataFrame | None
-    kinds: frozenset[str]
 
 
 @dataclass(frozen=True)

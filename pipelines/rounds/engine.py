@@ -27,7 +27,6 @@ from pyspark.sql import DataFrame, types as T
 from pipelines.contract.round import (
     CALL_EVENT as CALL_EVENT_COLUMNS,
     DataflowForm,
-    Due,
     FaultsDue,
     Round,
     RoundResult,
@@ -256,9 +255,10 @@ class RoundEngine(Rounds):
         due_kinds = (kind for kind, wait in self._counts.waits.items() if wait == upcoming - self.round)
         kinds = {*due_kinds, *self._calls.kinds(upcoming)}
         inbox = due.where("fate is null") if self._counts.n_doomed else due
-        handled = Due(inbox, calls, frozenset(kinds))
-        facts = self._relations.facts
-        return Round(upcoming, handled, state, facts, self._run, self._settings, crashes, self._checkpoints)
+        return Round(
+            upcoming, inbox, calls, frozenset(kinds), state, self._relations.facts, self._run, self._settings, crashes,
+            self._checkpoints,
+        )  # fmt: skip
 
     def _changed(self, result: RoundResult, waiting: list[DataFrame]) -> dict[str, Part]:
         """Returns the relations that `result` changes, and the messages in flight, as arguments of a checkpoint.

@@ -127,6 +127,6 @@ def test_a_round_is_only_described(
 def test_an_action_in_a_step_is_found(
     sail: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, watch: Watch
 ) -> None:
-    watch_rounds(watch, monkeypatch, "forwarding", lambda given: given.due.inbox.count() and None)
+    watch_rounds(watch, monkeypatch, "forwarding", lambda given: given.inbox.count() and None)
     run_all(run_configs([scenario(**{**SMALL, "protocol": {"name": "forwarding"}})]), sail, tmp_path, form="dataflow")
     assert len(watch.actions) == watch.n_rounds > 3

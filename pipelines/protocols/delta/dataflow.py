@@ -58,7 +58,7 @@ class DeltaProtocol(DataflowForm):
 
     def round(self, round_: Round) -> RoundResult:
         """Computes one round. Skips phases without input."""
-        work = Work(round_, round_.due.inbox, _radius(round_.settings))
+        work = Work(round_, round_.inbox, _radius(round_.settings))
         if work.is_disturbed:
             faults.handle_faults(work)
         if work.has("CONF"):

@@ -143,7 +143,7 @@ class Work:
 
     def has(self, *kinds: str) -> bool:
         """Returns whether a message or call of one of the kinds `kinds` is due."""
-        return not self.round.due.kinds.isdisjoint(kinds)
+        return not self.round.kinds.isdisjoint(kinds)
 
     @property
     def setting(self) -> DataFrame:

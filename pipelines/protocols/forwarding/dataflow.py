@@ -104,14 +104,14 @@ class ForwardingProtocol(DataflowForm):
 
     def round(self, round_: Round) -> RoundResult:
         """Computes one round. A PUB uses the routing entries after all SUB and UNSUB with lower triggers."""
-        due, result = round_.due, RoundResult()
-        message = round_.keep("message", handled_rows(due.inbox, due.calls))
+        kinds, result = round_.kinds, RoundResult()
+        message = round_.keep("message", handled_rows(round_.inbox, round_.calls))
         entry, changes, out = round_.state["routing_entry"], None, []
-        if not due.kinds.isdisjoint(("SUB", "UNSUB", "subscribe", "unsubscribe")):
+        if not kinds.isdisjoint(("SUB", "UNSUB", "subscribe", "unsubscribe")):
             changes = entry_changes(message)
             result.state["routing_entry"] = changed_table(entry, changes)
             out.append(flooded(message, round_.run.link))
-        if not due.kinds.isdisjoint(("PUB", "publish")):
+        if not kinds.isdisjoint(("PUB", "publish")):
             out.append(round_.keep("matched", matched(message, entry, changes)))
             result.delivery = deliveries(message.join(out[-1].where("next_hop = node_id").select(COPY), COPY))
         if out:
@@ -119,7 +119,7 @@ class ForwardingProtocol(DataflowForm):
             same = ("trigger", "kind", "source", "source_seq", "issued_round", "subscription_id", "matches")
             sent = {"src": "node_id", "dst": "next_hop", "sent_round": "round", "hops": "hops + 1"}
             result.outbox = outbox(message.join(to, COPY), PAYLOAD, **{name: name for name in same}, **sent)
-        result.call_event = None if due.calls is None else issued(due.calls)
+        result.call_event = None if round_.calls is None else issued(round_.calls)
         return result
 
 

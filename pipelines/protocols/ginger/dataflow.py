@@ -46,20 +46,20 @@ class GingerSteps(DataflowForm):
 
     def round(self, round_: Round) -> RoundResult:
         """Computes one round: subscriptions, messages at brokers, deliveries, and calls of clients."""
-        due, state, result, out = round_.due, round_.state, RoundResult(), list[DataFrame]()
-        if not due.kinds.isdisjoint(_SENT):
-            message = round_.keep("message", handled(due.inbox, state["neighbour"]))
-            if not due.kinds.isdisjoint(("Subscribe", "Subscribed")):
+        kinds, state, result, out = round_.kinds, round_.state, RoundResult(), list[DataFrame]()
+        if not kinds.isdisjoint(_SENT):
+            message = round_.keep("message", handled(round_.inbox, state["neighbour"]))
+            if not kinds.isdisjoint(("Subscribe", "Subscribed")):
                 out += _subscriptions(round_, message, result)
-            if not due.kinds.isdisjoint(_ORDERED):
+            if not kinds.isdisjoint(_ORDERED):
                 out += _dissemination(round_, message, result)
-            if "Metadata" in due.kinds:
+            if "Metadata" in kinds:
                 copies = message.where("kind = 'Metadata' and relationship = 'edge'")
                 result.delivery = deliveries(copies)
                 result.state["delivered"] = delivery_rows(copies)
-        if due.calls is not None:
-            out.append(called_out(due.calls, state["neighbour"]))
-            event = issued(due.calls)
+        if round_.calls is not None:
+            out.append(called_out(round_.calls, state["neighbour"]))
+            event = issued(round_.calls)
             result.call_event = event if result.call_event is None else result.call_event.unionByName(event)
         if out:
             result.outbox = union(out)
@@ -70,7 +70,7 @@ def _subscriptions(round_: Round, message: DataFrame, result: RoundResult) -> li
     """Handles Subscribe and Subscribed. Adds the changed tables to `result`. Returns the messages that brokers send."""
     state, out, changed = round_.state, list[DataFrame](), list[DataFrame]()
     at_broker = message.where("relationship <> 'edge'")
-    if "Subscribe" in round_.due.kinds:
+    if "Subscribe" in round_.kinds:
         subscribe = at_broker.where("kind = 'Subscribe'")
         out.append(steps.flooded(subscribe, state["neighbour"], round_.run.setting))
         changed.append(steps.new_subscribe(subscribe, state["neighbour"]))
@@ -79,7 +79,7 @@ def _subscriptions(round_: Round, message: DataFrame, result: RoundResult) -> li
         result.state["member"] = steps.replaced(member, steps.new_members(way, member), TOPIC)
         new = steps.new_subscribers(subscribe, way)
         result.state["subscriber"] = steps.replaced(subscriber, new, [*TOPIC, "neighbour"])
-    if "Subscribed" in round_.due.kinds:
+    if "Subscribed" in round_.kinds:
         subscribed = at_broker.where("kind = 'Subscribed'")
         changed.append(steps.answered(subscribed, state["subscribe"]))
         result.call_event = confirmations(message)

@@ -9,7 +9,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame
 
-from pipelines.contract.round import Due, FaultsDue, RunSet
+from pipelines.contract.round import FaultsDue, RunSet
 from pipelines.engines.session import Session
 from pipelines.protocols.delta import DeltaSettings
 from pipelines.protocols.delta.messages import INBOX
@@ -59,7 +59,7 @@ def due(kinds: str = "", crashes: Mapping[str, Any] | None = None, **facts: int)
         crashing=RunSet(is_all=True), disturbed=RunSet(is_all=True),
     )  # fmt: skip
     return SimpleNamespace(
-        number=20, due=Due(None, None, frozenset(kinds.split())), facts=told, state={},  # type: ignore[arg-type]
+        number=20, inbox=None, calls=None, kinds=frozenset(kinds.split()), facts=told, state={},
         run=SimpleNamespace(), settings=[DeltaSettings(name="delta", delta=1)], faults=faults, keep=Keep(),
     )  # fmt: skip
 
@@ -120,7 +120,7 @@ def network(
     }
     if calls:
         called = frame(session, [*CALL.columns, "round", "join_point"], *({"round": 20, **call} for call in calls))
-        of.due = replace(of.due, calls=called)
+        of.calls = called
     came = {"sent_round": 18, "due_round": 20}
     here = frame(session, INBOX, *({**came, "message_id": 50 + k, **row} for k, row in enumerate(inbox)))
     return Work(of, here, 3)

@@ -25,7 +25,7 @@ _CONCERNING = ("DETECT", "JOIN_REQUEST", *_CONNECTING, "PAR_SUB")
 
 def handle_faults(work: Work) -> None:
     """Runs phase 1. Reads crashes, the inbox and all relations. Writes all relations except detector and delivered."""
-    if work.round.due.kinds and (work.round.facts["status"]["returned"] or work.round.faults.recovered is not None):
+    if work.round.kinds and (work.round.facts["status"]["returned"] or work.round.faults.recovered is not None):
         _drop_old(work)
     if (crashed := work.round.faults.crashed) is not None:
         updates.set_detectors(work, crashed)

@@ -21,10 +21,10 @@ def handle_joins(work: Work) -> DataFrame | None:
     """
     round_ = work.round
     if not (round_.facts["join"]["detached"] or work.is_recovering or work.has("join", "JOIN_REQUEST", "J")):
-        return round_.due.calls
-    if round_.due.calls is not None and work.has("join"):
-        _send_join_requests(work, round_.due.calls)
-    calls, changed = round_.due.calls, []
+        return round_.calls
+    if round_.calls is not None and work.has("join"):
+        _send_join_requests(work, round_.calls)
+    calls, changed = round_.calls, []
     if round_.facts["join"]["detached"] or work.is_recovering:
         now = work.keep("now", _entered(work))
         if work.has("PAR_TOP"):
@@ -131,7 +131,7 @@ def _confirmed_entries(work: Work, path: DataFrame) -> DataFrame:
 
 def _ready_calls(work: Work) -> DataFrame | None:
     """Stores the due calls of blocked nodes in relation call. Returns the calls that all other nodes issue."""
-    due = work.round.due.calls
+    due = work.round.calls
     if not (work.may_release_calls or work.has("subscribe", "unsubscribe", "publish")):
         return None
     waiting, blocked = work.now("call"), updates.blocked_nodes(work)
