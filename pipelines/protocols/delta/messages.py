@@ -14,42 +14,23 @@ from pipelines.tables import BIGINT, BOOLEAN, INT, LONGS, STRING
 
 MULTICAST = ("J", "SUB", "UNSUB", "PUB", "REJOIN")
 
-_LINKS = T.ArrayType(
-    T.StructType([T.StructField("a", BIGINT), T.StructField("b", BIGINT), T.StructField("is_marked", BOOLEAN)])
-)
-VISITED = T.ArrayType(T.StructType([T.StructField("node", BIGINT), T.StructField("msg_id", BIGINT)]))
-_ENTRIES = T.ArrayType(
-    T.StructType(
-        [T.StructField("subscription_id", BIGINT), T.StructField("origin", BIGINT), T.StructField("distance", INT)]
-    )
-)
 
-_GUIDE = T.ArrayType(T.StructType([T.StructField("path", LONGS), T.StructField("is_done", BOOLEAN)]))
-GUIDE = _GUIDE.simpleString()
+def _array(**fields: T.DataType) -> T.ArrayType:
+    return T.ArrayType(T.StructType([T.StructField(name, kind) for name, kind in fields.items()]))
+
+
+_FIELDS = {
+    "hops": INT, "issued_round": BIGINT, "subscription_id": BIGINT, "origin": BIGINT, "join_point": BIGINT,
+    "matches": LONGS, "links": _array(a=BIGINT, b=BIGINT, is_marked=BOOLEAN),
+    "entries": _array(subscription_id=BIGINT, origin=BIGINT, distance=INT), "peer": BIGINT, "status": STRING,
+    "incarnation": BIGINT, "for_incarnation": BIGINT, "guide": _array(path=LONGS, is_done=BOOLEAN),
+    "origin_path": LONGS, "tombstones": LONGS, "visited": _array(node=BIGINT, msg_id=BIGINT),
+}  # fmt: skip
+GUIDE = _FIELDS["guide"].simpleString()
 """The SQL type of g.to: the paths from the receiver to recipients. ``is_done`` of a path states that its recipient has
 confirmed.
 """
-
-PAYLOAD = T.StructType(
-    [
-        T.StructField("hops", INT),
-        T.StructField("issued_round", BIGINT),
-        T.StructField("subscription_id", BIGINT),
-        T.StructField("origin", BIGINT),
-        T.StructField("join_point", BIGINT),
-        T.StructField("matches", LONGS),
-        T.StructField("links", _LINKS),
-        T.StructField("entries", _ENTRIES),
-        T.StructField("peer", BIGINT),
-        T.StructField("status", STRING),
-        T.StructField("incarnation", BIGINT),
-        T.StructField("for_incarnation", BIGINT),
-        T.StructField("guide", _GUIDE),
-        T.StructField("origin_path", LONGS),
-        T.StructField("tombstones", LONGS),
-        T.StructField("visited", VISITED),
-    ]
-)
+PAYLOAD = T.StructType([T.StructField(name, kind) for name, kind in _FIELDS.items()])
 """The fields of a message that its JSON body omits:
 
 - ``for_incarnation``: the receiver's incarnation as the sender knows it; null: any incarnation, or the first one;
