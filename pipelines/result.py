@@ -333,9 +333,9 @@ class Result:
     def _audit(self, *, is_kept: bool) -> AuditReport:
         store = Store(self.store.absolute(), self.session)
         with fast_reader(self.store.absolute(), self.session, self.reader) as (reader, session, is_small):
-            report = audit_all(reader, session)
+            report, store.is_small = audit_all(reader, session), is_small
             if is_kept:
-                record(report, store.within(is_small=is_small))
+                record(report, store)
         found = {run.run_id: run for run in report.runs}
         self.runs = [replace(run, **found[run.run_id]._asdict()) for run in self.runs]
         return report

@@ -135,7 +135,7 @@ def hunt(
                 raise NodeProgramError(f"the program fails without a schedule; correct it first: {error}") from error
             chosen: Mapping[Strategy, Callable[[], Iterator[Schedule | None]]] = {
                 "guided": search.guided,
-                "aimed": search.aimed,
+                "aimed": lambda: aimed(search.bases),
                 "exhaustive": lambda: search.exhaustive(crashes, window),
                 "random": lambda: drawn(search.bases, np.random.default_rng(seed)),
             }
@@ -256,16 +256,12 @@ class _Search:
         self._say(f"{plural(len(kept) - len(within), 'run')} beyond the bound without a schedule: not hunted")
         return within
 
-    def aimed(self) -> Iterator[Schedule]:
-        """Returns the aimed schedules of the scenario (`schedules.aimed`)."""
-        return aimed(self.bases)
-
     def guided(self) -> Iterator[Schedule | None]:
         """Yields aimed schedules, alternating with extensions of schedules that reached new features.
 
         Yields None if no schedule is available until a job adds extensions.
         """
-        aims = self.aimed()
+        aims = aimed(self.bases)
         while True:
             first, second = next(aims, None), self._next_of_pool()
             if first is None and second is None:

@@ -124,14 +124,13 @@ def execute(
             continue
         start(batch)
         part, is_begun = experiment.of(batch), last is not None and last.first_run == batch.first_run
-        small = is_small(part.inputs)
+        store.is_small = small = is_small(part.inputs)
         with (
             ties_named(), session.suited(is_small=small),
             closing(checkpoints_for(session, len(part.runs), is_small=small)) as checkpoints,
         ):  # fmt: skip
-            rows = store.within(is_small=small)
             names = {name: table.name for name, table in tables[batch.protocol].items()}
-            _run(part, batch, protocols[batch.protocol], names, rows, checkpoints, last if is_begun else None, observe)
+            _run(part, batch, protocols[batch.protocol], names, store, checkpoints, last if is_begun else None, observe)
 
 
 def _run(

@@ -94,15 +94,6 @@ class Store:
         """Returns a new `Store` object for this store. The object has no cached table versions."""
         return Store(self.root, self.session, self._check_locked)
 
-    def within(self, *, is_small: bool) -> Store:
-        """Returns a `Store` object for this store with the given value of ``is_small``.
-
-        Both objects share the cached table versions.
-        """
-        store = Store(self.root, self.session, self._check_locked)
-        store.is_small, store._versions, store._open = is_small, self._versions, self._open
-        return store
-
     def create(self, tables: Iterable[Table], *, is_state: bool = False) -> None:
         """Creates empty tables with their column comments; replaces existing tables of the same names."""
         concurrently(partial(self._create, table, is_state) for table in tables)
