@@ -68,7 +68,6 @@ class Session:
 
     Attributes:
         engine: ``spark`` (classic Spark), ``connect`` (a Spark Connect server) or ``local`` (embedded Sail).
-        is_classic: Whether the session is classic, with a JVM object behind each DataFrame.
         partitions: Number of partitions of an exchange.
         owns: Whether `close` stops the engine. False for a session that existed before `open_session`.
         scratch: A private folder for temporary files, which `close` removes.
@@ -76,7 +75,6 @@ class Session:
 
     _spark: SparkSession
     engine: Engine
-    is_classic: bool
     partitions: int
     owns: bool
     scratch: Path
@@ -95,6 +93,11 @@ class Session:
         if self._stopped.is_set():
             raise EngineError("the engine is stopped, because the result was closed; open the store again: open_store")
         return self._spark
+
+    @property
+    def is_classic(self) -> bool:
+        """Whether the session is classic, with a JVM object behind each DataFrame."""
+        return self.engine == "spark"
 
     def activate(self) -> None:
         """Makes PySpark's functions build columns for this session. A process with several engines needs this call."""
@@ -211,7 +214,7 @@ def open_session(
         if kind != "local":
             check_spark(found.version, "the session", "use a session of a tested Spark, or engine 'local'")
         partitions = cores if kind == "local" else int(found.conf.get("spark.sql.shuffle.partitions") or cores)
-        session = Session(found, kind, kind == "spark", partitions, given is None, scratch, closing.pop_all())
+        session = Session(found, kind, partitions, given is None, scratch, closing.pop_all())
     atexit.register(session._closing.close)
     session.activate()
     return session
