@@ -254,9 +254,9 @@ class RoundEngine(Rounds):
             calls = calls.join(crashes.down.select(_NODE).hint("shuffle_hash"), _NODE, "left_anti")
         due_kinds = (kind for kind, wait in self._counts.waits.items() if wait == upcoming - self.round)
         kinds = {*due_kinds, *self._calls.kinds(upcoming)}
-        inbox = due.where("fate is null") if self._counts.n_doomed else due
+        inbox, facts = due.where("fate is null"), self._relations.facts
         return Round(
-            upcoming, inbox, calls, frozenset(kinds), state, self._relations.facts, self._run, self._settings, crashes,
+            upcoming, inbox, calls, frozenset(kinds), state, facts, self._run, self._settings, crashes,
             self._checkpoints,
         )  # fmt: skip
 

@@ -93,14 +93,12 @@ class InFlightCounts:
             handle are ignored.
         last_wait: The number of rounds until the last message is due; 0 if no message is in flight.
         n_messages: The number of messages.
-        n_doomed: The number of messages that no node will handle.
         n_new: The number of messages that nodes sent in the last executed round.
     """
 
     waits: dict[str, int]
     last_wait: int
     n_messages: int
-    n_doomed: int
     n_new: int
 
 
@@ -110,7 +108,7 @@ def in_flight_counts(counts: Mapping[str, int]) -> InFlightCounts:
     Raises:
         InternalError: A message was sent over a link that does not exist.
     """
-    waits, last_wait, n_doomed, n_new = dict[str, int](), 0, 0, 0
+    waits, last_wait, n_new = dict[str, int](), 0, 0
     for digest, count in counts.items():
         kind, remaining, is_handled, is_new = digest.split(",")
         if not remaining:
@@ -119,7 +117,5 @@ def in_flight_counts(counts: Mapping[str, int]) -> InFlightCounts:
         last_wait = max(last_wait, wait)
         if is_handled == "true":
             waits[kind] = min(wait, waits.get(kind, wait))
-        else:
-            n_doomed += count
         n_new += count if is_new == "true" else 0
-    return InFlightCounts(waits, last_wait, sum(counts.values()), n_doomed, n_new)
+    return InFlightCounts(waits, last_wait, sum(counts.values()), n_new)
