@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import reduce
 
 from pyspark.sql import DataFrame
 
@@ -13,11 +12,6 @@ from pipelines.protocols.delta.messages import SENT
 
 _BY_NODE = ("topology", "path", "routing_entry", "processing")
 """The relations that have many rows at every node, and that `Work.narrow` restricts."""
-
-
-def union(*frames: DataFrame) -> DataFrame:
-    """Unions frames by column names; columns that a frame lacks are null."""
-    return reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), frames)
 
 
 @dataclass

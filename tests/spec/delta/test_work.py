@@ -28,7 +28,6 @@ from pipelines.protocols.delta.tables import (
     STATUS,
     WAITING,
 )
-from pipelines.protocols.delta.work import union
 
 COPY = [*copies.COPY, "sender_hop", "msg_id"]
 
@@ -113,7 +112,6 @@ def test_messages_lack_what_they_do_not_say(sail: Session) -> None:
     row = frame(sail, "src hops kind", {"src": 1, "hops": 3, "kind": "PUB"})
     sent = to_send(row, src="src", kind="kind", hops="hops")
     assert found(sent, "src kind hops origin") == [(1, "PUB", 3, None)]
-    assert found(union(row, row.drop("hops")), "src hops") == [(1, 3), (1, None)]
 
 
 def test_connections_are_fresh_to_new_peers_and_to_new_incarnations(sail: Session) -> None:

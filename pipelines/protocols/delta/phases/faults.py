@@ -15,9 +15,10 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 
 from pipelines.contract.rows import KEY, NODE
+from pipelines.engines.frames import union
 from pipelines.protocols.delta.phases import updates
 from pipelines.protocols.delta.steps import confirmations, connections, copies, join, recovery, routing
-from pipelines.protocols.delta.work import Work, union
+from pipelines.protocols.delta.work import Work
 
 _CONNECTING = ("CON_REQUEST", "SYN_REQUEST", "STATUS", "PAR_TOP")
 _CONCERNING = ("DETECT", "JOIN_REQUEST", *_CONNECTING, "PAR_SUB")
@@ -51,7 +52,7 @@ def _concerned(work: Work) -> DataFrame:
             work.now("status").where("status = 'RECOVERING'").select(NODE),
             work.now("syn_request").select(NODE),
         ]
-    return union(*concerned).distinct()
+    return union(concerned).distinct()
 
 
 def _mend(work: Work) -> None:
@@ -162,7 +163,7 @@ def _failures(work: Work) -> DataFrame:
     if not work.round.facts["join"]["joiners"]:
         return reported
     gone = join.gone_joiners(work.of_disturbed(work.inbox), work.now("path"), updates.blocked_nodes(work))
-    found = work.keep("found", union(reported, gone, connections.detached_peers(work.inbox)))
+    found = work.keep("found", union((reported, gone, connections.detached_peers(work.inbox))))
     newest = found.groupBy(*NODE, "peer", "round").agg({"incarnation": "max"})
     return newest.toDF(*NODE, "peer", "round", "incarnation")
 
@@ -249,7 +250,7 @@ def _send_again(work: Work, answer: DataFrame, path: DataFrame) -> None:
     taken = earlier.select(*KEY, "recipient")
     others = row.join(taken, [*KEY, "recipient"], "left_anti").join(now, KEY)
     held = copies.held_back(processing, answer).join(taken, [*KEY, "recipient"], "left_anti")
-    leaving = work.keep("leaving", union(earlier, held, others))
+    leaving = work.keep("leaving", union((earlier.drop("asked"), held, others)))
     work.resent.append(leaving)
 
 

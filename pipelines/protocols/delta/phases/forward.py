@@ -13,10 +13,11 @@ from functools import reduce
 from pyspark.sql import DataFrame, functions as F
 
 from pipelines.contract.rows import KEY, NODE
+from pipelines.engines.frames import union
 from pipelines.protocols.delta.messages import SENT
 from pipelines.protocols.delta.phases import updates
 from pipelines.protocols.delta.steps import confirmations, connections, copies, join, recovery, routing
-from pipelines.protocols.delta.work import Work, union
+from pipelines.protocols.delta.work import Work
 
 
 def confirm(work: Work) -> None:
@@ -32,7 +33,7 @@ def confirm(work: Work) -> None:
 def forward_copies(work: Work) -> None:
     """Runs phase 4: forwards and delivers first copies, and answers duplicates. Writes processing and detector."""
     path = work.now("path")
-    copy = union(*work.copies)
+    copy = union(work.copies)
     if work.is_recovering:
         copy = _accepted(work, copy)
     first = _first_copies(work, copy)
@@ -48,9 +49,9 @@ def forward_copies(work: Work) -> None:
     if late is not None:
         _drop_duplicates(work, late)
     if work.again:
-        here.append(_compute_again(work, union(*work.again)))
+        here.append(_compute_again(work, union(work.again)))
     if here:
-        deliver(work, union(*here))
+        deliver(work, union(here))
 
 
 def _route(work: Work, first: DataFrame) -> list[DataFrame]:
@@ -68,12 +69,12 @@ def _route(work: Work, first: DataFrame) -> list[DataFrame]:
     matched = work.keep("matched", routing.publication_recipients(plain, entries, changes))
     out = matched.where("recipient <> node_id").selectExpr(*KEY, "recipient", "responsible", routing.SEEN)
     work.finished.append(confirmations.finished_at_once(plain.where("kind = 'PUB'"), out))
-    recipient = union(*routed, out).selectExpr("*", routing.UNCONFIRMED)
+    recipient = union([*routed, out]).selectExpr("*", routing.UNCONFIRMED)
     if guided:
-        recipient = work.keep("recipient", union(recipient, *guided))
+        recipient = work.keep("recipient", union([recipient, *guided]))
     sent = copies.copies_to_send(first, recipient)
     if work.accepted:
-        sent = join.behind_answers(sent, union(*work.accepted))
+        sent = join.behind_answers(sent, union(work.accepted))
     work.send(sent)
     here = [copies.matched_deliveries(matched), *(copies.guided_deliveries(first, row) for row in guided)]
     rows = copies.processing_rows(work.round.faults.null_elsewhere(first, "matches"), recipient)
@@ -82,7 +83,7 @@ def _route(work: Work, first: DataFrame) -> list[DataFrame]:
     processing = work.now("processing").unionByName(rows)
     work.change("processing", work.keep("processing", processing) if work.is_disturbed else processing)
     learnt = {"identifier": copies.detector_rows, "visited": copies.visited_rows}
-    work.change("detector", union(*(learnt[name](part) for name, part in _by_detector(work, first))))
+    work.change("detector", union(learnt[name](part) for name, part in _by_detector(work, first)))
     return here
 
 
@@ -108,13 +109,13 @@ def _first_copies(work: Work, copy: DataFrame) -> DataFrame:
             "identifier": lambda part: copies.first_copies(part, detector),
             "visited": lambda part: copies.first_visits(work.keep("visiting", part), detector, work.keep),
         }
-        copy = union(*(judge[name](part) for name, part in _by_detector(work, copy)))
+        copy = union(judge[name](part) for name, part in _by_detector(work, copy))
     if "visited" not in work.detectors:
         return copy.selectExpr("*", "cast(null as bigint) as msg_id")
-    return union(*(
+    return union(
         copies.numbered(part) if name == "visited" else part.selectExpr("*", "cast(null as bigint) as msg_id")
         for name, part in _by_detector(work, copy.select(copies.COPY))
-    ))  # fmt: skip
+    )
 
 
 def _accepted(work: Work, copy: DataFrame) -> DataFrame:
@@ -157,7 +158,7 @@ def _routed_recipients(work: Work, first: DataFrame) -> list[DataFrame]:
         found.append(routing.join_recipients(first, path, work.setting))
     if not found:
         return []
-    routed = work.keep("routed", union(*found))
+    routed = work.keep("routed", union(found))
     work.finish("at_once", confirmations.finished_at_once(first.where("kind <> 'PUB'"), routed))
     return [routed]
 
@@ -251,7 +252,7 @@ def close(work: Work) -> None:
     if work.finished:
         if not work.copies and work.may_change_entries:
             updates.change_entries(work)
-        finished = work.keep("finished", union(*work.finished))
+        finished = work.keep("finished", union(work.finished))
         if not work.is_empty(finished):
             _answer_senders(work, finished)
             work.events.append(confirmations.confirmed_calls(finished))
@@ -259,15 +260,15 @@ def close(work: Work) -> None:
                 topology = routing.merge_links(work.now("topology"), routing.joined_links(finished, is_marked=False))
                 work.change("topology", topology)
     if work.broken:
-        work.send(connections.crash_reports(union(*work.broken), work.now("status"), work.setting))
+        work.send(connections.crash_reports(union(work.broken), work.now("status"), work.setting))
     if work.resent:
         work.send(copies.resent_copies(*work.resent))
     work.outbox = [sent for sent in work.outbox if not work.is_empty(sent)]
     if work.outbox:
         work.result.outbox = _addressed(work)
-    work.result.call_event = union(*work.events) if work.events else None
-    work.result.node_status = union(*work.statuses) if work.statuses else None
-    work.result.fate = union(*work.fates) if work.fates else None
+    work.result.call_event = union(work.events) if work.events else None
+    work.result.node_status = union(work.statuses) if work.statuses else None
+    work.result.fate = union(work.fates) if work.fates else None
 
 
 def _addressed(work: Work) -> DataFrame:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 
 from pipelines.contract.rows import NODE, held, issued
+from pipelines.engines.frames import union
 from pipelines.protocols.delta.messages import MULTICAST
 from pipelines.protocols.delta.phases import updates
 from pipelines.protocols.delta.steps import confirmations, copies, join, recovery, routing
 from pipelines.protocols.delta.tables import CALL, JOIN_REQUEST
-from pipelines.protocols.delta.work import Work, union
+from pipelines.protocols.delta.work import Work
 
 _EVENT = ["run_id", "node_id", "trigger", "round"]
 
@@ -41,7 +42,7 @@ def handle_joins(work: Work) -> DataFrame | None:
     if work.has("J"):
         changed.append(routing.joined_links(copies.received_copies(work.inbox), is_marked=True))
     if changed:
-        links = work.keep("links", union(*changed))
+        links = work.keep("links", union(changed))
         topology = work.put("topology", routing.merge_links(work.now("topology"), links))
         peer = work.now("peer") if work.is_disturbed else None
         path = work.put("path", routing.next_paths(work.now("path"), topology, links, work.radius, peer, work.keep))
@@ -78,7 +79,7 @@ def _entered(work: Work) -> DataFrame:
         The nodes that become VALID_JOINED or OPERATIONAL, with the ``trigger`` of the message that caused the change.
     """
     events = [_nobody(work), *(ready.select(_EVENT) for ready in work.alone)]
-    done = union(*work.finished) if work.finished else None
+    done = union(work.finished) if work.finished else None
     if work.round.facts["join"]["detached"] and (
         work.has("PAR_TOP", "PAR_SUB") or work.may_fail or work.may_finish_joins
     ):
@@ -97,7 +98,7 @@ def _entered(work: Work) -> DataFrame:
         work.put("status", recovery.next_status(work.now("status"), back, "OPERATIONAL"))
         work.statuses.append(back.selectExpr(*NODE, "round", "'OPERATIONAL' as status"))
         events.append(back.select(_EVENT))
-    return union(*events)
+    return union(events)
 
 
 def _answer_requests(work: Work, now: DataFrame) -> DataFrame:
@@ -126,7 +127,7 @@ def _confirmed_entries(work: Work, path: DataFrame) -> DataFrame:
     """Returns the routing entries (SUBS_SET) for PAR_SUB, with the changes by messages that this round finishes."""
     if not (work.finished and work.may_change_entries):
         return work.now("routing_entry")
-    return updates.entries_after(work, union(*work.finished), path)
+    return updates.entries_after(work, union(work.finished), path)
 
 
 def _ready_calls(work: Work) -> DataFrame | None:

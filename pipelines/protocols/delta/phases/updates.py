@@ -9,10 +9,11 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 
 from pipelines.contract.rows import NODE, EntryChanges, remaining_entries
+from pipelines.engines.frames import union
 from pipelines.protocols.delta.messages import FAULT_TRIGGER
 from pipelines.protocols.delta.steps import connections, join, recovery, routing
 from pipelines.protocols.delta.tables import ROUTING_ENTRY
-from pipelines.protocols.delta.work import Work, union
+from pipelines.protocols.delta.work import Work
 
 
 def joining_nodes(work: Work) -> DataFrame:
@@ -47,20 +48,20 @@ def change_entries(work: Work) -> tuple[DataFrame, EntryChanges | None]:
         return entries, None
     if work.is_disturbed:
         # In most rounds only publications are finished, and they change no entries.
-        finished = work.keep("ending", union(*(ended.where("kind in ('SUB', 'UNSUB')") for ended in work.finished)))
+        finished = work.keep("ending", union(ended.where("kind in ('SUB', 'UNSUB')") for ended in work.finished))
         if work.is_empty(finished) and not work.added:
             return entries, None
     else:
-        finished = union(*work.finished)
+        finished = union(work.finished)
     added = routing.added_entries(finished, work.now("path"))
     if work.is_disturbed:
         tombstone = _store_tombstones(work, finished)
         for told in work.added:
             # If the join point recovers, a joining node gets a SUB twice: in PAR_SUB and as a message.
             added = routing.unknown_entries(added, told, tombstone)
-        added = routing.unknown_entries(union(added, *work.added), entries, tombstone)
+        added = routing.unknown_entries(union([added, *work.added]), entries, tombstone)
     else:
-        added = union(added, *work.added)
+        added = union([added, *work.added])
     changes = EntryChanges(
         work.keep("added_entries", added.select(*ROUTING_ENTRY.columns, "trigger")),
         work.keep("removed_entries", routing.removed_entries(finished)),
