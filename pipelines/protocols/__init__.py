@@ -23,7 +23,8 @@ from pipelines.protocols.repository import PROTOCOL as _REPOSITORY
 from pipelines.protocols.skipring import PROTOCOL as _SKIPRING
 
 if TYPE_CHECKING:
-    from pipelines.contract.round import ProtocolForm
+    from pipelines.contract.nodes import ProgramForm
+    from pipelines.contract.round import DataflowForm
 
 GROUP = "roundtable.protocols"
 OWN_PACKAGE = "roundtable-pubsub"
@@ -33,7 +34,7 @@ PACKAGES: dict[str, str] = dict.fromkeys(PROTOCOLS, OWN_PACKAGE)
 """The distribution that provides each protocol, by the name of the protocol."""
 BROKEN: dict[str, str] = {}
 """The reasons why entry points provide no protocol, by the name of the entry point."""
-_checked: dict[tuple[str, Form], tuple[Protocol, ProtocolForm]] = {}
+_checked: dict[tuple[str, Form], tuple[Protocol, ProgramForm | DataflowForm]] = {}
 """The checked forms (``program``, ``dataflow``) with their protocols. The check parses all SQL, so it runs once.
 
 For protocols of this package the tests run it: the import of the parser alone takes 0.2 CPU seconds.
@@ -53,7 +54,7 @@ def protocol_named(name: str) -> Protocol:
     return PROTOCOLS[name]
 
 
-def protocol_form(name: str, form: Form = "program") -> ProtocolForm:
+def protocol_form(name: str, form: Form = "program") -> ProgramForm | DataflowForm:
     """Returns a form of a protocol. Imports PySpark.
 
     The first call for a form from another package checks this form against the contract.
@@ -79,7 +80,7 @@ def protocol_form(name: str, form: Form = "program") -> ProtocolForm:
     return found
 
 
-def _steps(protocol: Protocol) -> ProtocolForm:
+def _steps(protocol: Protocol) -> DataflowForm:
     from pipelines.contract.round import DataflowForm  # loads PySpark
 
     if protocol.steps is None:

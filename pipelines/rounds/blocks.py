@@ -39,7 +39,7 @@ from pipelines.engines.workers import (
 from pipelines.errors import InternalError
 from pipelines.experiment.inputs import Inputs
 from pipelines.experiment.jobs import MANY_RUNS
-from pipelines.protocols import PROTOCOLS, protocol_form
+from pipelines.protocols import PROTOCOLS
 from pipelines.rounds.calls import Calls
 from pipelines.rounds.commit import History
 from pipelines.rounds.faults import Crashes, next_of
@@ -332,7 +332,8 @@ class Blocks(Rounds):
         given = given.append_column("calls", listed(called, _CALL, run))
         given = given.append_column("attributes", listed(attribute, ATTRIBUTE, run))
         if self._state is None:
-            given = self._with_first_inputs(given)
+            given = given.append_column("overlay", listed(self._inputs.node, OVERLAY, run))
+            given = given.append_column("all_calls", listed(self._inputs.call, _CALL, run))
         else:
             given = given.append_column("after", pa.repeat(pa.scalar(self.round, pa.int64()), len(run)))
             for name in self._state.runs.column_names[1:]:
@@ -353,12 +354,6 @@ class Blocks(Rounds):
                 return mapped_here(given, self._play, schema, self._n_workers)
             with self._session.tagged(what):
                 return mapped_on_executors(self._session.spark, given, self._play, schema, self._n_executors)
-
-    def _with_first_inputs(self, given: pa.Table) -> pa.Table:
-        """Returns ``given`` with the input columns that only the first block needs."""
-        run = self._run
-        given = given.append_column("overlay", listed(self._inputs.node, OVERLAY, run))
-        return given.append_column("all_calls", listed(self._inputs.call, _CALL, run))
 
     def commit(self, *, is_final: bool) -> None:
         """Writes the buffered history rows and the state."""
@@ -395,8 +390,7 @@ def players(runs: Sequence[RunConfig], engine: str, form: AskedForm) -> Abstract
     The processes start in the background, so that the caller can build the inputs of the runs at the same time.
     """
     n_runs = Counter(run.scenario.protocol.name for run in runs)
-    many = [name for name in n_runs if "program" in PROTOCOLS[name].forms and n_runs[name] >= MANY_RUNS]
-    protocol = protocol_form(many[0], "program") if many and form != "dataflow" else None
-    if not isinstance(protocol, ProgramForm):
+    many = [name for name, number in n_runs.items() if number >= MANY_RUNS]
+    if not many or form == "dataflow":
         return nullcontext()
-    return starting(partial(block_of, protocol.program), n_workers_of(engine))
+    return starting(partial(block_of, PROTOCOLS[many[0]].program), n_workers_of(engine))

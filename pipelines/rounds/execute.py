@@ -19,13 +19,13 @@ from pyspark.sql import DataFrame
 
 from pipelines.contract.forms import AskedForm, Form
 from pipelines.contract.nodes import ProgramForm
-from pipelines.contract.round import DataflowForm, ProtocolForm, RunTables, Start
+from pipelines.contract.round import DataflowForm, RunTables, Start
 from pipelines.contract.rows import ties_named
 from pipelines.contract.state_tables import IN_FLIGHT, STATE, state_tables, stored_tables
 from pipelines.engines.checkpoints import Checkpoints, checkpoints_for
 from pipelines.engines.paths import delta_paths
 from pipelines.engines.session import Session
-from pipelines.errors import EngineError, InternalError
+from pipelines.errors import EngineError
 from pipelines.experiment.build import parameters_json, setting_rows
 from pipelines.experiment.inputs import Inputs
 from pipelines.experiment.jobs import Batch, batches_of, forms_of, is_small, jobs_of
@@ -134,7 +134,7 @@ def execute(
 
 
 def _run(
-    experiment: Experiment, batch: Batch, protocol: ProtocolForm, names: Mapping[str, str], store: Store,
+    experiment: Experiment, batch: Batch, protocol: ProgramForm | DataflowForm, names: Mapping[str, str], store: Store,
     checkpoints: Checkpoints, last: Commit | None, observe: Callable[[Progress], None],
 ) -> None:  # fmt: skip
     """Executes the rounds of `batch` after the commit `last`, or all rounds if `last` is `None`."""
@@ -169,7 +169,7 @@ def _run(
         if last is not None:
             messages = stored(names[IN_FLIGHT], last), stored(MESSAGE.name, last)
             blocks.resume(last.last_round, state(last), *messages)
-    elif isinstance(protocol, DataflowForm):
+    else:
         given = (inputs.node, inputs.link, setting, inputs.subscription)
         run = RunTables(*(checkpoints.load(rows) for rows in given))
         start = _start(experiment, run, calls.all(), checkpoints)
@@ -181,8 +181,6 @@ def _run(
             engine.start(protocol.start(start))
         else:
             engine.resume(last.last_round, state(last), stored(names[IN_FLIGHT], last))
-    else:
-        raise InternalError(f"protocol {batch.protocol} is neither a node program nor dataflow steps")
     with closing(rounds):
         Loop(rounds, jobs, batch.horizon).run(inputs.scheduled_round(batch.horizon), observe)
 
