@@ -27,6 +27,7 @@ from pipelines.cli.options import (
     the_run,
 )
 from pipelines.cli.printing import MAX_SHOWN, print_lines, print_table, write_rows
+from pipelines.errors import plural
 
 if TYPE_CHECKING:
     from pipelines.result import Result
@@ -64,16 +65,16 @@ def print_overview(result: Result, run_id: int | None, *, as_json: bool) -> None
         print_lines(f"nothing to explain: {_all_well(result)}")
         return
     rows = [(group.what, group.number, group.first.run_id, group.cause) for group in found.groups[:_MAX_SHOWN]]
-    print_table(("what", "deliveries", "run", "cause of the first"), rows, (False, True, True, False))
+    print_table(("what", "deliveries", "run", "cause of the first delivery"), rows, (False, True, True, False))
     if len(found.groups) > _MAX_SHOWN:
-        print(f"... and {len(found.groups) - _MAX_SHOWN:,} more causes: --json gives all")
+        print(f"... and {plural(len(found.groups) - _MAX_SHOWN, 'more cause')}: --json lists all")
     for what, number in found.left_out.items():
         print_lines(
-            f"{number:,} more {PREDICATES[what]} after the first {MAX_ASKED}: --run asks about one run, SQL about all"
+            f"{number:,} more {PREDICATES[what]}, beyond the first {MAX_ASKED}: --run explains one run, SQL lists all"
         )
     print()
     print_story(found.groups[0].first)
-    print("\nthe first of each:")
+    print("\nthe first delivery of each cause:")
     for command in commands[:_MAX_SHOWN]:
         print(f"  {command}")
 
@@ -89,7 +90,7 @@ def add_to(app: typer.Typer) -> None:
 
 def _all_well(result: Result) -> str:
     if result.reader.is_finished():
-        return "each wanted delivery happened, once, and as early as the links allow"
+        return "each wanted delivery happened once, with the latency of the fastest path"
     last = result.reader.last_round()
     return f"no delivery is missing so far, but the runs are not finished: round {last:,} is the last"
 

@@ -433,8 +433,8 @@ class _Search:
         return found
 
     def _key(self, guarantee: str, detail: str) -> tuple[str, str]:
-        """Returns the key of a violation: its guarantee, and its detail without numbers and node names."""
-        return guarantee, re.sub(r"\d+", "#", _any_of(self._names).sub("node", detail))
+        """Returns the key of a violation: its guarantee, and its detail without numbers, rounds and node names."""
+        return guarantee, re.sub(r"rounds? \d+(?: to \d+)?|\d+", "#", _any_of(self._names).sub("node", detail))
 
     def _take(self, guarantee: str, detail: str, schedule: Schedule, n_played: int) -> None:
         """Adds a violation to the findings.

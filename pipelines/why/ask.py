@@ -116,7 +116,7 @@ def _preventing_crash(facts: RunFacts, question: Question, reader: StoreReader) 
             if down.round <= after and before < (NEVER if down.until is None else down.until):
                 text = f"{name} issued no call {question.seq} between rounds {max(before, 0)} and {after}"
                 return from_crash(down, f"{text}: it was down ({crash_words(down)})")
-    is_other = f" ({facts.names[question.source]} made call {question.seq} for something else)"
+    is_other = f" (call {question.seq} is not a publication)"
     what = f"publication of call {question.seq}{is_other if question.seq in other_calls else ''}"
     raise QueryError(_no_publication(facts, question, what, len(known)))
 
@@ -125,5 +125,5 @@ def _no_publication(facts: RunFacts, question: Question, what: str, n_issued: in
     name = facts.names[question.source]
     issued = f"it issued {plural(n_issued, 'publication')}"
     downs = ", ".join(crash_words(down) for down in facts.downs.get(question.source, []))
-    missed = f"; what it was to publish while it was down was never issued ({downs})" if downs else ""
+    missed = f"; its calls while it was down ({downs}) were never issued" if downs else ""
     return f"{what} of {name} does not exist in run {question.run_id}; {issued}{missed}"

@@ -48,6 +48,7 @@ from pipelines.why.facts import (
     SubscriptionFact,
     Trail,
     make_trail,
+    rounds_of,
 )
 
 CRASH, LINK, UNDER_WAY, IN_FLIGHT, DUPLICATE, WAITING, WAITED, DETOUR, UNEXPLAINED = (
@@ -139,7 +140,7 @@ def lost_because(case: Case, node: int, round_: int) -> tuple[Cause, tuple[Downt
     for look in _DETECTORS:
         if cause := look(case, node, round_):
             return cause, _others(case, node, round_, cause)
-    text = f"{case.name(node)} passed it on to nobody, and no crash or loss on the way explains that"
+    text = f"{case.name(node)} did not forward it, and no crash or loss on the path explains this"
     return Cause(UNEXPLAINED, node, round_, text), ()
 
 
@@ -177,14 +178,23 @@ def _others(case: Case, node: int, round_: int, cause: Cause) -> tuple[Downtime,
 
 
 def crash_words(down: Downtime) -> str:
-    """Returns the rounds of a crash and its recovery as a phrase."""
-    back = "for good" if down.until is None else f"back in round {down.until}"
-    return f"crash in round {down.round}, {back}"
+    """Returns the rounds in which the node is down as a phrase."""
+    return rounds_of(down.round, down.until)
 
 
-def crashed(facts: RunFacts, down: Downtime) -> str:
-    """Returns a phrase with the name of the node ``down.node``, and the rounds of its crash and recovery."""
-    return f"{facts.names[down.node]} down ({crash_words(down)})"
+def crashed(facts: RunFacts, down: Downtime, first: int | None = None) -> str:
+    """Returns a clause with the name of the node ``down.node``, and the rounds in which it is down.
+
+    The clause says that the node was down, or that it was recovering if its recovery precedes round ``first``.
+    """
+    is_down = first is None or first < (NEVER if down.until is None else down.until)
+    state = "was down" if is_down else "was recovering after its downtime"
+    return f"{facts.names[down.node]} {state} ({crash_words(down)})"
+
+
+def received_words(trail: Trail, node: int, round_: int) -> str:
+    """Returns ``published`` if ``node`` issued the message of ``trail`` in ``round_``, else ``received``."""
+    return "published" if node == trail.path[0] and round_ == trail.start else "received"
 
 
 def from_crash(down: Downtime, text: str) -> Cause:
@@ -194,16 +204,16 @@ def from_crash(down: Downtime, text: str) -> Cause:
 
 def lost_copy(facts: RunFacts, copy: MessageFact) -> Cause:
     """Returns the cause of the loss of ``copy``: a crash of its receiver, or a link fault."""
-    what = f"the copy of round {copy.sent} to {facts.names[copy.dst]}"
+    what = f"the copy sent to {facts.names[copy.dst]} in round {copy.sent}"
     down = facts.down(copy.dst, copy.due)
     if copy.fate == "lost_link" or down is None:
         fault = facts.loss(copy)
         text = f"{what} was lost on the link from {facts.names[copy.src]}" + ("" if fault is None else f" ({fault})")
         return Cause(LINK, copy.dst, copy.due, text, fault=fault)
     if down.covers(copy.due):
-        return from_crash(down, f"{what} met {crashed(facts, down)}")
-    text = f"{what} came in round {copy.due}, when {facts.names[copy.dst]} was back from its crash"
-    return from_crash(down, f"{text} in round {down.round} (since round {down.until}) but could not use it")
+        return from_crash(down, f"{what} arrived while {crashed(facts, down)}")
+    text = f"{what} arrived in round {copy.due} and was dropped: {facts.names[copy.dst]} had crashed"
+    return from_crash(down, f"{text} in round {down.round} and recovered in round {down.until}")
 
 
 def _lost_call(case: Case, node: int, round_: int) -> Cause | None:
@@ -222,8 +232,8 @@ def _lost_call(case: Case, node: int, round_: int) -> Cause | None:
     before = facts.down(source, round_)
     held = f"{case.name(source)} accepted the call in round {round_}"
     if before is not None and before.is_restoring(round_):
-        held += f", while it recovered from its crash in round {before.round}"
-    return from_crash(crash, f"{held}, and crashed before it sent anything for it: {crashed(facts, crash)}")
+        held += f", while recovering from its crash in round {before.round}"
+    return from_crash(crash, f"{held}, and crashed before it sent a message for the call: {crashed(facts, crash)}")
 
 
 def _lost_copy(case: Case, node: int, round_: int) -> Cause | None:
@@ -236,7 +246,7 @@ def _lost_copy(case: Case, node: int, round_: int) -> Cause | None:
     lost = [copy for copy in beyond if copy.fate in LOST]
     if lost:
         cause = lost_copy(case.facts, lost[-1])
-        return replace(cause, text=f"{cause.text}; nobody sent it again")
+        return replace(cause, text=f"{cause.text}; it was not resent")
     return _taken_for_duplicate(case, beyond)
 
 
@@ -248,12 +258,12 @@ def _taken_for_duplicate(case: Case, copies: Sequence[MessageFact]) -> Cause | N
     """
     for copy in copies:
         if copy.fate == "duplicate":
-            text = f"{case.name(copy.dst)} took the first copy that came to it, in round {copy.due}, for a duplicate"
+            text = f"{case.name(copy.dst)} dropped the first copy that it received, in round {copy.due}, as a duplicate"
             fault = case.facts.overtaking(copy)
             if fault is None and (down := _held_up(case, copy)) is not None:
-                late = f"newer ones had come first, for it had been held up by {crashed(case.facts, down)}"
+                late = f"newer messages had arrived first, because {crashed(case.facts, down, case.trail.start)}"
                 return from_crash(down, f"{text}: {late}")
-            text += "" if fault is None else f", where others had overtaken it ({fault})"
+            text += "" if fault is None else f": other messages had overtaken it ({fault})"
             return Cause(DUPLICATE, copy.dst, copy.due, text, fault=fault)
     return None
 
@@ -275,9 +285,10 @@ def _forgotten(case: Case, node: int, round_: int) -> Cause | None:
     if not (knew if node != case.subscriber else own):
         return None
     lost = "its subscription" if node == case.subscriber else f"the subscription of {case.name(case.subscriber)}"
-    what = "did not deliver it" if node == case.subscriber else "passed it on to nobody"
-    back = f"it had recovered in round {down.until} from its crash in round {down.round} without {lost}"
-    return from_crash(down, f"{case.name(node)} {what} in round {round_}: {back}")
+    received = f"{_received(case, node, round_)} and did not deliver it"
+    what = received if node == case.subscriber else _stopped(case, node, round_)
+    back = f"{case.name(node)} had recovered in round {down.until} from its crash in round {down.round} without {lost}"
+    return from_crash(down, f"{what}: {back}")
 
 
 def _has(spread: Trail, node: int, round_: int) -> bool:
@@ -294,9 +305,7 @@ def _issued_later(case: Case, node: int, round_: int) -> Cause | None:
     is_own = node == case.subscriber != case.publication[0]
     if first is None or first < round_ or (first == round_ and not is_own):
         return None
-    text = (
-        f"{case.name(node)} had it in round {round_}, and {case.name(case.subscriber)} subscribed in round {first} only"
-    )
+    text = f"{_received(case, node, round_)}, before {case.name(case.subscriber)} subscribed in round {first}"
     return Cause(UNDER_WAY, node, round_, text)
 
 
@@ -313,8 +322,8 @@ def _unknown_subscription(case: Case, node: int, round_: int) -> Cause | None:
     if any(spread.reached(before) == node for spread in ways):
         return None
     way = ways[0]
-    issued = f"the subscription that {case.name(case.subscriber)} had issued in round {way.start}"
-    unaware = f"{case.name(node)} passed it on to nobody in round {round_}: it did not know {issued}"
+    issued = f"the subscription that {case.name(case.subscriber)} issued in round {way.start}"
+    unaware = f"{_stopped(case, node, round_)}: {case.name(node)} did not know {issued}"
     beyond = way.copies_beyond(way.reached(before))
     lost = [copy for copy in beyond if copy.fate in LOST]
     if lost:
@@ -326,9 +335,10 @@ def _unknown_subscription(case: Case, node: int, round_: int) -> Cause | None:
         return None if dropped is None else replace(dropped, text=f"{unaware}, of which {dropped.text}")
     if early := _early_confirmation(case, way):
         confirmed_round, down = early
-        text = f"{unaware}; that was confirmed in round {confirmed_round}, because of {crashed(case.facts, down)}, and"
-        return from_crash(down, f"{text} came to it in round {later[0].due} only")
-    return Cause(UNDER_WAY, node, round_, f"{unaware}; that came to it in round {later[0].due} only")
+        text = f"{unaware}, which was confirmed in round {confirmed_round}"
+        text += f" because {crashed(case.facts, down, way.start)}, but arrived only in round {later[0].due}"
+        return from_crash(down, text)
+    return Cause(UNDER_WAY, node, round_, f"{unaware}, which arrived only in round {later[0].due}")
 
 
 def _distant_subscription(case: Case, node: int, round_: int) -> Cause | None:
@@ -344,8 +354,8 @@ def _distant_subscription(case: Case, node: int, round_: int) -> Cause | None:
     if issued + latency <= round_:
         return None
     there = f"{plural(latency, 'round')} to {case.name(node)}"
-    text = f"the subscription that {case.name(case.subscriber)} had issued in round {issued} takes {there}"
-    return Cause(UNDER_WAY, node, round_, f"{case.name(node)} passed it on to nobody in round {round_}: {text}")
+    text = f"the subscription that {case.name(case.subscriber)} issued in round {issued} takes {there}"
+    return Cause(UNDER_WAY, node, round_, f"{_stopped(case, node, round_)}: {text}")
 
 
 def _delayed_subscription(case: Case, node: int, round_: int) -> Cause | None:
@@ -361,8 +371,8 @@ def _delayed_subscription(case: Case, node: int, round_: int) -> Cause | None:
     for fault in case.facts.link_faults:
         is_then = fault.round <= round_ and issued < (NEVER if fault.until is None else fault.until)
         if fault.kind in ("delay", "reorder") and is_then and any(fault.is_on(*link) for link in links):
-            text = f"{case.name(node)} passed it on to nobody in round {round_}: the subscription that"
-            text += f" {case.name(case.subscriber)} had issued in round {issued} may have been held up ({fault})"
+            text = f"{_stopped(case, node, round_)}: the subscription that"
+            text += f" {case.name(case.subscriber)} issued in round {issued} may have been delayed ({fault})"
             return Cause(UNDER_WAY, node, round_, text, fault=fault)
     return None
 
@@ -392,21 +402,31 @@ def _early_confirmation(case: Case, way: Trail) -> tuple[int, Downtime] | None:
     return None if first is None else (confirmed_round, first)
 
 
+def _received(case: Case, node: int, round_: int) -> str:
+    """Returns a clause: ``node`` received the publication in ``round_``, or published it in ``round_``."""
+    return f"{case.name(node)} {received_words(case.trail, node, round_)} it in round {round_}"
+
+
+def _stopped(case: Case, node: int, round_: int) -> str:
+    """Returns a clause: ``node`` received the publication in ``round_`` and did not forward it."""
+    received = _received(case, node, round_)
+    is_source = received_words(case.trail, node, round_) == "published"
+    return f"{received} and did not {'send' if is_source else 'forward'} it"
+
+
 def _next_down(case: Case, node: int, round_: int) -> Cause | None:
     path = case.trail.path
     for behind in path[path.index(node) + 1 :]:
         down = case.facts.down(behind, round_)
         if down is not None and down.overlaps(round_, round_):
-            text = f"{case.name(node)} had it in round {round_} and sent it no further"
-            return from_crash(down, f"{text}, with {crashed(case.facts, down)}")
+            return from_crash(down, f"{_stopped(case, node, round_)}: {crashed(case.facts, down, round_)}")
     return None
 
 
 def _own_crash(case: Case, node: int, round_: int) -> Cause | None:
     for down in case.facts.downs.get(node, []):
         if down.round > round_:
-            text = f"{case.name(node)} had it since round {round_} and crashed before it passed it on"
-            return from_crash(down, f"{text}: {crashed(case.facts, down)}")
+            return from_crash(down, f"{_stopped(case, node, round_)} before its crash: {crashed(case.facts, down)}")
     return None
 
 
@@ -424,8 +444,8 @@ def _any_loss(case: Case, node: int, round_: int) -> Cause | None:
     last = max(lost, key=lambda message: message.at)
     fault = facts.loss(last)
     text = (
-        f"{case.name(node)} had it in round {round_} and sent it no further; the last message lost on the way before"
-        f" that was {last.kind} of round {last.sent} from {case.name(last.src)} to {case.name(last.dst)}"
+        f"{_stopped(case, node, round_)}; the last message lost on the path before that was"
+        f" {last.kind}, sent from {case.name(last.src)} to {case.name(last.dst)} in round {last.sent}"
     )
     return Cause(LINK, last.dst, last.due, text + ("" if fault is None else f" ({fault})"), fault=fault)
 
@@ -444,9 +464,9 @@ def _any_crash(case: Case, node: int, round_: int) -> Cause | None:
         return None
     before = [down for down in downs if down.round <= round_]
     down = max(before, key=lambda d: d.round) if before else min(downs, key=lambda d: d.round)
-    which = "the last crash on the way before that" if before else "the first crash on the way after that"
-    text = f"{case.name(node)} had it in round {round_} and sent it no further; {which}"
-    return from_crash(down, f"{text} was of {case.name(down.node)} ({crash_words(down)})")
+    which = "the last crash on the path before that" if before else "the first crash on the path after that"
+    text = f"{_stopped(case, node, round_)}; {which}"
+    return from_crash(down, f"{text}: {crashed(case.facts, down)}")
 
 
 def _any_replacement(case: Case, node: int, round_: int) -> Cause | None:
@@ -459,10 +479,10 @@ def _any_replacement(case: Case, node: int, round_: int) -> Cause | None:
         return None
     last = max(at for at, _, _ in changes)
     changed = sorted({(kind, min(ends), max(ends)) for at, kind, ends in changes if at == last}, reverse=True)
-    words = {LINKED: "begins", UNLINKED: "ends"}
+    words = {LINKED: "added", UNLINKED: "removed"}
     links = " and ".join(f"link {case.name(a)} - {case.name(b)} {words[kind]}" for kind, a, b in changed)
-    had = f"{case.name(node)} had it in round {round_} and sent it no further"
-    return Cause(LINK, node, last, f"{had}; the last change of links before that is in round {last}, in which {links}")
+    text = f"the last change of links before that was in round {last}: {links}"
+    return Cause(LINK, node, last, f"{_stopped(case, node, round_)}; {text}")
 
 
 _DETECTORS = (

@@ -18,6 +18,13 @@ LINKED, UNLINKED = "link", "unlink"
 """The kinds of the fault events that add a link and remove a link."""
 
 
+def rounds_of(first: int, until: int | None) -> str:
+    """Returns the rounds from ``first`` to the round before ``until`` as a phrase; ``until`` None means no end."""
+    if until is None:
+        return f"from round {first} on"
+    return f"round {first}" if until == first + 1 else f"rounds {first} to {until - 1}"
+
+
 @dataclass(frozen=True)
 class MessageFact:
     """A row of table ``message``, with ``body`` parsed from JSON."""
@@ -128,7 +135,7 @@ class LinkFault:
 
     def __str__(self) -> str:
         """Returns the kind and the rounds of the fault, as ``roundtable why`` prints them."""
-        return f"{self.kind} since round {self.round}" + ("" if self.until is None else f", up to {self.until - 1}")
+        return f"{self.kind}: {rounds_of(self.round, self.until)}"
 
 
 @dataclass(frozen=True)

@@ -95,15 +95,14 @@ class MoveLoss:
     def lines(self) -> Iterator[str]:
         """Yields the lines that ``roundtable why`` prints: a summary, and a line for each of the first losses."""
         move = self.move
-        known = "never" if self.confirmed_round is None else f"in round {self.confirmed_round}"
+        known = "never confirmed" if self.confirmed_round is None else f"confirmed in round {self.confirmed_round}"
         yield (
-            f"run {self.run_id}: the application of {move.old} leaves in round {move.left_round}, and subscribes at "
-            f"{move.new} in round {move.back_round}, which is confirmed {known}: "
-            f"{plural(len(self.lost), 'publication')} lost to it"
+            f"run {self.run_id}: the application at {move.old} unsubscribes in round {move.left_round}, subscribes at "
+            f"{move.new} in round {move.back_round} ({known}), and misses {plural(len(self.lost), 'publication')}:"
         )
         for one in self.lost[:_SHOWN]:
             how = "" if one.old_round is None else f", delivered to {move.old} in round {one.old_round}"
-            yield f"  call {one.source_seq} of {one.source}, of round {one.issued_round}{how}"
+            yield f"  call {one.source_seq} of {one.source}, published in round {one.issued_round}{how}"
         if len(self.lost) > _SHOWN:
             yield f"  and {len(self.lost) - _SHOWN:,} more"
 

@@ -25,7 +25,7 @@ from pipelines.why.story import Story
 
 MISSING, TWICE, LATE, EXCUSED = "missing", "twice", "late", "excused"
 KINDS = (MISSING, TWICE, LATE, EXCUSED)
-PREDICATES = {MISSING: "are missing", TWICE: "came twice", LATE: "are late", EXCUSED: "are excused"}
+PREDICATES = {MISSING: "are missing", TWICE: "were delivered twice", LATE: "are late", EXCUSED: "are excused"}
 """Maps a category to the predicate of a sentence about its deliveries."""
 MAX_ASKED = 300
 """The maximum number of deliveries of a category whose causes are computed: the first deliveries by run and round."""

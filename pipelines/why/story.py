@@ -156,9 +156,9 @@ class StoryBuilder:
         bypassed = [] if is_direct else [self._names[node] for node in self._facts.path(copy.src, copy.dst)[1:-1]]
         notes = [
             *(["again"] if is_resent else []),
-            *([f"by {copy.kind}"] if is_unicast else []),
-            *([f"after waiting since round {had}"] if copy.sent > had and not is_resent else []),
-            *([f"around {' and '.join(bypassed)}"] if bypassed else []),
+            *([f"as {copy.kind}"] if is_unicast else []),
+            *([f"held since round {had}"] if copy.sent > had and not is_resent else []),
+            *([f"bypassing {' and '.join(bypassed)}"] if bypassed else []),
             *(["Guided"] if is_guided else []),
         ]
         said = f" ({', '.join(notes)})" if notes else ""
@@ -174,20 +174,20 @@ class StoryBuilder:
     def _fate(self, copy: MessageFact) -> str:
         dst = self._names[copy.dst]
         if copy.fate == "delivered":
-            return f"taken in round {copy.due}"
+            return f"received in round {copy.due}"
         if copy.fate == "duplicate":
             first = self._trail.arrivals.get(copy.dst)
-            known = f", which had it since round {first[0].due}" if first and first[0].due <= copy.due else ""
+            known = f", which received it in round {first[0].due}" if first and first[0].due <= copy.due else ""
             return f"dropped as a duplicate in round {copy.due} by {dst}{known}"
         if copy.fate == "in_flight":
-            return f"under way to the end, due in round {copy.due}"
+            return f"still in flight, due in round {copy.due}"
         down = self._facts.down(copy.dst, copy.due)
         if copy.fate == "lost_link" or down is None:
             fault = self._facts.loss(copy) if copy.fate == "lost_link" else None
             return f"lost on the link{'' if fault is None else f' ({fault})'}, due in round {copy.due}"
         if down.covers(copy.due):
             return f"lost in round {copy.due}, {dst} is down"
-        return f"lost in round {copy.due}, {dst} is back from its crash in round {down.round} and cannot use it"
+        return f"lost in round {copy.due}, {dst} dropped it after its crash in round {down.round}"
 
     def _after_loss(self, copy: MessageFact) -> list[StoryStep]:
         """Returns the steps after the loss of ``copy``, if its receiver had crashed.
@@ -204,7 +204,7 @@ class StoryBuilder:
 
     def _detection(self, report: MessageFact) -> StoryStep:
         node, peer = self._names[report.src], self._names[report.body["peer"]]
-        text = f"{node} learns in round {report.due} that {peer} failed"
+        text = f"{node} detects the failure of {peer} in round {report.due}"
         return StoryStep("detection", report.due, text, {"node": node, "peer": peer})
 
     def _contacts(self, copy: MessageFact, since: int) -> list[StoryStep]:
@@ -222,15 +222,15 @@ class StoryBuilder:
 
     def _contact(self, message: MessageFact) -> StoryStep:
         src, dst = self._names[message.src], self._names[message.dst]
-        text = f"{src} turns to {dst} ({message.kind}) in round {message.sent}: {self._fate(message)}"
+        text = f"{src} sends {message.kind} to {dst} in round {message.sent}: {self._fate(message)}"
         data = {"from": src, "to": dst, "kind": message.kind, "due_round": message.due, "fate": message.fate}
         return StoryStep("contact", message.sent, text, data)
 
     def _crash(self, down: Downtime) -> StoryStep:
         name = self._names[down.node]
-        back = "for good" if down.until is None else f"back in round {down.until}"
+        recovery = "does not recover" if down.until is None else f"recovers in round {down.until}"
         said = [f"{status} in round {round_}" for round_, status in down.statuses]
-        text = f"{name} crashes in round {down.round}, {', '.join([back, *said])}"
+        text = f"{name} crashes in round {down.round} and {recovery}" + (f"; {', '.join(said)}" if said else "")
         statuses = [{"round": round_, "status": status} for round_, status in down.statuses]
         return StoryStep("crash", down.round, text, {"node": name, "until": down.until, "statuses": statuses})
 
@@ -316,7 +316,7 @@ class Story:
         return "\n".join(line.rstrip() for line in out.getvalue().splitlines())
 
     def _repr_html_(self) -> str:
-        heading = f"{story_name(self)}; way: {' - '.join(self.path)}"
+        heading = f"{story_name(self)}; path: {' - '.join(self.path)}"
         told = "" if self.steps is None else f"<ul>{_items(self.steps)}</ul>"
         return f"<p>{escape(heading)}</p>{told}<p><b>{escape(self.verdict)}</b></p>"
 
@@ -325,8 +325,7 @@ def print_story(story: Story, out: TextIO | None = None) -> None:
     """Prints a story to ``out``, or to standard output if ``out`` is ``None``; wraps lines only on a terminal."""
     stream = out if out is not None else sys.stdout
     console = Console(file=stream, width=None if stream.isatty() else _WIDE, soft_wrap=False, highlight=False)
-    way = " - ".join(story.path)
-    console.print(Text(f"{story_name(story)}; way: {way}"))
+    console.print(Text(f"{story_name(story)}; path: {' - '.join(story.path)}"))
     if story.steps is not None:
         console.print(_tree(story.steps))
     console.print(Text(story.verdict))

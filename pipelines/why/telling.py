@@ -16,11 +16,11 @@ from pipelines.why.cause import (
     WAITED,
     Case,
     Cause,
-    crash_words,
     crashed,
     from_crash,
     lost_because,
     lost_copy,
+    received_words,
     waiting,
 )
 from pipelines.why.facts import (
@@ -68,12 +68,12 @@ def exemption(facts: RunFacts, subscriber: int, publication: PublicationFact) ->
     if ended:
         return _unsubscribed(name, subscriber, ended[0])
     if not issued:
-        return Cause("no_subscription", subscriber, publication.round, f"{name} never subscribed to anything")
+        return Cause("no_subscription", subscriber, publication.round, f"{name} never subscribed")
     satisfied = satisfied_by(facts, subscriber, publication)
     if not satisfied:
         asked = "; ".join(str(subscription.predicate) for subscription in issued[:_SHOWN])
         more = f" and {len(issued) - _SHOWN} more" if len(issued) > _SHOWN else ""
-        text = f"it satisfies no subscription of {name} ({asked}{more})"
+        text = f"it matches no subscription of {name} ({asked}{more})"
         return Cause("no_match", subscriber, publication.round, text)
     return _not_established(name, subscriber, publication, satisfied[0])
 
@@ -87,7 +87,7 @@ def excuse(facts: RunFacts, subscriber: int, publication: PublicationFact) -> st
         node, words = publication.source, "crashed before the publication was confirmed"
         felt = [down for down in facts.downs.get(node, []) if down.round > publication.round]
     else:
-        node, words = subscriber, "was not up all the time"
+        node, words = subscriber, "was down or recovering"
         felt = [down for down in facts.downs.get(node, []) if _or_never(down.end) > publication.round]
     return f"{facts.names[node]} {words}" + (f" (crash in round {felt[0].round})" if felt else "")
 
@@ -103,10 +103,11 @@ def _not_established(name: str, subscriber: int, publication: PublicationFact, s
     if subscription.unsubscribed_round is not None and subscription.unsubscribed_round <= publication.round:
         return _unsubscribed(name, subscriber, subscription)
     if subscription.issued_round > publication.round:
-        text = f"{name} subscribed in round {subscription.issued_round} only"
+        text = f"{name} subscribed only in round {subscription.issued_round}"
         return Cause(ISSUED_LATER, subscriber, subscription.issued_round, text)
-    at = "never" if subscription.confirmed_round is None else f"in round {subscription.confirmed_round} only"
-    text = f"the subscription of {name} of round {subscription.issued_round} was confirmed {at}"
+    confirmed_round = subscription.confirmed_round
+    confirmed = "never confirmed" if confirmed_round is None else f"confirmed only in round {confirmed_round}"
+    text = f"the subscription that {name} issued in round {subscription.issued_round} was {confirmed}"
     return Cause(NOT_CONFIRMED, subscriber, subscription.issued_round, text)
 
 
@@ -124,7 +125,7 @@ def _ends_early(facts: RunFacts, subscription: SubscriptionFact, publication: Pu
 
 def _unsubscribed(name: str, subscriber: int, subscription: SubscriptionFact) -> Cause:
     round_ = _or_never(subscription.unsubscribed_round)
-    return Cause(UNSUBSCRIBED, subscriber, round_, f"{name} ended its subscription in round {round_}")
+    return Cause(UNSUBSCRIBED, subscriber, round_, f"{name} unsubscribed in round {round_}")
 
 
 def _since(facts: RunFacts, subscription: SubscriptionFact) -> int:
@@ -203,9 +204,9 @@ def _delivered(trail: Trail, publication: PublicationFact, deliveries: list[tupl
     text = f"delivered: to {facts.names[subscriber]} in round {round_}, over {plural(hops, 'hop')}"
     if late is not None and late > 0:
         cause = _delay(trail, named, round_)
-        text += f", {plural(late, 'round')} later than the links allow: {cause.text}"
+        text += f", {plural(late, 'round')} later than on the fastest path: {cause.text}"
     if again:
-        text += f"; and again in round {', '.join(str(other) for other, _ in again)}"
+        text += f"; delivered again in round {', '.join(str(other) for other, _ in again)}"
     return _story(facts, trail.path, named, "delivered", text, cause, subscriber, round_, late=late)
 
 
@@ -227,7 +228,7 @@ def _waited(trail: Trail, publication: tuple[int, int], round_: int) -> Cause | 
     down = None if wait.crash is None else facts.down(*wait.crash)
     if down is None:
         return Cause(WAITED, wait.node, wait.since, text)
-    return from_crash(down, f"{text}, longer because of {crashed(facts, down)}")
+    return from_crash(down, f"{text}, longer because {crashed(facts, down)}")
 
 
 def _delay(trail: Trail, publication: tuple[int, int], round_: int) -> Cause:
@@ -257,8 +258,9 @@ def _delay(trail: Trail, publication: tuple[int, int], round_: int) -> Cause:
         between = facts.path(copy.src, copy.dst)[1:]
         felt = [down for node in between if (down := facts.down(node, copy.sent)) and down.overlaps(had, copy.sent)]
         if felt:
-            text = f"{facts.names[copy.src]} had it in round {had} and sent it in round {copy.sent} only"
-            return from_crash(felt[0], f"{text}, because of {crashed(facts, felt[0])}")
+            text = f"{facts.names[copy.src]} {received_words(trail, copy.src, had)} it in round {had}"
+            text += f" and sent it only in round {copy.sent}"
+            return from_crash(felt[0], f"{text}: {crashed(facts, felt[0], had)}")
     lost = [copy for copy in trail.copies if copy.fate in LOST and copy.due <= round_]
     if lost:
         return lost_copy(facts, lost[0])
@@ -271,7 +273,7 @@ def _delay(trail: Trail, publication: tuple[int, int], round_: int) -> Cause:
     others = [copy for copy in trail.copies if (copy.src, copy.dst) in links and copy.sent < round_]
     slowest = max(
         [*_slow_copies(facts, chain), *stays] or _slow_copies(facts, others),
-        default=(0, Cause(DETOUR, trail.path[-1], round_, "it took another way than the fastest")),
+        default=(0, Cause(DETOUR, trail.path[-1], round_, "it did not take the fastest path")),
         key=lambda pair: pair[0],
     )
     return slowest[1]
@@ -291,8 +293,8 @@ def _slow_copies(facts: RunFacts, copies: Sequence[MessageFact]) -> list[tuple[i
         slow = [fault for fault in slow if fault.is_on(copy.src, copy.dst)]
         if longer > 0 and slow and copy.src != copy.dst:
             fault = max(slow, key=lambda one: (one.is_at(copy.sent), one.round))
-            text = f"the copy of round {copy.sent} to {facts.names[copy.dst]} took {plural(longer, 'round')} longer"
-            text += f" on the link from {facts.names[copy.src]} ({fault})"
+            text = f"the copy sent to {facts.names[copy.dst]} in round {copy.sent} took"
+            text += f" {plural(longer, 'round')} longer on the link from {facts.names[copy.src]} ({fault})"
             found.append((longer, Cause(LINK, copy.dst, copy.due, text, fault=fault)))
     return found
 
@@ -305,20 +307,19 @@ def _missing(trail: Trail, subscriber: int, publication: PublicationFact) -> Sto
     exempt = exemption(facts, subscriber, publication) if facts.is_finished else None
     is_lost = exempt is not None and _is_lost_before_end(trail, named, exempt)
     if exempt is not None and not is_lost:
-        return _story(facts, trail.path, named, "not_matching", f"not asked for: {exempt.text}", exempt, node, round_)
+        return _story(facts, trail.path, named, "not_matching", f"not expected: {exempt.text}", exempt, node, round_)
     pending = None if is_lost else _under_way(trail, named)
     if pending is not None:
-        return _story(facts, trail.path, named, "unknown", f"not known: {pending.text}", pending, node, round_)
+        return _story(facts, trail.path, named, "unknown", f"unknown: {pending.text}", pending, node, round_)
     standing = established_subscriptions(facts, subscriber, publication) or satisfied_by(facts, subscriber, publication)
     cause, also = lost_because(Case(facts, trail, standing, subscriber, named), node, round_)
     key = (subscriber, *named)
     excused = facts.receivers.get(key)
     text = f"lost: {cause.text}"
     if also:
-        others = (f"{facts.names[down.node]} ({crash_words(down)})" for down in also)
-        text += f"; also down: {', '.join(others)}"
+        text += f"; also, {', '.join(crashed(facts, down, round_) for down in also)}"
     if key not in facts.receivers:
-        text += "; it was not promised"
+        text += "; the delivery was not guaranteed"
     if excused is not None:
         text += f"; excused: {excuse(facts, subscriber, publication)}"
     return _story(facts, trail.path, named, "lost", text, cause, node, round_, excused=excused, also=also)
@@ -348,11 +349,11 @@ def _under_way(trail: Trail, publication: tuple[int, int]) -> Cause | None:
     """
     facts = trail.facts
     if not facts.is_finished:
-        text = "the runs are not finished; more rounds are to come"
+        text = "the runs are not finished"
         return Cause(IN_FLIGHT, trail.reached(), trail.start, text)
     for copy in trail.copies:
         if copy.fate == "in_flight":
-            text = f"the copy of round {copy.sent} to {facts.names[copy.dst]} was still under way when the run ended"
+            text = f"the copy sent to {facts.names[copy.dst]} in round {copy.sent} was in flight at the end of the run"
             return Cause(IN_FLIGHT, copy.dst, copy.due, f"{text}, due in round {copy.due}")
     lost = {(copy.src, copy.dst) for copy in trail.copies if copy.fate in LOST}
     for message in facts.others:
@@ -360,7 +361,7 @@ def _under_way(trail: Trail, publication: tuple[int, int]) -> Cause | None:
         is_talk = message.src != message.dst and {message.src, message.dst} <= set(trail.path)
         is_talk = is_talk and message.kind not in facts.maintenance
         if message.fate == "in_flight" and (is_report or is_talk):
-            text = f"{facts.names[message.src]} was finding its way around a failure when the run ended"
+            text = f"{facts.names[message.src]} was still handling a failure at the end of the run"
             told = waiting(facts, publication, trail.path[-1], trail.start)
             return told or Cause(IN_FLIGHT, message.src, message.due, text)
     return None

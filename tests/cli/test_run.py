@@ -202,7 +202,7 @@ def test_hints_stories_and_diagrams_name_a_publication_by_both_its_numbers(tmp_p
     ]
     heading = "run 0: publication 2 (call 3) of P for S1"
     answer = cli(*shlex.split(hint)[1:], "--svg", tmp_path / "why.svg").stdout
-    assert answer.startswith(f"{heading}; way: ")
+    assert answer.startswith(f"{heading}; path: ")
     assert cli("why", store, "--subscriber", "S1", "--source", "P", "--seq", "2").stdout == answer
     drawn = (tmp_path / "why.svg").read_text("utf-8")
     assert heading in drawn
@@ -345,7 +345,7 @@ def test_why_lists_what_went_wrong_and_tells_the_first(tmp_path: Path) -> None:
     cli("run", scenario_file(tmp_path, LOSSY), "--store", store, "--quiet")
     told = cli("why", store).stdout
     assert re.search(r"^missing +1 +0 +.*round 28", told, re.MULTILINE)
-    assert "run 0: publication 2 (call 2) of P for S1; way: P - B2 - B1 - S1\n" in told
+    assert "run 0: publication 2 (call 2) of P for S1; path: P - B2 - B1 - S1\n" in told
     [line] = map(json.loads, cli("why", store, "--json").stdout.splitlines())
     assert (line["what"], line["number"], line["first"]["subscriber"], line["first"]["seq"]) == ("missing", 1, "S1", 2)
     assert line["command"] in told
@@ -366,7 +366,8 @@ def test_why_counts_the_deliveries_that_it_does_not_explain(
     assert [json.loads(line) for line in cli("why", store, "--json").stdout.splitlines()[1:]] == [
         {"what": what, "left_out": number} for what, number in left_out.items()
     ]
-    assert "12 more came twice after the first 300: --run asks" in " ".join(cli("why", store).stdout.split())
+    shown = " ".join(cli("why", store).stdout.split())
+    assert "12 more were delivered twice, beyond the first 300: --run explains" in shown
 
 
 def test_what_a_subscriber_missed_while_it_was_down_is_explained_too(tmp_path: Path) -> None:
@@ -378,7 +379,7 @@ def test_what_a_subscriber_missed_while_it_was_down_is_explained_too(tmp_path: P
     [line] = map(json.loads, cli("why", tmp_path / "store", "--json").stdout.splitlines())
     assert (line["what"], line["number"], line["first"]["subscriber"]) == ("excused", 1, "S2")
     told = cli("why", tmp_path / "store").stdout
-    assert "excused: S2 was not up all the time (crash in round 20)" in told
+    assert "excused: S2 was down or recovering (crash in round 20)" in told
     # Its first publication is its second call.
     assert (line["first"]["seq"], line["first"]["call"]) == (1, 2)
     assert cli("why", tmp_path / "store", "--subscriber", "S2", "--source", "P", "--seq", "1").stdout in told

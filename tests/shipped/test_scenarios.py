@@ -290,7 +290,7 @@ def test_lossy_links(stories: Result) -> None:
     assert summary(stories, "lossy_links") == [("valid", False, 28, 1, 27)]
     story = why(stories, "lossy_links", 0, "S1", 3)
     assert (story.ended, story.node, story.cause and story.cause.kind) == ("lost", "B", "link")
-    assert "(break since round 31, up to 35); nobody sent it again" in story.verdict
+    assert "(break: rounds 31 to 35); it was not resent" in story.verdict
     query = "select guarantee, source_seq, excused, count(1) from violation where {runs} group by 1, 2, 3 order by 1"
     wanted = [("exactly_once", 3, True, 1), ("nothing_pending", 3, True, 3)]
     assert found(stories, "lossy_links", query) == wanted

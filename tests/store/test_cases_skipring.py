@@ -104,10 +104,10 @@ def test_all_are_valid(store: Store) -> None:
 def test_why_agrees_about_what_only_departed_subscribers_had(store: Store) -> None:
     result = Result(store.root, store.session)
     late = result.why(0, "N4", "N1", call=2)
-    assert "subscribed in round 200 only" in late.verdict
+    assert "subscribed only in round 200" in late.verdict
     lost = result.why(1, "N4", "N1", call=2)
     assert lost.ended == "lost"
-    assert "it was not promised" in lost.verdict
+    assert "the delivery was not guaranteed" in lost.verdict
 
 
 def test_publications_of_the_start_have_numbers_of_their_own(store: Store) -> None:

@@ -93,45 +93,45 @@ OVERTAKING = LinkFault("reorder", A, B, 2, 15)
             [FIRST, copy(101, A, B, 11, "duplicate")],
             {},
             ("A", "taken_for_duplicate", "B", 12),
-            "for a duplicate",
+            "dropped the first copy that it received, in round 12, as a duplicate",
             id="duplicate",
         ),
         pytest.param(
             [FIRST],
             {"changes": {(A, B): [(8, "link")], (P, B): [(8, "unlink")], (S, P): [(60, "link")]}},
             ("A", "link", "A", 8),
-            "is in round 8, in which link P - B ends and link A - B begins",
+            "was in round 8: link P - B removed and link A - B added",
             id="replacement",
         ),
         pytest.param(
-            [FIRST], {}, ("A", "unexplained", "A", 11), "no crash or loss on the way explains", id="unexplained"
+            [FIRST], {}, ("A", "unexplained", "A", 11), "no crash or loss on the path explains", id="unexplained"
         ),
         pytest.param(
             [FIRST],
             {"downs": {A: [for_good(A, 13)]}},
             ("A", "crash", "A", 13),
-            "crashed before it passed it on",
+            "A received it in round 11 and did not forward it before its crash: A was down (from round 13 on)",
             id="held",
         ),
         pytest.param(
             [FIRST],
             {"downs": {B: [restored(B, 5, 8, 14)]}},
             ("A", "crash", "B", 5),
-            "sent it no further",
+            "did not forward it: B was recovering after its downtime (rounds 5 to 7)",
             id="next recovers",
         ),
         pytest.param(
             [FIRST],
             {"downs": {S: [restored(S, 2, 4, 6)]}},
             ("A", "crash", "S", 2),
-            "the last crash on the way before that was of S (crash in round 2, back in round 4)",
+            "the last crash on the path before that: S was down (rounds 2 to 3)",
             id="long ago",
         ),
         pytest.param(
             [FIRST, copy(101, A, B, 11, "lost_crash")],
             {"downs": {B: [restored(B, 8, 10, 15)]}},
             ("A", "crash", "B", 8),
-            "when B was back from its crash in round 8 (since round 10) but could not use it",
+            "arrived in round 12 and was dropped: B had crashed in round 8 and recovered in round 10",
             id="plain",
         ),
         pytest.param(
@@ -141,7 +141,7 @@ OVERTAKING = LinkFault("reorder", A, B, 2, 15)
                 "downs": {A: [restored(A, 2, 3, 4)]},
             },
             ("A", "crash", "A", 2),
-            "the last crash on the way before that was of A",
+            "the last crash on the path before that: A was down (round 2)",
             id="restored in vain",
         ),
         pytest.param(
@@ -151,14 +151,14 @@ OVERTAKING = LinkFault("reorder", A, B, 2, 15)
                 "downs": {A: [Downtime(A, 1, 4, 4, None, ())]},
             },
             ("P", "crash", "A", 1),
-            "of which the copy of round 1 to A met A down",
+            "of which the copy sent to A in round 1 arrived while A was down (rounds 1 to 3)",
             id="subscription lost",
         ),
         pytest.param(
             [],
             {"spread": {(S, 7): [spread(1, S, B, 0), spread(2, B, A, 9), spread(3, A, P, 10)]}},
             ("P", "subscription_under_way", "P", 10),
-            "that came to it in round 11 only",
+            "which arrived only in round 11",
             id="subscription late",
         ),
     ],
@@ -219,7 +219,7 @@ def test_a_publication_is_named_by_both_its_numbers() -> None:
     later.publications[P, 4] = PublicationFact(P, 4, 30, "t", "{}", None)
     story = issued_story(later, S, later.publications[P, 4])
     assert (story.seq, story.call) == (2, 4)
-    assert str(story).startswith("run 0: publication 2 (call 4) of P for S; way: P - A - B - S\n")
+    assert str(story).startswith("run 0: publication 2 (call 4) of P for S; path: P - A - B - S\n")
     assert "publication 2 (call 4) of P for S" in story._repr_html_()
     assert publication_name("P", None, 3) == "call 3 of P"
 
@@ -246,7 +246,7 @@ def test_a_copy_lost_before_the_unsubscription_is_the_cause(end: int, told_cause
         "not_matching" if told_cause == "unsubscribed" else "lost",
         told_cause,
     )
-    assert story.verdict.endswith("nobody sent it again; it was not promised") == (told_cause == "link")
+    assert story.verdict.endswith("it was not resent; the delivery was not guaranteed") == (told_cause == "link")
 
 
 LATE = history(
@@ -269,18 +269,18 @@ def test_a_late_delivery_names_what_kept_it() -> None:
 
 def test_a_story_is_printed_a_step_a_line() -> None:
     expected = """\
-run 0: publication 1 (call 1) of P for S; way: P - A - B - S
+run 0: publication 1 (call 1) of P for S; path: P - A - B - S
 P publishes on topic t in round 10
-└── P sends it to A in round 10: taken in round 11
+└── P sends it to A in round 10: received in round 11
     ├── A sends it to B in round 11: lost in round 12, B is down
-    │   ├── B crashes in round 12, back in round 20, RECOVERING in round 20, OPERATIONAL in round 26
-    │   └── A learns in round 17 that B failed
-    ├── A sends it to S (again, around B) in round 17: taken in round 18
+    │   ├── B crashes in round 12 and recovers in round 20; RECOVERING in round 20, OPERATIONAL in round 26
+    │   └── A detects the failure of B in round 17
+    ├── A sends it to S (again, bypassing B) in round 17: received in round 18
     │   └── S delivers it in round 18
-    └── A sends it to B (again, Guided) in round 21: taken in round 22
-        └── B sends it to S in round 22: dropped as a duplicate in round 23 by S, which had it since round 18
-delivered: to S in round 18, over 3 hops, 5 rounds later than the links allow: the copy of round 11 to B met B down \
-(crash in round 12, back in round 20)"""
+    └── A sends it to B (again, Guided) in round 21: received in round 22
+        └── B sends it to S in round 22: dropped as a duplicate in round 23 by S, which received it in round 18
+delivered: to S in round 18, over 3 hops, 5 rounds later than on the fastest path: the copy sent to B in round 11 \
+arrived while B was down (rounds 12 to 19)"""
     assert str(told(LATE)) == expected
 
 
@@ -307,13 +307,13 @@ def test_json_says_what_the_text_says() -> None:
 @pytest.mark.parametrize(
     ("faults", "wanted", "words"),
     [
-        ([], None, "lost on the link from A; nobody"),
-        ([EVERYWHERE], EVERYWHERE, "(loss since round 5)"),
-        ([EVERYWHERE, BURST], BURST, "(burst since round 11, up to 12)"),
-        ([EVERYWHERE, BURST, BROKEN], BROKEN, "(break since round 9, up to 11)"),
-        ([EVERYWHERE, replace(BROKEN, until=11), replace(BROKEN, src=B, dst=A)], EVERYWHERE, "(loss since"),
-        ([SPLIT], SPLIT, "(partition since round 10, up to 19)"),
-        ([replace(SPLIT, until=11)], None, "lost on the link from A; nobody"),
+        ([], None, "lost on the link from A; it was"),
+        ([EVERYWHERE], EVERYWHERE, "(loss: from round 5 on)"),
+        ([EVERYWHERE, BURST], BURST, "(burst: rounds 11 to 12)"),
+        ([EVERYWHERE, BURST, BROKEN], BROKEN, "(break: rounds 9 to 11)"),
+        ([EVERYWHERE, replace(BROKEN, until=11), replace(BROKEN, src=B, dst=A)], EVERYWHERE, "(loss: from"),
+        ([SPLIT], SPLIT, "(partition: rounds 10 to 19)"),
+        ([replace(SPLIT, until=11)], None, "lost on the link from A; it was"),
     ],
     ids=["none", "everywhere", "burst", "break", "elsewhere", "split", "healed"],
 )
@@ -332,7 +332,7 @@ def test_the_fault_of_the_link_is_named(faults: list[LinkFault], wanted: LinkFau
 def test_what_was_overtaken_is_told_where_it_is_taken_for_a_duplicate() -> None:
     story = told(history(FIRST, copy(101, A, B, 11, "duplicate"), link_faults=[OVERTAKING]))
     assert ended(story) == ("lost", "A", "taken_for_duplicate", "B", 12)
-    assert "where others had overtaken it (reorder since round 2, up to 14)" in story.verdict
+    assert "as a duplicate: other messages had overtaken it (reorder: rounds 2 to 14)" in story.verdict
 
 
 def test_a_lost_subscription_names_the_fault_of_its_link() -> None:
@@ -350,7 +350,7 @@ def test_another_message_that_was_lost_on_the_way_is_named_before_crashes_that_e
     downs = {S: [restored(S, 2, 4, 6)]}
     story = told(history(FIRST, others=[other, later], downs=downs, link_faults=[EVERYWHERE]))
     assert ended(story) == ("lost", "A", "link", "A", 7)
-    assert "STATUS of round 6 from B to A (loss since round 5)" in story.verdict
+    assert "STATUS, sent from B to A in round 6 (loss: from round 5 on)" in story.verdict
 
 
 def test_a_delayed_copy_is_why_it_came_late() -> None:
@@ -360,7 +360,8 @@ def test_a_delayed_copy_is_why_it_came_late() -> None:
     )
     story = told(facts)
     assert (story.ended, story.late_rounds) == ("delivered", 5)
-    assert "the copy of round 11 to B took 5 rounds longer on the link from A (delay since round 0)" in story.verdict
+    words = "the copy sent to B in round 11 took 5 rounds longer on the link from A (delay: from round 0 on)"
+    assert words in story.verdict
 
 
 def test_a_recovery_that_a_crash_interrupts_ends_with_that_crash() -> None:
@@ -372,8 +373,8 @@ def test_a_recovery_that_a_crash_interrupts_ends_with_that_crash() -> None:
 
 
 @pytest.mark.parametrize(("source", "code", "words"), [
-    (P, "subscriber_down", "S was not up all the time (crash in round 12)"),
-    (S, "subscriber_down", "S was not up all the time (crash in round 12)"),
+    (P, "subscriber_down", "S was down or recovering (crash in round 12)"),
+    (S, "subscriber_down", "S was down or recovering (crash in round 12)"),
     (S, "publisher_crashed", "S crashed before the publication was confirmed (crash in round 12)"),
 ])  # fmt: skip
 def test_an_excuse_names_a_crash_that_ends_after_the_publication(source: int, code: str, words: str) -> None:
@@ -385,15 +386,15 @@ def test_an_excuse_names_a_crash_that_ends_after_the_publication(source: int, co
 
 @pytest.mark.parametrize(("copies", "delivered", "wanted", "words"), [
     ([FIRST, replace(copy(101, A, B, 11), due=17), copy(102, B, S, 17)], 18, ("link", "B", 17),
-     "the copy of round 11 to B took 5 rounds longer on the link from A (duplicate since round 5, up to 8)"),
+     "the copy sent to B in round 11 took 5 rounds longer on the link from A (duplicate: rounds 5 to 8)"),
     ([FIRST, copy(101, A, B, 11), copy(102, B, S, 12), copy(103, B, S, 30)], 31, ("crash", "S", 20),
-     "B had it in round 12 and sent it in round 30 only, because of S down"),
+     "B received it in round 12 and sent it only in round 30: S was down (rounds 20 to 28)"),
     ([FIRST, copy(101, A, B, 11), copy(102, B, S, 15)], 18, ("waited", "B", 12), "it waited at B from round 12 to 15"),
     ([copy(100, P, A, 12), copy(101, A, B, 13), copy(102, B, S, 14)], 15, ("waited", "P", 10),
      "it waited at P from round 10 to 12"),
     ([FIRST, copy(101, A, B, 11), copy(102, B, S, 12)], 16, ("waited", "S", 13), "it waited at S from round 13 to 16"),
     ([FIRST, copy(101, A, B, 11), copy(102, B, A, 12), copy(103, A, S, 13)], 14, ("detour", "S", 14),
-     "later than the links allow: it took another way than the fastest"),
+     "later than on the fastest path: it did not take the fastest path"),
     ([FIRST, replace(copy(101, A, B, 11), due=18, fate="duplicate"), copy(102, A, P, 11), copy(103, P, S, 12),
       replace(copy(104, S, B, 13), due=99)], 14, ("waited", "S", 13), "it waited at S from round 13 to 14"),
     ([copy(100, P, A, 10), replace(copy(101, A, B, 11), due=18, fate="duplicate"), copy(102, A, P, 11),

@@ -108,4 +108,4 @@ def test_what_was_overtaken_is_found_and_explained(struck: Result) -> None:
     assert lost
     for story in lost:
         assert (story.ended, story.cause and story.cause.kind) == ("lost", "taken_for_duplicate")
-        assert "others had overtaken it (reorder since round 0)" in story.verdict
+        assert "other messages had overtaken it (reorder: from round 0 on)" in story.verdict
