@@ -325,7 +325,7 @@ def test_why_a_flooded_publication_came(clean: Store) -> None:
     story = Result(clean.root, clean.session).why(0, "N6", "N4", call=2)
     assert (story.ended, story.late_rounds) == ("delivered", None)
     assert "hop" in story.verdict
-    assert "links allow" not in story.verdict
+    assert "fastest path" not in story.verdict
 
 
 def test_why_a_publication_came_by_a_trie(clean: Store) -> None:
@@ -340,7 +340,7 @@ def test_why_a_publication_is_not_there_yet(ended: Store) -> None:
     """It was published in the last round but one."""
     story = Result(ended.root, ended.session).why(0, "N6", "N1", call=2)
     assert story.ended == "unknown"
-    assert "still under way when the run ended" in story.verdict
+    assert "in flight at the end of the run" in story.verdict
 
 
 def test_why_a_publication_waits_in_a_trie(clean: Store, root: Path, ids: dict[str, int]) -> None:
@@ -349,7 +349,7 @@ def test_why_a_publication_waits_in_a_trie(clean: Store, root: Path, ids: dict[s
     store = planted(clean, root, state_trie_node=removed(where), delivery=removed(got))
     story = Result(store.root, store.session).why(0, "N6", "N4", call=2)
     assert (story.ended, story.cause and story.cause.kind) == ("lost", "waiting")
-    assert "4 of 5 subscribers have it, 0 have no label yet; the next CheckTrie brings it further" in story.verdict
+    assert "4 of 5 subscribers have it, 0 have no label yet; the next CheckTrie spreads it" in story.verdict
 
 
 def test_time_limits_wait_for_the_end_of_link_faults(sail: Session, root: Path) -> Planting:

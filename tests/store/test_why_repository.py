@@ -31,31 +31,31 @@ OWNED = {NEWS: {"owner": "p", "publishers": ["p"], "subscribers": ["s1", "s2"]}}
 TO_R2 = ("Message", "P2R-Order")
 CASES = {
     "a repository that has not said so": Case(
-        chain(published=[30], rounds=33), "s1", 1, "at s1, where r1 has not said that it is stored"
+        chain(published=[30], rounds=33), "s1", 1, "at s1, where r1 has not announced that it is stored"
     ),
     "S2R-NAK": Case(
         chain(published=[30], rounds=46, faults=[lost(31, None, "b1", "s1", "Message", "R2S-Retransmit")]),
-        "s1", 1, "at s1, where number 4 is stored, and S2R-NAK asks for its message",
+        "s1", 1, "at s1, where it is stored as number 4, and S2R-NAK requests it",
     ),
     "a message before it": Case(
         chain(published=[30, 31], rounds=38, faults=[lost(31, 32, "b1", "s1", "Message")]),
-        "s1", 2, "at s1, where its message is there, and number 4 has to be delivered before",
+        "s1", 2, "at s1, where it has arrived, but number 4 must be delivered before it",
     ),
     "R2P-NAK": Case(
         chain(published=[30, 33], rounds=37, faults=[lost(31, 32, "b1", "r1", *TO_R2)]),
-        "s1", 1, "at r1, where number 4 is reserved for it, and R2P-NAK asks its publisher",
+        "s1", 1, "at r1, where number 4 is reserved for it, and R2P-NAK requests it from its publisher",
     ),
     "a reserved number": Case(
         chain(published=[30, 33], rounds=37, faults=[lost(31, 32, "b1", "r1", *TO_R2)]),
-        "s1", 2, "at r1, where it is stored as number 5, behind number 4, which is reserved for number 1 of p",
+        "s1", 2, "it is stored as number 5, after number 4, which is reserved for catenation number 1 of p",
     ),
     "gossip": Case(
         chain(published=[33, 34], rounds=39, faults=[lost(35, 36, "b2", "r2", *TO_R2)]),
-        "s2", 1, "at r2, where number 4 is reserved for it, and gossip has not told yet who has it",
+        "s2", 1, "at r2, where number 4 is reserved for it, and no gossip has named a repository that has it",
     ),
     "R2R-NAK": Case(
         chain(published=[33, 34], rounds=50, faults=[lost(35, 36, "b2", "r2", *TO_R2)]),
-        "s2", 1, "at r2, where number 4 is reserved for it, and R2R-NAK asks the bundle",
+        "s2", 1, "at r2, where number 4 is reserved for it, and R2R-NAK requests it from the bundle",
     ),
     "no steering repository of its publisher": Case(
         chain(published=[20], rounds=30, faults=[lost(0, None, "b1", "p", "R2C-Probe")]),
@@ -63,7 +63,7 @@ CASES = {
     ),
     "R2P-Recovery": Case(
         chain(published=[30], rounds=36, faults=[lost(0, None, "b1", "p", "R2P-Recovery")]),
-        "s1", 1, "at p, where its publisher waits for R2P-Recovery of r1",
+        "s1", 1, "at p, where its publisher waits for R2P-Recovery from r1",
     ),
     "no steering repository": Case(
         chain(published=[140], rounds=150, faults=[down("r1", 40), down("r2", 40)]),
@@ -71,7 +71,7 @@ CASES = {
     ),
     "no acknowledgement": Case(
         chain(published=[30], rounds=35, faults=[lost(30, 32, "p", "b1")]),
-        "s2", 1, "at p, where its publisher has announced it in round 30, and no repository has acknowledged it",
+        "s2", 1, "at p, where its publisher sent P2R-Order for it in round 30, and no repository has acknowledged it",
     ),
     "no registration of its publisher": Case(
         chain(published=[30], rounds=60, settings={"topics": {NEWS: {**OWNED[NEWS], "publishers": []}}}),
@@ -80,15 +80,15 @@ CASES = {
     "a number of an earlier incarnation": Case(
         chain(published=[30, 33, 60], rounds=64,
               faults=[lost(31, 32, "b1", "r1", *TO_R2), down("p", 35, 36), lost(35, None, "b1", "r1")]),
-        "s2", 3, "at p, where its publisher has announced it in round 60, and no repository has acknowledged it",
+        "s2", 3, "at p, where its publisher sent P2R-Order for it in round 60, and no repository has acknowledged it",
     ),
     "an announcement": Case(
         chain(published=[30], rounds=80), "s1", 1,
-        "it waited at s1 from round 32 to 34: subscribers deliver what is stored, and r1 announced in round 34",
+        "from round 32 to 34: subscribers deliver only stored messages, and r1 announced the storage in round 34",
     ),
     "a lost announcement": Case(
         chain(published=[30], rounds=120, faults=[lost(33, 34, "b1", "s1", "R2S*-Persistent")]), "s1", 1,
-        "from round 32 to 57: subscribers deliver what is stored, and its announcement of round 33 was lost",
+        "from round 32 to 57: subscribers deliver only stored messages, and the announcement sent in round 33 was lost",
     ),
 }  # fmt: skip
 

@@ -42,7 +42,7 @@ class DeltaSettings(Strict):
 
 CALL_WAITS = """
 select run_id, node_id, node_id as source, source_seq,
-  'it is issued once that node has joined and is OPERATIONAL' as reason
+  'it is issued once the node has joined and is OPERATIONAL' as reason
 from state_call
 where kind = 'publish'
 """

@@ -264,12 +264,12 @@ def test_a_call_accepted_by_a_recovering_node_has_a_row(form: AskedForm, sail: S
     reader = StoreReader(sail, store.root)
     lost, waits = (story(reader, 0, "C", source, **which) for source, which in (("A", {"seq": 1}), ("J0", {"call": 2})))
     assert lost.verdict == (
-        "lost: A accepted the call in round 31, while it recovered from its crash in round 20, and crashed before it"
-        " sent anything for it: A down (crash in round 32, back in round 50);"
+        "lost: A accepted the call in round 31, while recovering from its crash in round 20, and crashed before it"
+        " sent a message for the call: A was down (rounds 32 to 49);"
         " excused: A crashed before the publication was confirmed (crash in round 32)"
     )
     assert waits.verdict == (
-        "not issued: it still waits at J0, where it is issued once that node has joined and is OPERATIONAL"
+        "not issued: it still waits at J0, where it is issued once the node has joined and is OPERATIONAL"
     )
 
 

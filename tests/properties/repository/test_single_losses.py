@@ -191,18 +191,18 @@ def test_all_guarantees_hold(outcome: Outcome) -> None:
         (
             "the message of a deregistered publisher", "S", "P2", 1, "lost",
             "at P2, where its publisher was deregistered in round 61, and no repository has stored it; "
-            "its message of round 60 to b1 was lost",
+            "the copy sent to b1 in round 60 was lost",
         ),
         (
             "the message of a deregistered publisher", "S", "P1", 1, "delivered",
-            "reserved for number 1 of P2, which no repository has got (deregistered in round 61)",
+            "reserved for catenation number 1 of P2, which no repository has (deregistered in round 61)",
         ),
         (
             "the message of a dead publisher", "S", "P2", 1, "delivered",
-            "reserved for number 1 of P1, which no repository has got, longer because of P1 down (crash in round 61",
+            "reserved for catenation number 1 of P1, which no repository has, longer because P1 was down (from",
         ),
-        ("founders that are replaced", "T", "P", 4, "delivered", "met T down (crash in round 100, back in round 450)"),
-        ("founders that are replaced", "U", "P", 12, "not_matching", "subscription of U of round 500 was confirmed in"),
+        ("founders that are replaced", "T", "P", 4, "delivered", "arrived while T was down (rounds 100 to 449)"),
+        ("founders that are replaced", "U", "P", 12, "not_matching", "U issued in round 500 was confirmed only in"),
         ("a deregistration while a message is stored", "S1", "P", 2, "delivered", "delivered: to S1 in round"),
         ("a deregistration while a message is stored", "S2", "P", 2, "delivered", "delivered: to S2 in round"),
         ("a dead member while another leaves", "S", "P", 2, "delivered", "delivered: to S in round"),

@@ -19,7 +19,7 @@ select q.run_id, q.node_id, q.source, q.source_seq,
   case
     when l.run_id is not null then concat('key item ', l.key_item, ' is locked by call ', l.source_seq, ' of ', n.name)
     when c.run_id is null then concat('the broker is not yet connected to a current broker of topic ', q.topic)
-    else 'a message before it waits for one of its key items'
+    else 'an earlier message waits for one of its key items'
   end as reason
 from state_entry_queue q
 left join state_locked l on l.run_id = q.run_id and l.node_id = q.node_id and l.topic = q.topic

@@ -6,13 +6,13 @@ with needed as (
   join state_member m on m.run_id = p.run_id and m.node_id = p.node_id and m.topic = p.topic
 )
 select p.run_id, p.node_id, p.source, p.source_seq,
-  concat('call ', e.source_seq, ' of ', n.name, ' comes before it on a key item') as reason
+  concat('call ', e.source_seq, ' of ', n.name, ' precedes it on a key item') as reason
 from state_pending p
 join state_pending e on e.run_id = p.run_id and e.node_id = p.node_id and e.topic = p.topic
   and e.arrival < p.arrival and arrays_overlap(e.keys, p.keys)
 join node n on n.run_id = e.run_id and n.node_id = e.source
 union all
-select p.run_id, p.node_id, p.source, p.source_seq, concat('TotalAck of ', n.name, ' has not come') as reason
+select p.run_id, p.node_id, p.source, p.source_seq, concat('TotalAck from ', n.name, ' has not arrived') as reason
 from state_pending p
 join state_subscriber s on s.run_id = p.run_id and s.node_id = p.node_id and s.topic = p.topic
 join state_neighbour c on c.run_id = p.run_id and c.node_id = p.node_id and c.neighbour = s.neighbour

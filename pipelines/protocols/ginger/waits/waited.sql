@@ -48,7 +48,7 @@ with repair as (
 )
 select w.run_id, w.node_id, w.source, w.source_seq, w.since_round, w.until_round,
   case w.reason when 'queue'
-    then concat('call ', w.holder_seq, ' of ', w.holder_name, ' waited before it for key item ', w.key_item)
+    then concat('it was queued behind call ', w.holder_seq, ' of ', w.holder_name, ' for key item ', w.key_item)
     else concat('key item ', w.key_item, ' was locked by call ', w.holder_seq, ' of ', w.holder_name) end as reason,
   c.last.crashed as crashed, c.last.crash_round as crash_round
 from lock_wait w

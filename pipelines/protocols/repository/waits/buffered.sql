@@ -3,7 +3,7 @@
 select b.run_id, b.node_id, b.source, b.source_seq, case
     when s.repository is null or s.is_seeking then 'the subscriber has no steering repository yet'
     when s.is_refused then 'the subscriber is refused: it is not registered for the topic'
-    else concat(n.name, ' has not said that it is stored') end as reason
+    else concat(n.name, ' has not announced that it is stored') end as reason
 from state_buffered b
 join state_steering s on s.run_id = b.run_id and s.node_id = b.node_id and s.topic = b.topic and s.role = 'subscriber'
 left join node n on n.run_id = s.run_id and n.node_id = s.repository

@@ -1,7 +1,7 @@
 -- Messages that a subscriber knows to be stored and has not delivered.
 select e.run_id, e.node_id, e.source, e.source_seq, case
-    when b.source is null then concat('number ', e.seq, ' is stored, and S2R-NAK asks for its message')
-    else concat('its message is there, and number ', e.prev, ' has to be delivered before') end as reason
+    when b.source is null then concat('it is stored as number ', e.seq, ', and S2R-NAK requests it')
+    else concat('it has arrived, but number ', e.prev, ' must be delivered before it') end as reason
 from state_expected e
 left join state_buffered b on b.run_id = e.run_id and b.node_id = e.node_id and b.topic = e.topic
   and b.source = e.source and b.source_seq = e.source_seq

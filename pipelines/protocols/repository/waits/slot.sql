@@ -17,11 +17,11 @@ with first as (
   join state_publishing p on p.run_id = u.run_id and p.node_id = u.node_id and p.topic = u.topic
 )
 select h.run_id, h.node_id, h.publisher as source, coalesce(h.source_seq, u.source_seq) as source_seq, case
-    when h.status = 'stored' then concat('it is stored as number ', h.seq, ', behind number ', b.seq,
-      ', which is reserved for number ', f.n, ' of ', p.name)
-    when l.node_id is not null then concat('number ', h.seq, ' is reserved for it, and R2R-NAK asks the bundle')
-    when d.is_active then concat('number ', h.seq, ' is reserved for it, and R2P-NAK asks its publisher')
-    else concat('number ', h.seq, ' is reserved for it, and gossip has not told yet who has it') end as reason
+    when h.status = 'stored' then concat('it is stored as number ', h.seq, ', after number ', b.seq,
+      ', which is reserved for catenation number ', f.n, ' of ', p.name)
+    when l.node_id is not null then concat('number ', h.seq, ' is reserved for it, and R2R-NAK requests it from the bundle')
+    when d.is_active then concat('number ', h.seq, ' is reserved for it, and R2P-NAK requests it from its publisher')
+    else concat('number ', h.seq, ' is reserved for it, and no gossip has named a repository that has it') end as reason
 from held_up h
 join blocking b on b.run_id = h.run_id and b.node_id = h.node_id and b.topic = h.topic
 join first f on f.run_id = b.run_id and f.node_id = b.node_id and f.topic = b.topic and f.seq = b.seq

@@ -14,10 +14,10 @@ with dropped as (
 select u.run_id, u.node_id, u.publication.source as source, u.publication.source_seq as source_seq, concat(
     case when d.node_id is not null
       then concat('its publisher was deregistered in round ', d.last_round, ', and no repository has stored it')
-      else concat('its publisher has announced it in round ', u.sent_round, ', and no repository has acknowledged it')
+      else concat('its publisher sent P2R-Order for it in round ', u.sent_round, ', and no repository has acknowledged it')
     end,
     case when l.first is null then ''
-      else concat('; its message of round ', l.first.sent_round, ' to ', n.name, ' was lost') end) as reason
+      else concat('; the copy sent to ', n.name, ' in round ', l.first.sent_round, ' was lost') end) as reason
 from state_unstable u
 left join dismissed d on d.run_id = u.run_id and d.topic = u.topic and d.node_id = u.node_id
 left join dropped l on l.run_id = u.run_id and l.source = u.publication.source

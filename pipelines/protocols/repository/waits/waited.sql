@@ -55,10 +55,10 @@ with arrived as (
   where b.run_id is null and (n.last.round > a.round or n.last is null and n.lost_round is not null)
 )
 select b.run_id, b.node_id, b.source, b.source_seq, b.since_round, b.until_round,
-  concat('number ', b.first.seq, ' before it was reserved for number ', b.first.n, ' of ', p.name,
-    case when b.first.status = 'void' then concat(', which no repository has got',
+  concat('number ', b.first.seq, ' before it was reserved for catenation number ', b.first.n, ' of ', p.name,
+    case when b.first.status = 'void' then concat(', which no repository has',
       case when a.last_round is null then '' else concat(' (deregistered in round ', a.last_round, ')') end)
-      else concat(', which came in round ', b.first.came_round) end) as reason,
+      else concat(', which arrived in round ', b.first.came_round) end) as reason,
   r.node_id as crashed, r.crash_round
 from blocked b
 join node p on p.run_id = b.run_id and p.node_id = b.first.publisher
@@ -74,9 +74,9 @@ left join (
 ) r on r.run_id = b.run_id and r.node_id = b.first.publisher and r.crash_round <= b.until_round
 union all
 select u.run_id, u.node_id, u.source, u.source_seq, u.since_round, u.until_round,
-  concat('subscribers deliver what is stored',
-    case when n.name is null then '' else concat(', and ', n.name, ' announced in round ', u.announced_round) end,
-    case when u.lost_round is null then '' else concat(', and its announcement of round ', u.lost_round, ' was lost')
+  concat('subscribers deliver only stored messages',
+    case when n.name is null then '' else concat(', and ', n.name, ' announced the storage in round ', u.announced_round) end,
+    case when u.lost_round is null then '' else concat(', and the announcement sent in round ', u.lost_round, ' was lost')
     end) as reason,
   cast(null as bigint) as crashed, cast(null as bigint) as crash_round
 from unannounced u

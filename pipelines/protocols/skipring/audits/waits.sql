@@ -19,7 +19,7 @@ select k.run_id, k.node_id, k.source, k.source_seq, case
   when not k.wants then 'its publisher keeps it until it subscribes to the topic'
   when k.label is null then 'its publisher has no label yet'
   else concat(s.n_on_ring, ' of ', m.n_subscribers, ' subscribers have it, ', m.n_without,
-    ' have no label yet; the next CheckTrie brings it further') end as reason
+    ' have no label yet; the next CheckTrie spreads it') end as reason
 from spread s
 join kept k on k.run_id = s.run_id and k.topic = s.topic and k.source = s.source and k.source_seq = s.source_seq
 join member m on m.run_id = s.run_id and m.topic = s.topic
