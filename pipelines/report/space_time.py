@@ -14,6 +14,7 @@ from pipelines.errors import QueryError, nearest
 from pipelines.report.pictures import Picture, picture, specification
 from pipelines.report.replay import columns
 from pipelines.sql.query import StoreReader
+from pipelines.why.facts import rounds_of
 from pipelines.why.story import Story, StoryStep
 
 _ROUND, _ROW = 26, 34
@@ -75,7 +76,7 @@ class Diagram:
             "lost": [row for row in messages if row["is_lost"]],
             "downs": [
                 {"row": rows[name], "from": max(start, first), "to": last if end is None else min(end, last),
-                 "text": f"{name}, from round {start} {'for good' if end is None else f'to {end}'}"}
+                 "text": f"{name}, {rounds_of(start, end)}"}
                 for name, start, end in self.downs if name in rows and start <= last and (end is None or end >= first)
             ],
             "deliveries": [

@@ -200,7 +200,7 @@ def test_losses_and_late_deliveries_are_counted_in_full(large: tuple[Result, Pat
         expected = {
             "Missing deliveries": n_of(result, "missing_delivery"),
             "Delivered twice": n_of(result, "duplicate_delivery"),
-            "Later than the links allow": n_late(result),
+            "Late deliveries": n_late(result),
         }
         shown = dict.fromkeys(expected, 0)
         for title in found.page.locator("#losses h2").all_inner_texts():

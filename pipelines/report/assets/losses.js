@@ -2,7 +2,7 @@
 "use strict";
 (() => {
   const { element, text, table, nameOf, rowsOf, command, word, pages, address, publicationName } = globalThis.roundtable;
-  const TITLES = { missing: "Missing deliveries", twice: "Delivered twice", late: "Later than the links allow" };
+  const TITLES = { missing: "Missing deliveries", twice: "Delivered twice", late: "Late deliveries" };
   const MOST_VIOLATIONS = 100;
 
   const entry = (replay, story) => {
@@ -64,7 +64,7 @@
     needsRun: true,
     show: (section, asked, replay) => {
       const parts = Object.entries(TITLES).flatMap(([what, title]) => kind(replay, what, title));
-      const nothing = parts.length ? [] : [element("p", {}, "Each expected delivery happened, once, and as early as the links allow.")];
+      const nothing = parts.length ? [] : [element("p", {}, "Each expected delivery happened once, with the latency of the fastest path.")];
       section.replaceChildren(...[...parts, ...nothing, unexpected(replay), ...violations(replay)].filter((one) => one !== null));
     },
   };

@@ -38,13 +38,15 @@
     return own.filter(([round]) => round !== null).map(([round, what]) => ({ node: step.node, round, what }));
   };
 
+  const roundsOf = (first, end) => (end === null ? `from round ${first} on` : end === first + 1 ? `round ${first}` : `rounds ${first} to ${end - 1}`);
+
   const downs = (replay, first, last, rows) => {
     const events = rowsOf(replay.fault).filter((one) => one.node_id !== null && rows.has(one.node_id));
     return events.filter((one) => one.kind === "crash").map((one) => {
       const back = events.filter((other) => other.kind === "recovery" && other.node_id === one.node_id && other.round >= one.round).map((other) => other.round);
       const end = back.length ? Math.min(...back) : null;
       return { row: rows.get(one.node_id), from: Math.max(one.round, first), to: end === null ? last : Math.min(end, last),
-        text: `${nameOf(replay, one.node_id)}, from round ${one.round} ${end === null ? "for good" : `to ${end}`}` };
+        text: `${nameOf(replay, one.node_id)}, ${roundsOf(one.round, end)}` };
     }).filter((one) => one.from <= one.to);
   };
 
