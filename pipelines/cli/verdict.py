@@ -46,14 +46,14 @@ join run r on r.run_id = w.run_id
 group by r.within_bound
 """
 _MISSING = """
-select case when e.run_id is null then 'not standing' else coalesce(e.excuse, 'not promised') end as excuse,
+select case when e.run_id is null then 'not requested' else coalesce(e.excuse, 'not guaranteed') end as excuse,
   count(1) as n
 from wanted_delivery w
 join run r on r.run_id = w.run_id and r.within_bound
 left join receiver e on e.run_id = w.run_id and e.subscriber = w.subscriber and e.source = w.source
   and e.source_seq = w.source_seq
 where w.delivery_round is null
-group by case when e.run_id is null then 'not standing' else coalesce(e.excuse, 'not promised') end
+group by case when e.run_id is null then 'not requested' else coalesce(e.excuse, 'not guaranteed') end
 order by n desc, excuse
 """
 _SEQS = """
@@ -333,7 +333,7 @@ def _lost_by_moves(result: Result) -> Iterator[str]:
         losses = result.lost_by_moves()
     if losses:
         number = plural(sum(len(loss.lost) for loss in losses), "publication")
-        yield f"{number} lost to {plural(len(losses), 'application')} that moved"
+        yield f"{plural(len(losses), 'moving application')} missed {number}"
 
 
 def wanted(result: Result) -> tuple[int, int]:

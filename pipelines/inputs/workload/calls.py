@@ -141,11 +141,12 @@ def move_notes(moves: Sequence[Move]) -> list[str]:
     Each of the first three moves has a sentence. The last sentence counts the other moves.
     """
     told = [
-        f"{move.at} moves to {move.to}: what is published from round {move.round} until its subscriptions of round "
-        f"{move.round + move.away} are confirmed at {move.to} is lost to it, as no protocol hands a subscriber over"
+        f"{move.at} moves to {move.to}: it misses publications from round {move.round} until its subscriptions of "
+        f"round {move.round + move.away} are confirmed at {move.to}, because no protocol transfers subscriptions"
         for move in moves[:_SHOWN_MOVES]
     ]
-    return told + ([f"so do {plural(len(moves) - _SHOWN_MOVES, 'other move')}"] if len(moves) > _SHOWN_MOVES else [])
+    n_more = len(moves) - _SHOWN_MOVES
+    return told + ([f"the same applies to {plural(n_more, 'other move')}"] if n_more > 0 else [])
 
 
 def listed_joins(joins: Sequence[Join], overlay: Overlay) -> pa.Table:

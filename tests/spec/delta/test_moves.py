@@ -64,10 +64,10 @@ def test_why_and_the_verdict_tell_what_a_move_lost(tmp_path: Path, capsys: pytes
         line = verdict_line(result, result.audit(), ())
         assert result.lost_by_moves(0) == [loss]
         print_overview(result, None, as_json=False)
-    assert "3 publications lost to 1 application that moved" in line
+    assert "1 moving application missed 3 publications" in line
     shown = " ".join(capsys.readouterr().out.split())
-    assert "run 0: the application of A leaves in round 60, and subscribes at C in round 70" in shown
-    assert "of P, of round 60, delivered to A in round 61" in shown
+    assert "run 0: the application at A unsubscribes in round 60, subscribes at C in round 70" in shown
+    assert "of P, published in round 60, delivered to A in round 61" in shown
 
 
 def test_a_move_that_loses_nothing_is_not_told(tmp_path: Path) -> None:
@@ -75,7 +75,7 @@ def test_a_move_that_loses_nothing_is_not_told(tmp_path: Path) -> None:
     given["workload"]["publications"] = [{"at": "P", "round": at, "topic": "t"} for at in (40, 100)]
     with rt.run(given, store=tmp_path / "store", engine="local") as result:
         assert result.lost_by_moves() == []
-        assert "moved" not in verdict_line(result, result.audit(), ())
+        assert "moving" not in verdict_line(result, result.audit(), ())
 
 
 def prepared(folder: Path, **workload: Any) -> Prepared:
@@ -86,8 +86,8 @@ def prepared(folder: Path, **workload: Any) -> Prepared:
 def test_a_plan_tells_the_loss(tmp_path: Path) -> None:
     told = [note for part, note in notes(prepared(tmp_path, **MOVED)) if part == "workload"]
     assert told == [
-        "A moves to C: what is published from round 60 until its subscriptions of round 70 are confirmed at C is lost "
-        "to it, as no protocol hands a subscriber over"
+        "A moves to C: it misses publications from round 60 until its subscriptions of round 70 are confirmed at C, "
+        "because no protocol transfers subscriptions"
     ]
 
 
