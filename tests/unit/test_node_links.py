@@ -27,7 +27,7 @@ def _noticing(told: list[tuple[object, ...]], *, notices: bool = True) -> type[N
         def on_round(self, due: RoundDue, ctx: Context) -> None:
             links = due.links
             told.append((
-                ctx.round, ctx.node, sorted(links.gone), sorted(links.come), sorted(links.returned),
+                ctx.round, ctx.node, sorted(links.removed), sorted(links.added), sorted(links.recovered),
                 list(ctx.neighbours), due.is_paused,
             ))  # fmt: skip
             for call in due.calls:

@@ -119,17 +119,18 @@ def change_table(turn: DispatcherRound) -> None:
     replaced links.
     """
     node, links = turn.node, turn.due.links
-    fresh = links.come | links.returned
+    fresh = links.added | links.recovered
     # SUB and UNSUB from a node that is no neighbour any more have no effect.
     told = [one for one in turn.of("SUB", "UNSUB") if one.src in turn.ctx.neighbours]
     calls = [call for call in turn.due.calls if isinstance(call, _Call)]
-    unlinked = [entry for entry in node.routing_entry.values() if entry.next_hop in links.gone] if links.gone else []
+    entries = node.routing_entry.values() if links.removed else ()
+    unlinked = [entry for entry in entries if entry.next_hop in links.removed]
     changed = {one.message.pattern_id for one in told} | {entry.pattern_id for entry in unlinked}
     changed |= {turn.ctx.run.patterns[call.subscription_id] for call in calls}
     if turn.due.is_recovered:
         changed |= {client.pattern_id for client in node.client.values()}
     if changed:
-        hops = (turn.id, *turn.ctx.neighbours, *links.gone)
+        hops = (turn.id, *turn.ctx.neighbours, *links.removed)
         before = _next_hops(turn, changed, hops)
         for entry in unlinked:
             del node.routing_entry[entry.pattern_id, entry.next_hop]
@@ -189,7 +190,7 @@ def _send_changes(
             knew, knows = (any(hop != neighbour for hop in hops[pattern]) for hops in (before, after))
             if knows and not knew and neighbour not in fresh:
                 turn.send("SUB", neighbour, PatternSub(pattern), 0, pattern)
-            elif knew and not knows and neighbour not in turn.due.links.come:
+            elif knew and not knows and neighbour not in turn.due.links.added:
                 turn.send("UNSUB", neighbour, PatternUnsub(pattern), 0, pattern)
 
 

@@ -302,7 +302,7 @@ class Network:
             return {}
         for at in recovered:
             for neighbour in self._view.neighbours(at):
-                changes[neighbour].returned.add(at)
+                changes[neighbour].recovered.add(at)
         return {at: change for at, change in changes.items() if at in self.nodes}
 
     def _wake_round(self, at: int, node: RunningNode) -> int | None:

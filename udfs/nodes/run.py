@@ -208,14 +208,14 @@ class LinkChange:
     """The changes of a node's links in a round.
 
     Attributes:
-        gone: The neighbours whose link to the node ends.
-        come: The neighbours whose link to the node begins.
-        returned: The neighbours that recover in the round.
+        removed: The neighbours whose link to the node is removed.
+        added: The neighbours whose link to the node is added.
+        recovered: The neighbours that recover.
     """
 
-    gone: set[int] = field(default_factory=set)
-    come: set[int] = field(default_factory=set)
-    returned: set[int] = field(default_factory=set)
+    removed: set[int] = field(default_factory=set)
+    added: set[int] = field(default_factory=set)
+    recovered: set[int] = field(default_factory=set)
 
 
 UNCHANGED = LinkChange()
@@ -249,14 +249,14 @@ class Links:
     def change(self, round_: int) -> dict[int, LinkChange]:
         """Replaces the links that end in `round_`, and returns the changes by node.
 
-        If a link is replaced by a link between the same nodes, the neighbour is in ``gone`` and in ``come``.
+        If a link is replaced by a link between the same nodes, the neighbour is in ``removed`` and in ``added``.
         """
         changes: dict[int, LinkChange] = defaultdict(LinkChange)
         for one in self._by_round.get(round_, ()):
             for src, dst in ((one.old_a, one.old_b), (one.old_b, one.old_a)):
                 del self.now[src, dst]
-                changes[src].gone.add(dst)
+                changes[src].removed.add(dst)
             for src, dst in ((one.a, one.b), (one.b, one.a)):
                 self.now[src, dst] = one.latency_rounds
-                changes[src].come.add(dst)
+                changes[src].added.add(dst)
         return changes
