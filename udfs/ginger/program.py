@@ -25,13 +25,13 @@ from udfs.nodes.world import NodeInfo, World, begin
 
 
 def _lay_tree(world: World, tree: Tree, *, is_mended: bool) -> None:
-    for around in tree.neighbours():
-        state: State = world.program(around.node)
-        state.neighbour[around.peer] = Neighbour(around.peer, around.relationship, around.latency_rounds)
-        if is_mended and around.relationship != "client":
-            world.context(around.node).watch(around.peer, around.latency_rounds)
-    for around in tree.views(int(world.settings["max_hops"])):
-        world.program(around.node).tree_view[around.peer] = TreeView(*around[1:])
+    for pair in tree.neighbours():
+        state: State = world.program(pair.node)
+        state.neighbour[pair.peer] = Neighbour(pair.peer, pair.relationship, pair.latency_rounds)
+        if is_mended and pair.relationship != "client":
+            world.context(pair.node).watch(pair.peer, pair.latency_rounds)
+    for pair in tree.views(int(world.settings["max_hops"])):
+        world.program(pair.node).tree_view[pair.peer] = TreeView(*pair[1:])
 
 
 def _lay_topics(world: World) -> None:

@@ -11,7 +11,7 @@ import pyarrow as pa
 from udfs.batches import rows_of_runs
 
 
-class Around(NamedTuple):
+class NodePair(NamedTuple):
     """A pair of nodes: `peer` is a neighbour of `node`, or a broker in the view of `node`."""
 
     node: int
@@ -100,15 +100,18 @@ class Tree:
                     order.append(other)
         return found
 
-    def neighbours(self) -> Iterator[Around]:
-        """Yields an `Around` for each ordered pair of neighbours in the tree."""
+    def neighbours(self) -> Iterator[NodePair]:
+        """Yields two pairs, one per direction, for each link of the tree."""
         for node, above in self.parent.items():
             up, down = ("edge", "client") if node in self._clients else ("parent", "child")
-            yield Around(node, above, up, 0, 1, self._latency[above, node])
-            yield Around(above, node, down, 1, 0, self._latency[node, above])
+            yield NodePair(node, above, up, 0, 1, self._latency[above, node])
+            yield NodePair(above, node, down, 1, 0, self._latency[node, above])
 
-    def views(self, max_hops: int) -> Iterator[Around]:
-        """Yields an `Around` for each node and each broker in the node's view (section 4.2.2)."""
+    def views(self, max_hops: int) -> Iterator[NodePair]:
+        """Yields a pair for each node and each broker in the node's view (section 4.2.2).
+
+        A path between a node and a broker in its view has at most `max_hops` links.
+        """
         view: dict[int, dict[int, tuple[int, int, int]]] = {self._order[0]: {}}
         for node in self._order[1:]:
             above = self.parent[node]
@@ -122,7 +125,7 @@ class Tree:
             stepped = {other: (up, down + 1, latency + step) for other, (up, down, latency) in seen.items()}
             view[node] = {other: path for other, path in stepped.items() if belongs(*path[:2], max_hops)}
             for other, (up, down, latency) in view[node].items():
-                yield Around(node, other, relationship(up, down), up, down, latency)
+                yield NodePair(node, other, relationship(up, down), up, down, latency)
 
 
 def belongs(up: int, down: int, max_hops: int) -> bool:

@@ -10,23 +10,23 @@ from collections.abc import Iterable
 import pyarrow as pa
 import pytest
 
-from udfs.ginger.tree import Around, Tree, broken_trees
+from udfs.ginger.tree import NodePair, Tree, broken_trees
 
 LATENCY = {(0, 1): 2, (0, 2): 3, (1, 3): 5, (3, 4): 7, (3, 8): 11, (0, 9): 13}
 CLIENTS = {8, 9}
 
 
-def seen(max_hops: int, root: int = 0) -> list[Around]:
+def seen(max_hops: int, root: int = 0) -> list[NodePair]:
     links = {way: latency for pair, latency in LATENCY.items() for way in (pair, pair[::-1])}
     tree = Tree(root, links, CLIENTS)
     return sorted([*tree.neighbours(), *tree.views(max_hops)])
 
 
-def near(rows: Iterable[Around], *nodes: int) -> list[Around]:
+def near(rows: Iterable[NodePair], *nodes: int) -> list[NodePair]:
     return [row for row in rows if row[0] in nodes and row[2] not in ("ancestor", "sibling")]
 
 
-def far(rows: Iterable[Around], *nodes: int) -> list[Around]:
+def far(rows: Iterable[NodePair], *nodes: int) -> list[NodePair]:
     return [row for row in rows if row[0] in nodes and row[2] in ("ancestor", "sibling")]
 
 
