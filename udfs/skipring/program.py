@@ -328,7 +328,7 @@ class SkipRing(NodeProgram):
             return None
         database = self.database.setdefault(topic, Database(topic))
         known = self._supervisions.get(topic)
-        if known is None or not known.is_of(database):
+        if known is None or not known.is_current(database):
             self._correct_verdicts(ctx)
             known = self._supervisions[topic] = Supervision(database, self.crashed)
         self._used[topic] = known

@@ -38,8 +38,8 @@ class Supervision:
         self._entries = database.entries
         self._repair()
 
-    def is_of(self, database: Database) -> bool:
-        """Returns whether `database` is the database that the actions change."""
+    def is_current(self, database: Database) -> bool:
+        """Returns whether neither `database` nor its entries dict has been replaced since construction."""
         return self._database is database and self._entries is database.entries
 
     def timeout(self, ctx: Context) -> None:
