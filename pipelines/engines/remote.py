@@ -145,8 +145,11 @@ def _stop(session: RemoteSession) -> None:
     farewell.join(_FAREWELL_SECONDS)
 
 
-def connect_given(closing: ExitStack) -> SparkSession:
-    """Opens a session on the server in SPARK_REMOTE, and applies the settings of ``conf/spark/local.conf``.
+def connect_from_environment(closing: ExitStack) -> SparkSession:
+    """Opens a session on the server at the address in SPARK_REMOTE.
+
+    Applies those ``spark.sql.*`` settings of ``conf/spark/local.conf`` that a session may change. ``closing`` ends the
+    session.
 
     Raises:
         EngineError: SPARK_REMOTE is not set, or the server does not answer.

@@ -34,7 +34,7 @@ import udfs
 from pipelines.engines.classic import running_session, start_classic
 from pipelines.engines.frames import set_functions
 from pipelines.engines.names import WITH_TESTED_SPARK, AskedEngine, Engine, asked_engine, check_spark, chosen_engine
-from pipelines.engines.remote import connect_given, engine_of, start_sail
+from pipelines.engines.remote import connect_from_environment, engine_of, start_sail
 from pipelines.engines.workers import n_workers_of
 from pipelines.errors import EngineError
 
@@ -234,7 +234,7 @@ def _start(
     engine: Engine, scratch: Path, closing: ExitStack, say: Callable[[str], None], scheme: str | None, is_small: bool
 ) -> SparkSession:
     if engine == "connect":
-        return connect_given(closing)
+        return connect_from_environment(closing)
     check_spark(pyspark.__version__, "the installed PySpark", WITH_TESTED_SPARK)  # Sail rejects PySpark 4.3
     if engine == "spark":
         return start_classic(scratch, closing, say, scheme, is_small=is_small)
