@@ -124,7 +124,10 @@ class Work:
         return self.round.keep.is_empty(frame)
 
     def finish(self, name: str, frame: DataFrame) -> DataFrame:
-        """Adds the messages in `frame` to `finished`, and returns the materialised frame."""
+        """Materialises `frame` under `name`, appends it to `finished`, and returns it.
+
+        If `finished` has a frame already, an empty frame is not appended.
+        """
         finished = self.keep(name, frame)
         if not (self.finished and self.is_empty(finished)):
             self.finished.append(finished)
@@ -150,8 +153,8 @@ class Work:
         return {setting.detector for setting in self.round.settings}
 
     @property
-    def present(self) -> str:
-        """SQL for a column ``round`` with the number of this round."""
+    def round_column(self) -> str:
+        """The SQL expression of column ``round``: the number of the current round."""
         return f"cast({self.round.number} as bigint) as round"
 
     @property

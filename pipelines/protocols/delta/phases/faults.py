@@ -25,7 +25,10 @@ _CONCERNING = ("DETECT", "JOIN_REQUEST", *_CONNECTING, "PAR_SUB")
 
 
 def handle_faults(work: Work) -> None:
-    """Runs phase 1. Reads crashes, the inbox and all relations. Writes all relations except detector and delivered."""
+    """Runs phase *faults* of a round (module `dataflow`).
+
+    Reads crashes, the inbox and all relations. Writes all relations except detector and delivered.
+    """
     if work.round.kinds and (work.round.facts["status"]["returned"] or work.round.faults.recovered is not None):
         _drop_old(work)
     if (crashed := work.round.faults.crashed) is not None:
@@ -280,7 +283,7 @@ def _hand_over(work: Work) -> None:
     ready = work.keep("answerable", recovery.answerable(request, work.now("status"), work.now("synch"), path))
     if work.is_empty(ready):
         return
-    timed = ready.selectExpr("*", work.present)
+    timed = ready.selectExpr("*", work.round_column)
     timed = work.keep("handed_links", recovery.with_links(timed, work.now("topology"), path, work.setting))
     tombstone, subscriber = work.now("tombstone"), work.round.run.subscription
     work.send(recovery.send_topology(timed, work.setting))
@@ -296,7 +299,7 @@ def _end_recovery(work: Work) -> None:
     publications in the ProcessingList of the recovered nodes (rule R32).
     """
     status = work.now("status")
-    ready = recovery.ready_nodes(status, work.now("synch")).selectExpr("*", work.present)
+    ready = recovery.ready_nodes(status, work.now("synch")).selectExpr("*", work.round_column)
     ready = work.keep("ready", ready)
     if work.is_empty(ready):
         return

@@ -88,8 +88,8 @@ def _entered(work: Work) -> DataFrame:
             confirmed = confirmations.confirmed_nodes(done, "J")
         before, waits = work.now("join"), work.now("synch").where("not is_answered")
         after = work.put("join", join.next_join(before, work.inbox, confirmed, waits))
-        work.statuses.append(work.keep("status_change", join.status_changes(before, after, work.present)))
-        entered = work.keep("entered", join.entered_now(before, after).selectExpr(*NODE, work.present))
+        work.statuses.append(work.keep("status_change", join.status_changes(before, after, work.round_column)))
+        entered = work.keep("entered", join.entered_now(before, after).selectExpr(*NODE, work.round_column))
         events.append(entered.selectExpr(*NODE, "cast(-1 as bigint) as trigger", "round"))
         if work.is_disturbed:
             updates.tell_peers(work, work.of_disturbed(entered))
@@ -136,7 +136,7 @@ def _ready_calls(work: Work) -> DataFrame | None:
     if not (work.may_release_calls or work.has("subscribe", "unsubscribe", "publish")):
         return None
     waiting, blocked = work.now("call"), updates.blocked_nodes(work)
-    opened = join.open_calls(due, waiting, work.present)
+    opened = join.open_calls(due, waiting, work.round_column)
     work.change("call", opened.join(blocked, NODE, "left_semi").select(CALL.columns))
     if due is not None:
         work.events.append(held(due.where("kind <> 'join'").join(blocked, NODE, "left_semi")))

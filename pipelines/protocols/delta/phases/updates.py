@@ -183,9 +183,9 @@ def watch(work: Work, opened: DataFrame) -> None:
     """
     over = []
     if (down := work.round.faults.down) is not None:
-        over.append(down.selectExpr(*NODE, "incarnation", work.present, "true as is_down"))
+        over.append(down.selectExpr(*NODE, "incarnation", work.round_column, "true as is_down"))
     if work.round.facts["status"]["returned"] or work.round.faults.recovered is not None:
-        former = work.now("status").selectExpr(*NODE, "incarnation - 1 as incarnation", work.present)
+        former = work.now("status").selectExpr(*NODE, "incarnation - 1 as incarnation", work.round_column)
         over.append(former.selectExpr("*", "false as is_down"))
     work.broken += [_broken(work, opened, ended) for ended in over]
 
