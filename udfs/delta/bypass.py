@@ -287,8 +287,12 @@ def request(turn: Turn, kind: str, asked: Mapping[int, tuple[int, ...]]) -> None
 def synchronise(turn: Turn, asked: Mapping[int, tuple[int, ...]]) -> None:
     """Adds the nodes in `asked` to the synchronisation points (Synch_R), and sends SYN_REQUEST to each one.
 
-    A node gets at most one SYN_REQUEST in a round (Alg. 6, lines 2 to 8). This node then waits for a new answer of each
-    of these nodes, even if a node has answered an earlier SYN_REQUEST.
+    A node gets at most one SYN_REQUEST in a round (Alg. 6, lines 2 to 8). This node then waits for a new answer from
+    each of them, even from nodes that have answered an earlier SYN_REQUEST.
+
+    Args:
+        turn: The round of this node.
+        asked: The path to each receiver.
     """
     fresh = {peer: path for peer, path in asked.items() if peer not in turn.asked}
     turn.asked |= fresh.keys()
@@ -298,9 +302,10 @@ def synchronise(turn: Turn, asked: Mapping[int, tuple[int, ...]]) -> None:
 
 
 def answer(turn: Turn) -> None:
-    """Answers all connection requests of a peer with one STATUS (Algorithm 4; Algorithm 7, line 5).
+    """Answers all CON_REQUEST and SYN_REQUEST of a peer with one STATUS (Algorithm 4; Algorithm 7, line 5).
 
-    The STATUS is addressed to the incarnation that sent the request, and has the latency of the request.
+    The STATUS is addressed to the newest incarnation among the requests. Its latency is the longest travel time among
+    the requests.
     """
     newest: dict[int, tuple[int, int]] = {}
     for one in turn.of("CON_REQUEST", "SYN_REQUEST"):

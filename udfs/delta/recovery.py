@@ -310,7 +310,7 @@ def hand_over(turn: Turn) -> None:
     """Sends PAR_TOP and PAR_SUB for each SYN_REQUEST that this node can answer (Algorithm 7, lines 13 to 20).
 
     A node that is RECOVERING itself first waits for the answers of its own synchronisation points (rule R28). It does
-    not wait for points in the direction of the requesting node, whose paths begin with the same neighbour.
+    not wait for points whose path begins with the same neighbour as the path to the requesting node.
     """
     node = turn.node
     for peer in [one for one in node.syn_request if not _waits(turn, one)]:

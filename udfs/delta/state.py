@@ -111,7 +111,7 @@ class Processing(Processed):
 
     @property
     def is_finished(self) -> bool:
-        """Whether Out_N^m is empty: every unconfirmed recipient lacks a responsible node."""
+        """Whether Out_N^m is empty: no recipient that has a responsible node is unconfirmed."""
         for one in self.recipients.values():  # noqa: SIM110 - takes half the time of a generator expression
             if one.responsible is not None and not one.is_confirmed:
                 return False

@@ -244,11 +244,10 @@ def copies_for_joiner(added: DataFrame) -> DataFrame:
 
 
 def behind_answers(sent: DataFrame, accepted: DataFrame) -> DataFrame:
-    """Returns `sent` with copies for a joining node ordered after the answer of its join point (rule R16).
+    """Returns `sent` with reordered copies for joining nodes: each follows the answer of the join point (rule R16).
 
-    A join point adds the link before it forwards the copies of the round. So it may forward to the joining node a copy
-    that arrived before the JOIN_REQUEST. It sends this copy after PAR_TOP, PAR_SUB and the messages from
-    ProcessingList.
+    The join point adds the link before it forwards the copies of the round. Without the reordering, a copy that arrived
+    before JOIN_REQUEST would precede PAR_TOP, PAR_SUB and the messages from ProcessingList.
     """
     asked = accepted.selectExpr("run_id", "node_id as src", "joiner as dst", "trigger as asked").hint("shuffle_hash")
     moved = {
