@@ -48,7 +48,8 @@ app = typer.Typer(
     cls=Commands, add_completion=True, pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
     help="Run publish/subscribe protocols on Spark, and check their guarantees.",
-    epilog="Exit codes: 0 all hold; 1 broken; 2 not decided; 64 bad input; 70 a bug.",
+    epilog="Exit codes: 0 guarantees hold; 1 broken; 2 undecided; 64 invalid input; 70 internal error; "
+    "130 interrupted.",
 )  # fmt: skip
 
 
@@ -72,7 +73,7 @@ def list_(
     ] = None,
     form: RowFormat = "table", as_json: AsJson = False, output: Output = None,
 ) -> None:  # fmt: skip
-    """List protocols, overlays, workloads, faults, and more."""
+    """List protocols, overlays, workloads, faults, audits and scenarios."""
     with opened_output(output) as out:
         print_groups(tuple(GROUPS) if group is None else (group,), "json" if as_json else form, out)
 
@@ -92,8 +93,8 @@ def schema() -> None:
 def doctor(form: RowFormat = "table", as_json: AsJson = False, output: Output = None) -> None:
     """Check this machine, and execute a small run.
 
-    Checks Python, Java, the engines, Spark's jars, memory and disk. The mark ! is a warning: the check failed, but runs
-    on another engine do not need the component. Exit code 1: no run works on this machine.
+    Checks Python, Java, the engines, Spark's jars, memory and disk. ! marks a warning: a failed check of a component
+    that not every run needs. Exit code 1: a component that every run needs failed its check.
     """
     with opened_output(output) as out:
         is_well = print_checks("json" if as_json else form, out)
@@ -187,19 +188,19 @@ def run(
     commit_every: Annotated[
         int | None,
         option(
-            "K", "Rounds between commits.  \\[default: 20; with several rounds a job 200, or 500 from 16 runs on]",
-            min=1,
+            "K",
+            "Rounds between commits.  \\[default: 20 for dataflow, 200 for programs, 500 for programs with 16 or more "
+            "runs]", min=1,
         ),
     ] = None,
     rounds_per_job: Annotated[
         str,
         option(
-            "auto|N", "Rounds that one job executes; dataflow steps always execute 1. The rows do not depend on it.",
-            callback=rounds_of_a_job,
+            "auto|N", "Maximum rounds per job (dataflow: 1). Does not change results.", callback=rounds_of_a_job,
         ),
     ] = "auto",
     batch_runs: Annotated[
-        int | None, option("N", "Runs executed concurrently.  \\[default: as many as fit into memory]", min=1)
+        int | None, option("N", "Maximum runs per batch.  \\[default: as many as fit into memory]", min=1)
     ] = None,
     fail_on: FailOn = None,
     has_report: Annotated[bool, flag("Also write DIR/report.html.", "--report")] = False,

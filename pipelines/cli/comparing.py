@@ -28,7 +28,8 @@ def compare(
         str, option("WANTS", "Required guarantees and limits of measures, separated by commas.")
     ] = "exactly_once, per_source_order",
     minimise: Annotated[
-        str, option("MEASURE", "Measure that ranks candidates that break equally many WANTS: messages, p95, ...")
+        str,
+        option("MEASURE", "Measure that breaks ties between candidates that violate equally many WANTS: messages, ..."),
     ] = "messages",
     store: NewStore = None, engine: Engine = None, remote: Remote = None, overrides: Overrides = None,
     quiet: Quiet = False, as_json: Json = False,
@@ -37,9 +38,10 @@ def compare(
 
     All protocols have the same overlay, workload and faults. Guarantees: at_most_once, at_least_once, exactly_once,
     per_source_order, causal_order, total_order, asked_order (causal or total order where a publication requests it).
-    Measures that can have a limit: median, p95, p99, max and settling (in ms, s or rounds), delivered (in %), messages
-    and bytes per delivery, state (rows per node), storage (bytes per node), duplicates, and each numeric column of view
-    comparison. Exit code 1: no candidate meets all requirements in all runs.
+    Measures that can have a limit: median, p95, p99 and max of the latency, and settling, the time from the first fault
+    to the last affected delivery (in ms, s or rounds); delivered (in %), messages and bytes per delivery, state (rows
+    per node), storage (bytes per node), duplicates, and each numeric column of view comparison. Beyond the bound: the
+    faults exceed the protocol's fault model. Exit code 1: no candidate meets all requirements in all runs.
     """
     from pipelines.experiment.prepared import prepare
 
@@ -87,5 +89,5 @@ def _label(one: Ranked) -> str:
 
 def _breaks(one: Ranked) -> str:
     broken = [f"{text} in {number}" for text, number in one.broken.items()]
-    beyond = [f"({one.n_beyond} beyond what it promises to bear)"] if one.n_beyond and broken else []
+    beyond = [f"({one.n_beyond} beyond the bound)"] if one.n_beyond and broken else []
     return " ".join([", ".join(broken), *beyond])

@@ -32,12 +32,19 @@ def hunt(
     runs: Annotated[int, option("N", "Number of schedules to execute; 0 only replays the corpus.", min=0)] = 1_000,
     minutes: Annotated[float | None, option("M", "Stop after M minutes.", min=0.0)] = None,
     within_bound: Annotated[
-        bool, flag("Do not vary schedules that exceed the protocol's fault model.", "--within-bound")
+        bool, flag("Prefer schedules within the fault model; add no faults to schedules beyond it.", "--within-bound")
     ] = False,
     corpus: Annotated[
-        Path | None, option("DIR", "Folder for findings, written as scenarios; existing ones are replayed first.")
+        Path | None, option("DIR", "Folder for findings, written as scenarios; stored scenarios are replayed first.")
     ] = None,
-    strategy: Annotated[str, choice(_STRATEGIES, "Strategy that selects the schedules.")] = "guided",
+    strategy: Annotated[
+        str,
+        choice(
+            _STRATEGIES,
+            "aimed: faults at one message of a run; guided: aimed, and extends schedules with new coverage; "
+            "exhaustive: all schedules of K crashes or fewer; random: baseline.",
+        ),
+    ] = "guided",
     seed: Annotated[int, option("S", "Seed of random choices.", min=0)] = 0,
     crashes: Annotated[int, option("K", "exhaustive: maximal number of crashes of a schedule.", min=1, max=4)] = 2,
     window: Annotated[
@@ -57,7 +64,7 @@ def hunt(
     The command first executes the runs of the scenario without changes. Messages of a run are grouped by their type and
     by the protocol status of their receiver. A schedule targets the first, middle or last message of a group. In the
     round of this message, or in an adjacent round, the sender or receiver crashes, pauses or recovers; or the message
-    is lost, duplicated or delayed. If a schedule increases the coverage, the command extends it by more faults. Each
+    is lost, duplicated or delayed. If a schedule increases the coverage, the command adds further faults to it. Each
     finding is shrunk, named by its cause and stored in the corpus; a page in the corpus shows the coverage. Exit codes:
     0: no guarantee is broken; 1: a schedule or a scenario of the corpus breaks a guarantee; 2: no guarantee is broken,
     but no schedule within the fault model of the protocol has a verdict.
@@ -150,18 +157,18 @@ def _print(found: Hunt, corpus: Path | None) -> None:
         print_table(names, rows, (False, False, True, True, False, False), n_keys=1)
         print()
     for path, guarantees in found.broken_again.items():
-        print_lines(f"not mended: {path} breaks {', '.join(guarantees)}")
+        print_lines(f"still broken: {path} breaks {', '.join(guarantees)}")
     for name, error in found.failed_audits.items():
         print_lines(f"not checked: audit {name} failed: {error}")
     if found.n_played:
-        print_lines(f"kinds of messages that no run sent: {', '.join(found.unreached) or 'none'}")
+        print_lines(f"message kinds that no run sent: {', '.join(found.unreached) or 'none'}")
     if corpus is not None and (corpus / PAGE).exists():
         print_lines(f"coverage: {corpus / PAGE}")
     counts = [
         plural(found.n_played, "schedule"), f"{found.n_beyond:,} beyond the bound",
         f"{found.n_undecided:,} not decided", *([f"{found.n_refused:,} more refused"] if found.n_refused else []),
         plural(len(found.features), "feature"),
-        *([f"{plural(found.n_replayed, 'finding')} replayed, {len(found.broken_again)} not mended"]
+        *([f"{plural(found.n_replayed, 'finding')} replayed, {len(found.broken_again)} still broken"]
           if found.n_replayed else []),
     ]  # fmt: skip
     print_lines(f"{plural(len(found.findings), 'finding')}: {', '.join(counts)}")

@@ -39,7 +39,7 @@ def _protocols() -> Lines:
     from pipelines.protocols import BROKEN, PROTOCOLS, origin
 
     own = [(name, f"{spec.summary} [{origin(name)}]") for name, spec in PROTOCOLS.items()]
-    return own + [(name, f"not there: {reason}") for name, reason in BROKEN.items()]
+    return own + [(name, f"not available: {reason}") for name, reason in BROKEN.items()]
 
 
 def _scenarios() -> Lines:
@@ -174,7 +174,7 @@ def _memory() -> Check:
 def _disk(folder: Path) -> Check:
     free = shutil.disk_usage(folder).free / _GIB
     writable = os.access(folder, os.W_OK)
-    hint = "" if free >= _LEAST_DISK_GIB else "; make room: large stores take gigabytes"
+    hint = "" if free >= _LEAST_DISK_GIB else "; free disk space: large stores take gigabytes"
     hint += "" if writable else "; it cannot be written: go to another folder, or name one with --store"
     return Check("disk", not hint, f"{free:.1f} GiB free in {folder}{hint}", is_needed=not writable)
 

@@ -147,7 +147,7 @@ def _remote(url: str | None) -> str | None:
 
 
 File = Annotated[
-    Path, argument("FILE", "A scenario file, or the name of an installed one.", autocompletion=_begun_scenario)
+    Path, argument("FILE", "A scenario file, or the name of an installed scenario.", autocompletion=_begun_scenario)
 ]  # fmt: skip
 Folder = Annotated[
     Parsed, argument("DIR", "A store: a folder, an address, or catalog.schema.", parser=place, callback=_located)
@@ -173,14 +173,15 @@ def _engine(value: str | None) -> str | None:
 Engine = Annotated[
     str | None,
     option(
-        "|".join(ASKED_ENGINES), "The engine.", callback=_engine, autocompletion=begun(ASKED_ENGINES), is_eager=True,
+        "|".join(ASKED_ENGINES), "Engine that executes runs and queries.", callback=_engine,
+        autocompletion=begun(ASKED_ENGINES), is_eager=True,
     ),
 ]  # fmt: skip
 Form = Annotated[
     str | None,
     choice(
         ASKED_FORMS,
-        "Node programs (many rounds per job) or dataflow steps (several jobs per round). Both write equal rows.",
+        "Node programs (many rounds per job) or dataflow steps (one round per job). Both write equal rows.",
     ),
 ]  # fmt: skip
 SomeRunId = Annotated[int | None, option("R", "Id of the run; required if a store has several.", "--run")]

@@ -61,7 +61,7 @@ def print_plan(prepared: Prepared, engine: Engine, asked: AskedForm, *, is_verbo
     _say(f"time      {_times(prepared)}")
     forms = _forms(prepared, asked, rows)
     n_rows, n_batches, taken = _size(prepared, engine, forms, rows)
-    batches = "1: all runs go through the rounds together" if n_batches == 1 else f"{n_batches:,}"
+    batches = "1 (all runs)" if n_batches == 1 else f"{n_batches:,}"
     _say(f"batches   {batches}, about {n_rows:,} rows of state in all")
     for told in by_protocol({name: f"{form}: {reason}" for name, (form, reason) in forms.items()}):
         _say(f"form      {told}")

@@ -125,8 +125,8 @@ def why(
     folder: Folder, run_id: SomeRunId = None,
     subscriber: Annotated[str | None, option("NODE", "Node that should receive the publication.")] = None,
     source: Annotated[str | None, option("NODE", "Node that published.")] = None,
-    seq: Annotated[int | None, option("Q", "Number among the publications of the source, from 1.")] = None,
-    call: Annotated[int | None, option("C", "Instead of --seq: number among all calls of the source.")] = None,
+    seq: Annotated[int | None, option("Q", "Index among the source's publications, from 1.")] = None,
+    call: Annotated[int | None, option("C", "Index among all calls of the source, from 1; replaces --seq.")] = None,
     svg: Annotated[Path | None, option("FILE", "Also write a space-time diagram.")] = None,
     as_json: Json = False, engine: Engine = None, remote: Remote = None,
 ) -> None:  # fmt: skip
@@ -174,7 +174,7 @@ def compare_node(
     if not rows.num_rows:
         complain(f"nothing to compare: {node} did not crash in run {run_id}; view node_recovery has the crashes")
     elif rows["before_round"].null_count:
-        complain("no commit lies before a crash: run with --commit-every 1 to have one after every round")
+        complain("the store has no commit before a crash: run with --commit-every 1 to commit every round")
     if rows["gone"].null_count < rows.num_rows:
         complain("VACUUM removed rows of some versions of state tables; column gone names them, and counts are null")
 

@@ -27,7 +27,8 @@ def report(
     runs: Annotated[
         list[int] | None,
         option(
-            "R", "Run to replay; may be repeated.  \\[default: all of up to 3 runs, else the worst and the median]",
+            "R",
+            "Run to replay; may be repeated.  \\[default: all runs if at most 3, else the worst and the median run]",
             "--run",
         ),
     ] = None,
@@ -56,9 +57,17 @@ def plot(
     colour: Annotated[str | None, option("COLUMN", "One colour per value.", "--colour", "--color")] = None,
     where: Annotated[str | None, option("SQL", "Condition that selects rows.")] = None,
     relation: Annotated[
-        str | None, option("NAME", "Table or view.  \\[default: result, latency_quantile or round_summary]", "--from")
+        str | None,
+        option(
+            "NAME",
+            "Table or view.  \\[default: the first of result, latency_quantile and round_summary with these columns]",
+            "--from",
+        ),
     ] = None,
-    measure: Annotated[str | None, option("NAME", "A diagram of the report, instead of columns.")] = None,
+    measure: Annotated[
+        str | None,
+        option("NAME", "Chart of one run, instead of columns: latency, hops, over_time, kinds, nodes, links, states."),
+    ] = None,
     run_id: SomeRunId = None,
     out: Annotated[
         Path | None,

@@ -122,7 +122,7 @@ def remove_stores(folder: Root, *, is_sure: bool) -> None:
         raise StoreError(f"folder {str(folder)!r} contains no store; `roundtable runs` lists the stores")
     for one in found:
         if one["state"] == "running":
-            raise StoreError(f"a program is writing the store {one['store']!r}; wait for its end, or end it")
+            raise StoreError(f"a program is writing the store {one['store']!r}; wait until it ends, or stop it")
     for one in found:
         print(f"{one['store']}: {one['scenario']}, {one['state']}, {one['MB']} MB")
     question = f"Remove {plural(len(found), 'store')}?"

@@ -220,12 +220,18 @@ def _table(path: Path, what: str, beside: Path, names: Collection[str], *, sprea
         settings["round"] = _FIRST_ROUND
     if not spread:
         return f"{comment}    file: {flow_text(settings)}"
-    told = "the values of the column node are no nodes of the overlay, so they are spread over all of them"
+    told = "the values of the node column are not nodes of the overlay, so each value is mapped to a node"
     return f"{comment}    # {told}\n    file: {flow_text(settings | {'nodes': 'all'})}"
 
 
 def has_nodes(path: Path, what: str, names: Collection[str]) -> bool:
-    """Returns whether the node column of a workload table has a node of the overlay, with arguments as in `_roles`."""
+    """Returns whether at least one value in the node column of a workload file is a node. False for PADRES files.
+
+    Args:
+        path: The file.
+        what: ``subscriptions`` or ``publications``.
+        names: The nodes of the overlay.
+    """
     if _is_padres(path):
         return False
     header, *rows = _rows(path)
@@ -300,7 +306,7 @@ def write_scenario(file: Path, overlay: Path | None, subscriptions: Path | None,
         DataFileError: The file exists or cannot be written, or an input file cannot be read.
     """
     if file.exists():
-        raise DataFileError(f"{str(file)!r} is there already; name another file, or remove it")
+        raise DataFileError(f"{str(file)!r} already exists; name another file, or remove it")
     beside = file.absolute().parent
     if not beside.is_dir():
         raise DataFileError(f"folder {str(file.parent)!r} does not exist; create it, or name a file in another folder")
@@ -319,7 +325,7 @@ def write_scenario(file: Path, overlay: Path | None, subscriptions: Path | None,
     commands = "; ".join(unbroken(f"roundtable {command} {shlex.quote(str(file))}") for command in ("plan", "run"))
     print_lines(f"{file}: written; next: {commands}")
     if problems[chosen]:
-        complain("it has to be changed before it can be run:", *problems[chosen])
+        complain("edit it before running:", *problems[chosen])
     else:
         for part, note in notes(expand_runs(read_scenario(file, texts[chosen]))):
             print_lines(f"{part}: {note}")

@@ -40,8 +40,8 @@ def add_to(app: typer.Typer) -> None:
 def extract(folder: Folder, run_id: SomeRunId = None, output: Output = None) -> None:
     """Write a scenario that repeats one run of a store.
 
-    The scenario lists the overlay, the calls and the faults of the run, without generators and input files. If it is
-    executed, the new store has the rows of the run.
+    The scenario lists the overlay, the calls and the faults of the run, without generators and input files. Running it
+    reproduces the rows of the run.
     """
     from pipelines.experiment.listed import extracted
     from pipelines.experiment.manifest import Manifest
@@ -56,7 +56,7 @@ def extract(folder: Folder, run_id: SomeRunId = None, output: Output = None) -> 
 def shrink(
     folder: Folder, run_id: SomeRunId = None, output: Output = None,
     guarantee: Annotated[
-        str | None, option("NAME", "Guarantee that the scenario must break.  \\[default: the first broken]")
+        str | None, option("NAME", "Guarantee that the scenario must break.  \\[default: the first broken guarantee]")
     ] = None,
     engine: Engine = None, remote: Remote = None,
 ) -> None:  # fmt: skip
@@ -75,7 +75,7 @@ def shrink(
         found = shrunk_run(folder, run_id, result.session, guarantee, complain)
     excused = ", which is excused: the faults are beyond the bound" if found.is_excused else ""
     heading = [
-        f"Run {run_id} of {folder}, shrunk to {found.sizes}; {found.n_played:,} candidates were played.",
+        f"Run {run_id} of {folder}, shrunk to {found.sizes}; {found.n_played:,} candidates were executed.",
         f"It breaks {found.guarantee}{excused}.",
     ]
     write(output, scenario_text(found.parts, heading))
@@ -88,7 +88,7 @@ def check_new(output: Path | None) -> None:
         StoreError: The file exists.
     """
     if output is not None and output.exists():
-        raise StoreError(f"the file {str(output)!r} is there already; name a new one with -o")
+        raise StoreError(f"the file {str(output)!r} already exists; name a new file with -o")
 
 
 def write(output: Path | None, text: str) -> None:
@@ -106,7 +106,7 @@ def write(output: Path | None, text: str) -> None:
         write_whole(output, text)
     except OSError as error:
         raise StoreError(f"the file {str(output)!r} cannot be written: {error.strerror or error}") from error
-    complain(f"written to {output}; to play it: roundtable run {output}")
+    complain(f"written to {output}; to run it: roundtable run {output}")
 
 
 def diff(

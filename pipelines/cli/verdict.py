@@ -30,8 +30,8 @@ MAX_RUNS = 20
 MAX_BEYOND = 5
 _BEYOND = "beyond the bound"
 _EXPLAINED = (
-    f"{_BEYOND}: the faults were more than the protocol promises to bear,\n"
-    "so nothing was promised, and what broke is excused (--fail-on makes it an error)"
+    f"{_BEYOND}: the faults exceed the protocol's fault model,\n"
+    "so violations are excused (--fail-on excused counts them as errors)"
 )
 _SUMMARY = """
 select run_id, n_publications, n_deliveries, concat(n_wanted_delivered, '/', n_wanted) as wanted, n_messages,
@@ -252,7 +252,7 @@ def _why_open(report: AuditReport, n_unknown: int) -> str:
     """Returns a phrase with the reason why ``n_unknown`` runs have verdict unknown although all audits succeeded."""
     untested = {run.run_id for run in report.untested}
     n_untested = sum(run.verdict == "unknown" and run.run_id in untested for run in report.runs)
-    ended = "the horizon came too early" if report.undecided else "messages were in flight at the horizon"
+    ended = "the horizon ended the run too early" if report.undecided else "messages were in flight at the horizon"
     if not n_untested:
         return ended
     return "nothing was tested" if n_untested == n_unknown else f"nothing was tested in {n_untested:,}, or {ended}"

@@ -234,7 +234,7 @@ def _findings(hunt: Hunt) -> str:
          "" if one.file is None else f"roundtable run {one.file}")
         for one in hunt.findings
     ]  # fmt: skip
-    names = ("guarantee", "cause", "aimed at", "found by schedule", "schedules", "smallest scenario", "play it")
+    names = ("guarantee", "cause", "aimed at", "found by schedule", "schedules", "smallest scenario", "run it")
     return f"<h2>Findings</h2>{_table(names, rows)}"
 
 
@@ -242,7 +242,7 @@ def _again(hunt: Hunt) -> str:
     if not hunt.broken_again:
         return ""
     rows = [(str(path), ", ".join(names)) for path, names in hunt.broken_again.items()]
-    return f"<h2>Findings of earlier hunts that are not mended</h2>{_table(('scenario', 'breaks'), rows)}"
+    return f"<h2>Findings of earlier hunts that are still broken</h2>{_table(('scenario', 'breaks'), rows)}"
 
 
 def _coverage(hunt: Hunt) -> str:

@@ -52,7 +52,7 @@ def test_no_line_is_wider_than_the_terminal_and_nothing_is_lost() -> None:
     for told in (
         "2 of 6 nodes are left out, which the largest component does not reach: Oslo, Bergen",
         "15 runs = 3 of the grid x 5 seeds",
-        "beyond the bound: the faults were more than the protocol promises to bear,",
+        "beyond the bound: the faults exceed the protocol's fault model,",
         "delta; protocol.delta:",
         "confirmation_rounds_median",
     ):

@@ -77,12 +77,12 @@ def test_a_finding_is_shrunk_kept_and_replayed(line: Path, tmp_path: Path) -> No
     replayed = cli("hunt", line, "--runs", "0", "--corpus", corpus, "--fail-on", "excused")
     assert replayed.exit_code == 1
     assert (corpus / "hunt.html").read_text() == page
-    assert f"not mended: {kept} breaks" in replayed.stdout
+    assert f"still broken: {kept} breaks" in replayed.stdout
     again = rt.hunt(line, 4, corpus=corpus, excused=True, shrinks=False)
     assert "exactly_once" not in {one.guarantee for one in again.findings}  # the corpus has it
     mended = cli("hunt", line, "--runs", "0", "--corpus", corpus)  # excused violations are none now
     assert mended.exit_code == 0
-    assert mended.stdout.splitlines()[-1].endswith("replayed, 0 not mended")
+    assert mended.stdout.splitlines()[-1].endswith("replayed, 0 still broken")
 
 
 def test_a_protocol_that_bears_crashes_has_no_finding(tmp_path: Path) -> None:
@@ -262,7 +262,7 @@ def test_a_scenario_that_breaks_a_guarantee_as_it_is_is_refused(line: Path) -> N
 
 
 def test_a_hunt_that_tests_nothing_within_the_bound_is_unknown(line: Path) -> None:
-    """Any crash is beyond what forwarding promises to bear."""
+    """Any crash exceeds the fault model of forwarding."""
     done = cli("hunt", line, "--runs", "3", "--strategy", "exhaustive", "--crashes", "1")
     assert done.exit_code == 2
 

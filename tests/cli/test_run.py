@@ -172,7 +172,7 @@ def test_a_store_is_not_written_twice(small: tuple[Path, Result]) -> None:
     folder, _ = small
     result = cli("run", folder / "s.yaml", "--store", folder / "runs/small/latest")
     assert result.exit_code == 64
-    assert "a store is there already" in result.stderr
+    assert "it contains a store" in result.stderr
     result = cli("sql", folder / "runs/small", "select 1")
     assert "its stores are " in result.stderr
 

@@ -36,8 +36,7 @@ def test_an_extracted_run_has_the_rows_of_the_run(sweep: Path, tmp_path: Path) -
     extracted = cli("extract", sweep, "--run", "3", "-o", tmp_path / "run3.yaml")
     assert (extracted.exit_code, extracted.stdout) == (0, "")
     assert (
-        extracted.stderr
-        == f"written to {tmp_path / 'run3.yaml'}; to play it: roundtable run {tmp_path / 'run3.yaml'}\n"
+        extracted.stderr == f"written to {tmp_path / 'run3.yaml'}; to run it: roundtable run {tmp_path / 'run3.yaml'}\n"
     )
     assert cli("extract", sweep, "--run", "3").stdout == (tmp_path / "run3.yaml").read_text()
     cli("run", tmp_path / "run3.yaml", "--quiet", "--store", tmp_path / "store")
@@ -54,7 +53,7 @@ def test_an_extracted_file_is_new_and_the_run_is_there(sweep: Path, tmp_path: Pa
     (tmp_path / "run.yaml").write_text("mine")
     taken = cli("extract", sweep, "--run", "0", "-o", tmp_path / "run.yaml")
     assert (taken.exit_code, (tmp_path / "run.yaml").read_text()) == (64, "mine")
-    assert "is there already" in taken.stderr
+    assert "already exists" in taken.stderr
     absent = cli("extract", sweep, "--run", "4")
     assert (absent.exit_code, absent.stdout) == (64, "")
     assert "run 4 does not exist" in absent.stderr

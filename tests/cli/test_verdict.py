@@ -104,7 +104,7 @@ def test_the_last_line_names_the_excuses_of_missing_deliveries(tmp_path: Path) -
 def test_beyond_the_bound_is_explained_where_it_is_printed(beyond: tuple[Path, Result]) -> None:
     lines = beyond[1].stdout.splitlines()
     assert lines[2].endswith("valid, beyond the bound")
-    assert lines[3].startswith("beyond the bound: the faults were more than the protocol promises to bear")
+    assert lines[3].startswith("beyond the bound: the faults exceed the protocol's fault model")
     assert "run 0 went beyond the bound in round 30: 1 node not OPERATIONAL (B), δ is 0" in lines
 
 
