@@ -167,7 +167,7 @@ def repeated_links(links: Iterable[tuple[Any, ...]]) -> Iterator[Problem]:
         if a == b:
             yield Problem(("links", index), f"the link joins {a!r} to itself; allowed: two different nodes")
         elif (before := first.setdefault(frozenset((a, b)), index)) != index:
-            message = f"the link {a!r} - {b!r} is there already, as number {before + 1} of the list"
+            message = f"the link {a!r} - {b!r} already exists, as number {before + 1} of the list"
             yield Problem(("links", index), f"{message}; write each once, in either direction")
 
 

@@ -72,7 +72,9 @@ def engine_jars(say: Callable[[str], None], cache: Path | None = None) -> list[P
     try:
         return _fetched(cache, index, [("fetch", name) for name in GRAPHFRAMES], "Delta Lake and GraphFrames")
     except OSError as error:
-        raise EngineError(f"the jars cannot be kept in {cache}: {error}; make room there, {WITHOUT_JAVA}") from error
+        raise EngineError(
+            f"the jars cannot be stored in {cache}: {error}; free disk space there, {WITHOUT_JAVA}"
+        ) from error
 
 
 def check_delta(spark: str, delta: str) -> None:

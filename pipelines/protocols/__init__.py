@@ -109,7 +109,7 @@ def _take(entry: EntryPoint) -> None:
         BROKEN[entry.name] = f"package {package}: {entry.value} is no Protocol"
     elif protocol.name in PROTOCOLS:
         taken = PACKAGES[protocol.name]
-        BROKEN[entry.name] = f"package {package}: a protocol called {protocol.name} is there already, from {taken}"
+        BROKEN[entry.name] = f"package {package}: a protocol called {protocol.name} already exists, from {taken}"
     else:
         PROTOCOLS[protocol.name], PACKAGES[protocol.name] = protocol, package
 

@@ -155,7 +155,7 @@ class _Reader:
                 continue
             if key in values:
                 line = mapping.key_places[key].line
-                message = f"the key {key!r} is there already, in line {line}; allowed: each key once"
+                message = f"the key {key!r} already exists, in line {line}; allowed: each key once"
                 self.complaints.append(Complaint(key_place, message))
                 continue
             values[key] = value

@@ -13,7 +13,7 @@ from pathlib import Path
 from pipelines.errors import RoundtableError, StoreError
 
 _CAUSES = (
-    (re.compile(r"No space left on device|Disk quota exceeded", re.IGNORECASE), "the disk is full: make room"),
+    (re.compile(r"No space left on device|Disk quota exceeded", re.IGNORECASE), "the disk is full: free disk space"),
     (re.compile(r"File too large", re.IGNORECASE), "a file exceeds the size limit: raise the limit (ulimit -f)"),
     (re.compile(r"File ?name too long", re.IGNORECASE),
      "a file name exceeds the limit of the file system: name a shorter folder with --store"),

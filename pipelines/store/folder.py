@@ -156,7 +156,7 @@ def _taken(file: Exclusive, text: str, token: str, say: Callable[[str], None]) -
         time.sleep(min(1.0, LEASE_SECONDS / _RENEWALS))
     if tag is None:
         store = str(file).rpartition("/")[0]
-        raise StoreError(f"{writer_in(file)} is writing the store {store!r}; wait for its end, or end it")
+        raise StoreError(f"{writer_in(file)} is writing the store {store!r}; wait until it ends, or stop it")
     return tag
 
 
@@ -265,7 +265,8 @@ def locked(root: Root, say: Callable[[str], None] = lambda _: None) -> Iterator[
     try:
         lock.acquire()
     except Timeout:
-        raise StoreError(f"{_writer(root)} is writing the store {str(root)!r}; wait for its end, or end it") from None
+        message = f"{_writer(root)} is writing the store {str(root)!r}; wait until it ends, or stop it"
+        raise StoreError(message) from None
     except OSError as error:
         raise StoreError(f"the store {str(root)!r} cannot be locked: {error.strerror}; check its rights") from error
     with suppress(OSError):  # only the error messages of other programs use the writer's name
@@ -379,10 +380,10 @@ def _content_clause(root: Root, inside: Sequence[str]) -> str:
     """Returns a clause about a non-empty folder for an error message: the content of the folder, and the remedy."""
     another = "name a new folder, or remove this one"
     if not (_is_store(root) or (root / MANIFEST).is_file()):
-        return f"it holds {some(inside)}; {another}"
+        return f"it contains {some(inside)}; {another}"
     if is_being_written(root):
-        return f"{_writer(root)} is writing it; wait for its end, or name a new folder"
-    return f"a store is there already; {another}; if its run was interrupted, {resume_hint(root)}"
+        return f"{_writer(root)} is writing it; wait until it ends, or name a new folder"
+    return f"it contains a store; {another}; if its run was interrupted, {resume_hint(root)}"
 
 
 def _writer(root: Root) -> str:

@@ -1,4 +1,4 @@
-"""Runs that go through the rounds in batches leave the rows of runs that go through them together."""
+"""Runs executed in several batches have the same rows as runs executed in one batch."""
 
 from __future__ import annotations
 

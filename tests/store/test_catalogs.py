@@ -88,7 +88,7 @@ def test_a_store_in_a_schema_is_resumed_and_asked(
     root = located(schema, spark.spark)
     assert caught.value.__notes__ == [f"to resume: roundtable resume {root}"]
     assert (tables(spark, schema), Manifest.read(root).schema) == ([], schema)
-    assert "a store is there already" in cli("run", scenario, "--store", schema).stderr
+    assert "it contains a store" in cli("run", scenario, "--store", schema).stderr
     resumed = cli("resume", schema)
     assert (resumed.exit_code, resumed.stdout.splitlines()[-1]) == (
         0, f"valid: 1 run, all guarantees hold; history in {root}"

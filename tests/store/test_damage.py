@@ -182,7 +182,7 @@ def test_a_full_disk_is_told_and_how_to_go_on(tmp_path: Path, sail: Session, mon
         load(self, *arguments)  # type: ignore[arg-type]
 
     monkeypatch.setattr(Store, "load", full)
-    with pytest.raises(StoreError, match="cannot be written: the disk is full: make room") as caught:
+    with pytest.raises(StoreError, match="cannot be written: the disk is full: free disk space") as caught:
         rt.run(tmp_path / "s.yaml", sail.spark, tmp_path / "store", commit_every=1)
     assert caught.value.__notes__ == [f"to resume: roundtable resume {tmp_path / 'store'}"]
 

@@ -83,7 +83,7 @@ def short(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_store_is_resumed_and_asked(made: Path, sail: Session, place: str) -> None:
     one = root_of(f"{place}/one")
     assert not is_being_written(one)
-    assert "is not empty: a store is there already" in cli("run", made / "s.yaml", "--store", one).stderr
+    assert "is not empty: it contains a store" in cli("run", made / "s.yaml", "--store", one).stderr
     resumed = cli("resume", one)
     assert (resumed.exit_code, resumed.stdout.splitlines()[-1]) == (
         0, f"valid: 1 run, all guarantees hold; history in {place}/one"

@@ -81,7 +81,7 @@ PARTS = {
     "lossy": (LOSSY, 2),
     "ginger": (GINGER, 2),
 }
-"""By name: a scenario, and how many of its two runs go through the rounds together."""
+"""By name: a scenario, and how many of its two runs are in one batch."""
 
 
 BATCH_END = 3

@@ -114,7 +114,7 @@ def test_a_store_that_is_written_is_refused(folder: Path, sail: Session) -> None
         assert result.exit_code == 64
         store = repr(str(folder / "interrupted"))
         writer = rf"process {os.getpid()} on \S+, since \S+"
-        told = rf"error: {writer} is writing the store {store}; wait for its end, or end it\n"
+        told = rf"error: {writer} is writing the store {store}; wait until it ends, or stop it\n"
         assert re.fullmatch(told, result.stderr)
     with locked(folder / "finished"), rt.open_store(folder / "finished", sail.spark) as opened:
         assert opened.table("delivery").count() == 2
@@ -125,7 +125,7 @@ def test_a_store_that_is_written_is_refused(folder: Path, sail: Session) -> None
         assert "is writing the store" in cli("run", folder / "s.yaml", "--store", folder / "new").stderr
     with locked(folder / "finished"):
         result = cli("run", folder / "s.yaml", "--store", folder / "finished")
-        assert "is writing it; wait for its end, or name a new folder" in result.stderr
+        assert "is writing it; wait until it ends, or name a new folder" in result.stderr
     result = cli("run", folder / "s.yaml", "--store", folder / "interrupted")
     assert f"if its run was interrupted, to resume: roundtable resume {folder / 'interrupted'}" in result.stderr
 
@@ -234,7 +234,7 @@ def test_a_kill_before_the_first_table_can_be_gone_on_with(folder: Path, sail: S
     assert f"holds no complete round; wait, or if its program is gone, to resume: roundtable resume {store}" in (
         cli("sql", store, "select 1").stderr
     )
-    assert "a store is there already" in cli("run", folder / "s.yaml", "--store", store).stderr
+    assert "it contains a store" in cli("run", folder / "s.yaml", "--store", store).stderr
     assert "resuming from the beginning" in cli("resume", store).stderr
     assert contents(sail, store) == contents(sail, folder / "finished")
 

@@ -159,7 +159,7 @@ def test_an_audit_has_no_name_of_a_general_audit() -> None:
 
 
 def test_a_package_that_takes_the_name_of_another_protocol_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(BROKEN, "flooding", "package other: a protocol called flooding is there already")
+    monkeypatch.setitem(BROKEN, "flooding", "package other: a protocol called flooding already exists")
     text = "name: s\nprotocol: {name: flooding}\noverlay: {links: [[A, B]]}\n"
     assert read_scenario(Path("s.yaml"), text).scenario.protocol.name == "flooding"
 

@@ -238,7 +238,7 @@ def test_the_sample_matrix_fits_the_sample_overlay(tmp_path: Path, monkeypatch: 
         ("m.csv", "A,B\nA,0,1\nB,x,0\n", "line 3: the delay is 'x'"),
         ("m.csv", "A,B\nA,0,1\n", "no row is called 'B'"),
         ("m.csv", "A,A\nA,0,1\n", "twice"),
-        ("m.csv", "A,B\nA,0,1\nB,1,0\nA,0,2\n", "line 4: the row 'A' is there already"),
+        ("m.csv", "A,B\nA,0,1\nB,1,0\nA,0,2\n", "line 4: the row 'A' already exists"),
         ("m.csv", 'A,B\n"A,0,1\n', "line 2: "),
     ],
 )

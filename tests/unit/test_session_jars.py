@@ -105,7 +105,7 @@ def test_without_delta_no_second_artifact_is_tried(tmp_path: Path, monkeypatch: 
 def test_a_cache_that_cannot_be_written_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     taken = tmp_path / "file"
     taken.write_text("")
-    with pytest.raises(EngineError, match=f"cannot be kept in {taken}"):
+    with pytest.raises(EngineError, match=f"cannot be stored in {taken}"):
         _jars(monkeypatch, Repository(), taken / "jars")
 
 

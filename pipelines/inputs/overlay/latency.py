@@ -134,7 +134,7 @@ def _ordered(table: TextTable, row_names: list[str | None], names: list[str], va
             hint = nearest(str(name), names)
             raise ContentError(f"{table.place(row)}: no column is called {name!r};{hint} rows and columns share names")
         if seen.setdefault(name, row) != row:
-            raise ContentError(f"{table.place(row)}: the row {name!r} is there already; row names are unique")
+            raise ContentError(f"{table.place(row)}: the row {name!r} already exists; row names are unique")
     missing = [name for name in names if name not in seen]
     if missing:
         raise ContentError(f"no row is called {missing[0]!r}; rows and columns have the same names")

@@ -209,9 +209,9 @@ class FileRows:
         for i in unknown[:_SHOWN]:
             row = int(np.flatnonzero(group == i)[0]) + 1
             message = f"row {row}: {unknown_node(names[i], self._overlay.names)}"
-            self.refuse("node", f"{message}, or spread the column's values over nodes:")
+            self.refuse("node", f"{message} or map the column's values to nodes:")
         if len(unknown) > _SHOWN:
-            self.refuse("node", f"{len(unknown) - _SHOWN} more names in the column are no nodes of the overlay")
+            self.refuse("node", f"{len(unknown) - _SHOWN} more names in the column are not nodes of the overlay")
         return np.array([ids.get(node, 0) for node in names], dtype=np.int64)[group]
 
     def _groups(self, texts: pa.Array) -> tuple[Ints, list[str]]:

@@ -59,7 +59,7 @@ NOT_READABLE = (
     ),
     _case("a binary tag", "name: §!!binary aGk=\n" + LINKS[8:], "'!!binary'", "plain value"),
     _case("a merge key", LINKS + "time: {§<<: {rounds: 5}}\n", "merge keys", "write the keys out"),
-    _case("a key twice", LINKS + "§name: u\n", "'name' is there already, in line 1", "each key once"),
+    _case("a key twice", LINKS + "§name: u\n", "'name' already exists, in line 1", "each key once"),
     _case("a key twice inside", LINKS + "time: {rounds: 5, §rounds: 6}\n", "in line 4", "each key once"),
     _case("a truth value as key", LINKS + "§on: 1\n", "read as a truth value", "quote it: 'on'"),
     _case("a number as key", LINKS + "workload: {publications: [{at: A, content: {§1: 2}}]}\n", "quote it: '1'"),
