@@ -23,10 +23,11 @@ COLUMNS: Final = {
     "n_causal_order_broken": "number of deliveries of a publication after the delivery of a publication that causally "
     "depends on it",
     "n_total_order_broken": "number of pairs of publications that two subscribers got in different orders",
-    "n_asked_causal_broken": "deliveries in n_causal_order_broken, if the later publication requests causal or total "
-    "order and both publications share a topic and a key item; null: no publication requests an order",
-    "n_asked_total_broken": "pairs in n_total_order_broken, if the publications share a topic and a key item and at "
-    "least one requests total order; null: no publication requests total order",
+    "n_asked_causal_broken": "number of the deliveries in n_causal_order_broken whose later publication requests "
+    "causal or total order and shares a topic and a key item with the earlier one; null: no publication requests an "
+    "order",
+    "n_asked_total_broken": "number of the pairs in n_total_order_broken that share a topic and a key item, and at "
+    "least one of which requests total order; null: no publication requests total order",
 }
 _FORM = pa.schema([(name, pa.int64()) for name in ("run_id", *COLUMNS)])
 _DELIVERIES = """
