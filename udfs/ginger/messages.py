@@ -192,7 +192,7 @@ class Lacking(About):
 
 @message("Repeat")
 class Repeat(About):
-    """A missing message that its publisher sends again after an Exception."""
+    """Message Repeat: a publisher resends a missing message after it has received message Exception."""
 
     lacking: Annotated[int, "node that lacks the message"]
 

@@ -146,10 +146,10 @@ def rows_of_value(declared: Declared, value: Any) -> Sequence[Any]:  # noqa: ANN
 
 
 def values_by_node(declared: Declared, column: pa.Array) -> list[dict[int, Any]]:
-    """Returns the values of attribute `declared` of each run, by node.
+    """Decodes attribute `declared`: returns, for each run, a dict from node id to value.
 
-    `column` has a list for each run: the rows of the table of `declared` (`table_schema`, without ``run_id``). Rows of
-    an ordered table ascend by position. A node without rows is missing in the result.
+    `column` has one list of rows per run, in the schema of the attribute's table (`table_schema`) without ``run_id``.
+    Rows of an ordered table are sorted by position. Nodes without rows have no entry.
     """
     values, types = column.flatten(), spec_of(declared.record).types
     if not len(values):

@@ -94,7 +94,10 @@ def ordered(record: type[R], *, is_durable: bool = False) -> list[R]:
 
 
 def one(record: type[R], *, is_durable: bool = False) -> R:
-    """Declares one record for each node. All fields of the record need defaults."""
+    """Declares a single record per node. All fields of the record need defaults.
+
+    `is_durable`: whether the record survives a crash of the node.
+    """
     return Declared("one", record, is_durable)  # type: ignore[return-value]
 
 

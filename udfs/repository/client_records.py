@@ -52,7 +52,7 @@ class Publishing(OfTopic):
 
 @record()
 class Queued(OfTopic):
-    """A publication that waits until the steering repository has answered its publisher."""
+    """A publication that its publisher sends only after the steering repository has answered the publisher."""
 
     publication: Annotated[Publication, "the message"]
 

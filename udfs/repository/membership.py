@@ -213,7 +213,7 @@ def _send(at: At, row: Registering) -> None:
 
 
 def on_confirm(at: At, m: RegistrationConfirm) -> None:
-    """R2C-Confirm: confirms the owner's call ``register`` or ``deregister``."""
+    """Handles R2C-Confirm: confirms the topic owner's call ``register`` or ``deregister``."""
     row = at.node.registering.get((at.topic, m.client, m.role))
     if row is not None and row.number == m.number:
         del at.node.registering[at.topic, m.client, m.role]

@@ -163,8 +163,8 @@ def begin(at: At) -> None:
 def request_assistance(at: At) -> None:
     """Timer ``assist``: sends R2R-Assist to the other members of the bundle.
 
-    From the second request on, R2R-Assist also goes to all repositories as a discovery (rule P33). If the missing
-    messages do not arrive, this repository becomes operational without them (`_may_end`).
+    From the second request on, it also sends R2R-Assist to all repositories, to discover members (rule P33). If the
+    missing messages do not arrive, this repository becomes operational without them (`_may_end`).
     """
     finish(at)
     if at.duty.is_operational or at.log.is_left:

@@ -93,7 +93,7 @@ def on_up_ack(state: State, m: BrokerUpAck) -> None:
 
 
 def on_down(state: State, broker: int, ctx: Context) -> None:
-    """Crash report: computes routes without `broker`, and ends the announcements to `broker`."""
+    """Handles a crash report: recomputes routes without `broker`, and stops sending Broker-Up to it."""
     state.announced.pop(broker, None)
     state.down[broker] = Down(broker)
     compute_routes(state, ctx.node)

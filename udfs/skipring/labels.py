@@ -15,11 +15,11 @@ _CACHED = 1 << 16
 
 @dataclass(frozen=True, order=True, slots=True)
 class Label:
-    """A label y_1 ... y_k. Label l(a) compares as less than label l(b) if a < b.
+    """A binary label y_1 ... y_k. Labels are ordered like x in l(x): by length, then by value.
 
     Attributes:
         bits: The length k.
-        numerator: The digits y_1 ... y_k as a binary number: r times 2^k.
+        numerator: The digits y_1 ... y_k as a binary number: the value r times 2^k.
     """
 
     bits: int
