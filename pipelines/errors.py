@@ -14,7 +14,7 @@ from numbers import Integral
 
 
 class RoundtableError(Exception):
-    """Base class of all errors that a user can correct."""
+    """Base class of all Roundtable errors. `InternalError` reports bugs; users can correct the others."""
 
 
 class ScenarioError(RoundtableError, ValueError):

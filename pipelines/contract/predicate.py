@@ -322,8 +322,8 @@ def predicate_rows(subscription: pa.Table) -> pa.Table:
 
     Returns:
         One row per comparison (columns `PREDICATE`), in the order of subscription and position in the conjunction.
-        ``subscription`` is the index of the row in the argument. Either ``number`` or ``text`` is null. For a whole
-        number of 64 bits, ``whole`` is the exact number, which ``number`` may round.
+        ``subscription`` is the index of the row in the argument. Either ``number`` or ``text`` is null. For a 64-bit
+        integer, ``whole`` is exact; ``number`` (float64) may be rounded.
     """
     encoded = subscription["predicate"].combine_chunks().dictionary_encode()
     conjunctions = [_comparisons(text) for text in encoded.dictionary.to_pylist()]

@@ -7,9 +7,10 @@ Windows sort by keys that are unique in a partition (`row_number`), because engi
 execution to the next. A tie stops the job with an `AmbiguousOrderError`; ``ROUNDTABLE_CHECK_ORDER=0`` disables the
 check.
 
-Routing entries change within a round. A node handles its messages in ascending order of triggers, and each message sees
-the entries that remain after the messages before it (`seen_entries`). A message sees neither the entries that it adds
-nor the entries that it removes.
+A node handles the copies of a round in the order of column ``trigger``: the id of the message, or for a call
+`CALL_TRIGGER`, which is greater than all message ids. Routing entries change within a round. `seen_entries` joins a
+message with the entries that exist after the changes by messages with lower triggers, without the entries that the
+message itself adds or removes.
 """
 
 from __future__ import annotations
@@ -33,12 +34,15 @@ KEY = [*NODE, "source", "source_seq"]
 
 
 def issued(calls: DataFrame) -> DataFrame:
-    """Returns a row of ``call_event`` for each of `calls`: the node issues the call in this round."""
+    """Returns one ``call_event`` row with event ``issued`` for each row of `calls`."""
     return calls.selectExpr("run_id", "node_id as source", "source_seq", "round", "'issued' as event")
 
 
 def held(calls: DataFrame) -> DataFrame:
-    """Returns a row of ``call_event`` for each of `calls`: the node accepts the call now and issues it later."""
+    """Returns one ``call_event`` row with event ``held`` for each row of `calls`.
+
+    The node accepts a held call in this round and issues it later.
+    """
     return calls.selectExpr("run_id", "node_id as source", "source_seq", "round", "'held' as event")
 
 

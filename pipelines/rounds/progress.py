@@ -135,7 +135,7 @@ class Reporter:
         """Receives the progress after a job."""
 
     def note(self, text: str) -> None:
-        """Prints a line about work before or after the rounds."""
+        """Receives `text`, a status line such as ``building 100 runs``. This base class ignores it."""
 
     def close(self) -> None:
         """Shows the final progress at the end of the run."""

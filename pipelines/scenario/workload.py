@@ -68,7 +68,7 @@ class LeaveCallSpec(_Call):
 
 
 class RemoveCallSpec(_Call):
-    """A server removes a dead server from its bundle; the effect is that of a leave call of the dead server."""
+    """Removes a dead server from the caller's bundle, as if the dead server had issued a leave call."""
 
     kind: Literal["remove"] = Field(description="selects this type of call")
     peer: NodeName = Field(description="the dead server")
