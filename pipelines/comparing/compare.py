@@ -270,7 +270,7 @@ def measure_of(name: str, columns: Sequence[str]) -> str:
         return _MEASURES[name]
     known = [*_MEASURES, *columns]
     raise QueryError(
-        f"{name!r} is no measure;{nearest(name, [*known, *_TIMES])} known are {', '.join([*_TIMES, *_MEASURES])}"
+        f"{name!r} is not a measure;{nearest(name, [*known, *_TIMES])} known are {', '.join([*_TIMES, *_MEASURES])}"
         " and the columns of view comparison"
     )
 

@@ -40,7 +40,7 @@ def _kinds(protocol: Protocol) -> Iterator[str]:
     for kind in {*protocol.kinds} & {*CALLS}:
         yield f"message kind {kind!r} is the name of a call; allowed: another name, e.g. {kind.upper()!r}"
     for name in _twice(audit.name for audit in protocol.audits):
-        yield f"audit {name!r} stands twice in audits; allowed: a name of its own for each"
+        yield f"audit {name!r} occurs twice in audits; allowed: unique names"
     for name in sorted({audit.name for audit in protocol.audits} & sql_files(_GENERAL).keys()):
         yield f"audit {name!r} has the name of a general audit or relation; allowed: another name"
 
@@ -56,7 +56,7 @@ def _payload(form: ProtocolForm) -> Iterator[str]:
 def _states(form: ProtocolForm) -> Iterator[str]:
     by_name = {state.table.name: state for state in form.states}
     for name in _twice(state.table.name for state in form.states):
-        yield f"relation {name!r} stands twice in states; allowed: once"
+        yield f"relation {name!r} occurs twice in states; allowed: once"
     for name, state in by_name.items():
         if name in _RESERVED or not name.isidentifier():
             yield f"a relation is called {name!r}; allowed: an identifier, not one of {', '.join(_RESERVED)}"
@@ -75,7 +75,7 @@ def _facts(name: str, state: StateRelation) -> Iterator[str]:
         yield from _parsed(f"fact {fact!r} of relation {name!r}", f"select {sql}")
     is_local = state.facts or state.compact or state.is_durable
     if state.derived_from is not None and is_local:
-        yield f"relation {name!r} is derived, so no round has it; allowed: neither facts, compact nor is_durable"
+        yield f"relation {name!r} is derived; allowed: neither facts, compact nor is_durable"
 
 
 def _statements(protocol: Protocol) -> Iterator[str]:

@@ -190,7 +190,7 @@ class Protocol:
         classed = [*self.application, *self.acknowledgement, *self.recovery]
         unknown = sorted({*classed} - {*self.kinds})
         if unknown or len({*classed}) < len(classed):
-            wrong = f"{unknown[0]!r} is none of its kinds" if unknown else "a kind stands in two of them"
+            wrong = f"{unknown[0]!r} is none of its kinds" if unknown else "a kind occurs in two of them"
             allowed = "allowed: each kind of message in one of application, acknowledgement and recovery, or in none"
             raise ProtocolError(self.name, [f"{wrong}; {allowed}"])
         if others := sorted({*self.assumes} - {*ASSUMPTIONS}):

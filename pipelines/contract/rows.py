@@ -147,7 +147,7 @@ def ties_named() -> Iterator[None]:
             raise
         raise AmbiguousOrderError(
             f"two rows have equal sort keys, so their order differs between executions ({rest.partition(';')[0]});"
-            f" this is a fault of the protocol or the engine, please report it; {CHECK}=0 goes on without this check"
+            f" this is a bug of the protocol or the engine, please report it; {CHECK}=0 disables this check"
         ) from error
 
 

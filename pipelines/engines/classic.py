@@ -86,7 +86,7 @@ def _start_context(conf: SparkConf, archive: ClassArchive) -> SparkContext:
             return SparkContext(conf=conf, gateway=gateway)
         except PySparkRuntimeError as error:
             log.seek(0)
-            raise EngineError(f"Spark does not start: {error_line(log)}; mend it, {WITHOUT_JAVA}") from error
+            raise EngineError(f"Spark does not start: {error_line(log)}; correct the cause, {WITHOUT_JAVA}") from error
 
 
 def _quiet_errors() -> None:

@@ -279,7 +279,7 @@ def error_line(output: Iterable[str]) -> str:
     """Returns the first line of the output of Spark or Java that names an error, else the first line."""
     lines = [line.strip() for line in output if line.strip()]
     errors = [line for line in lines if "rror" in line or "xception" in line]
-    return (errors or lines or ["Spark ended without a word"])[0]
+    return (errors or lines or ["Spark ended without a message"])[0]
 
 
 def central_mirror() -> str | None:

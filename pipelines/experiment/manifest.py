@@ -88,7 +88,7 @@ class Manifest:
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
             reason = error.strerror if isinstance(error, OSError) else "it is damaged"
             raise StoreError(
-                f"the store {str(root)!r} cannot be resumed: its {MANIFEST}, which says how, cannot be read "
+                f"the store {str(root)!r} cannot be resumed: its {MANIFEST}, which has the settings, cannot be read "
                 f"({reason}); run the scenario again, with a new --store"
             ) from error
 
@@ -113,7 +113,7 @@ class Manifest:
         """
         changed = [*self._other_versions(), *self._other_files()]
         if engine != self.engine:
-            changed.append(f"it was begun on {self.engine}, this session is of {engine}: take one of {self.engine}")
+            changed.append(f"it was started on {self.engine}, this session is of {engine}: take one of {self.engine}")
         if changed:
             raise StoreError(
                 f"the store {str(root)!r} cannot be {purpose}: {'; '.join(changed)}; or run the scenario "
@@ -125,17 +125,17 @@ class Manifest:
         for name in sorted({*now, *self.versions}):
             then, here = self.versions.get(name, "none"), now.get(name, "none")
             if then != here:
-                yield f"it was begun with {name} {then}, this is {here}: install {name}=={then}"
+                yield f"it was started with {name} {then}, this is {here}: install {name}=={then}"
 
     def _other_files(self) -> Iterator[str]:
         scenario = Path(self.scenario)
         if scenario.is_file() and _text_of(scenario) != self.text:
-            yield f"the scenario {self.scenario} has changed since: put the old text back"
+            yield f"the scenario {self.scenario} has changed since the start of the run: restore the old text"
         for file, digest in self.files.values():
             if not Path(file).is_file():
-                yield f"the input file {file} is gone: put it back"
+                yield f"the input file {file} is missing: restore it"
             elif file_digest(Path(file)) != digest:
-                yield f"the input file {file} has changed since: put the old one back"
+                yield f"the input file {file} has changed since the start of the run: restore the old file"
 
 
 def manifest_files(found: Mapping[str, Path]) -> dict[str, tuple[str, str]]:

@@ -113,7 +113,7 @@ def _moved_calls(spec: Protocol, given: Mapped, new_id: Ints) -> Workload:
     workload = given.workload
     parts = {"subscriptions": "subscription", "publications": "publication", "joins": "join"}
     problems = [
-        Problem(("workload", part, index), f"{given.overlay.names[node]!r} is no node of protocol {spec.name}, which"
+        Problem(("workload", part, index), f"{given.overlay.names[node]!r} is not a node of protocol {spec.name}, which"
                 " has clients alone; allowed: a client")
         for part, name in parts.items()
         for index, node in enumerate(getattr(workload, name)["node_id"].to_pylist())

@@ -152,7 +152,7 @@ class Corpus:
                 prepared = prepare(path)
                 yield path, listed_scenario(prepared.runs[0], prepared.beside)
             except ScenarioError as error:
-                raise StoreError(f"{error.problems[0]}; mend the file, or take it out of the corpus") from error
+                raise StoreError(f"{error.problems[0]}; correct the file, or remove it from the corpus") from error
 
     def keep(self, parts: Parts, guarantee: str, cause: str, aims: Sequence[str]) -> Path | None:
         """Writes a scenario into the corpus, in a file named by the guarantee and a hash of the scenario.

@@ -178,7 +178,7 @@ class _Search:
         """
         for path, parts in self._corpus.scenarios():
             if (run := runnable(parts)) is None or run.run.scenario.protocol.name != self._protocol.name:
-                self._say(f"{path} is not replayed: it is refused, or of another protocol")
+                self._say(f"{path} is not replayed: its scenario is rejected, or has another protocol")
                 continue
             self._counts["replayed"] += 1
             self._names |= {*run.built[0].names}
@@ -329,7 +329,7 @@ class _Search:
             if len(found) == size:
                 break
         if not found and n_refused == _MOST_REFUSED:
-            self._say(f"the hunt ends: {n_refused:,} schedules in succession were refused")
+            self._say(f"the hunt ends: {n_refused:,} successive schedules were rejected")
         return found
 
     def _is_promising(self, schedule: Schedule) -> bool:
@@ -463,7 +463,7 @@ class _Search:
         cause = (self._cause(parts) if self._shrinks and guarantee != FAILS else "") or detail
         known = self._findings.get(self._key(guarantee, cause))
         file = self._corpus.keep(parts, guarantee, cause, schedule.aims) if known is None else known.file
-        sizes = "not broken when played alone" if is_shrunk else "not shrunk"
+        sizes = "not broken when executed alone" if is_shrunk else "not shrunk"
         return HuntFinding(
             guarantee, cause, schedule.aims, n_played, 0, parts, sizes if smallest is None else smallest.sizes, file
         )

@@ -114,7 +114,7 @@ class Shrunk:
 
     @property
     def sizes(self) -> str:
-        """The numbers of atoms in ``parts`` and in the original scenario, as a phrase."""
+        """The sizes of ``parts`` and of the original scenario as a phrase, e.g. ``1 of 3 faults, 2 of 9 calls``."""
         return ", ".join(f"{self.after[kind]:,} of {plural(n, kind)}" for kind, n in self.before.items() if n)
 
 
@@ -139,7 +139,7 @@ def shrink(
     name, is_excused = _broken(StoreReader(session, root.absolute()), run_id, guarantee)
     found = minimal(extracted(root, run_id), name, session, is_excused=is_excused, say=say)
     if found is None:
-        raise QueryError(f"run {run_id} does not break {name} when it is played alone: the program has changed since")
+        raise QueryError(f"run {run_id} does not break {name} when it is executed alone: the program has changed")
     return found
 
 
@@ -327,7 +327,7 @@ def labelled_runs(runs: Sequence[RunConfig], beside: Path | None, n_seeds: int) 
     (label, parts), *others = listed
     first = runnable(parts)
     if first is None:
-        raise QueryError("the first run of the scenario is refused when it is played alone; validate it")
+        raise QueryError("the first run of the scenario is rejected when it is executed alone; validate it")
     seeds = range(first.run.seed + 1, first.run.seed + 1 + n_seeds)
     of_seeds = [(f"seed {seed}", {**parts, "runs": {"seeds": [seed]}}) for seed in seeds]
     built = [(name, one, runnable(one)) for name, one in others]

@@ -274,7 +274,7 @@ def execute_and_survive(
                     f"executors were lost {n_losses} times without a commit between: give them more memory, or commit "
                     f"more often (--commit-every); {resume_hint(open_store().root)}"
                 ) from error
-            say(f"an executor was lost with what it kept in memory: going on {resume_point(last)}")
+            say(f"an executor was lost with its cached rows: resuming {resume_point(last)}")
         else:
             return
 

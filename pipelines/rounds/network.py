@@ -112,7 +112,7 @@ def in_flight_counts(counts: Mapping[str, int]) -> InFlightCounts:
     for digest, count in counts.items():
         kind, remaining, is_handled, is_new = digest.split(",")
         if not remaining:
-            raise InternalError(f"{count:,} messages ({kind}) were sent where no link is")
+            raise InternalError(f"{count:,} messages ({kind}) were sent between nodes without a link")
         wait = int(remaining)
         last_wait = max(last_wait, wait)
         if is_handled == "true":

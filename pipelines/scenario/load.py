@@ -213,7 +213,7 @@ def apply_overrides(root: ValueNode, overrides: Sequence[str]) -> tuple[ValueNod
 def _applied(root: ValueNode, text: str, place: SourcePlace) -> tuple[ValueNode, list[Complaint]]:
     path_text, separator, value_text = text.partition("=")
     if not separator or not path_text.strip():
-        raise LookupError("this is no path=value; write e.g. --set protocol.delta=2")
+        raise LookupError("the override has not the form path=value; write e.g. --set protocol.delta=2")
     path = parse_path(path_text.strip())
     if path[:2] == ("runs", "grid") and len(path) > 2:
         path = (*path[:2], ".".join(map(str, path[2:])))  # the keys of the grid are dotted paths
@@ -335,7 +335,7 @@ def _valid_calls(root: ValueNode) -> Iterator[Call]:
 def _broken_complaints(root: ValueNode) -> Iterator[Complaint]:
     name = nearest_node(root, ("protocol", "name"))
     if isinstance(name.value, str) and name.value in BROKEN and name.value not in PROTOCOLS:
-        message = f"protocol {name.value!r} is not available: {BROKEN[name.value]}; mend or remove this package"
+        message = f"protocol {name.value!r} is not available: {BROKEN[name.value]}; correct or remove this package"
         yield Complaint(name.place, message)
 
 

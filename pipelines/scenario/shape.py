@@ -105,7 +105,7 @@ def unknown_step(path: KeyPath) -> str | None:
         if names:
             return f"{where} has no key {str(step)!r};{nearest(str(step), names)} allowed: {listed(names, _MAX_NAMES)}"
         if any(schema.get("type") == "array" for schema in above):
-            return f"{where} is a list, and {step!r} is no item of it; allowed: a number from 0"
+            return f"{where} is a list, and {step!r} is not an item of it; allowed: a number from 0"
         return f"{where} has nothing inside, so not {str(step)!r}; allowed: {describe(above)}"
     return None
 

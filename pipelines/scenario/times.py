@@ -33,8 +33,8 @@ def parse_iso(text: str) -> float:
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
-        message = f"{text!r} is no timestamp; allowed: ISO 8601 such as '2024-03-01T10:00:00.250Z', or a number of ms"
-        raise ValueError(message) from None
+        allowed = "ISO 8601 such as '2024-03-01T10:00:00.250Z', or a number of ms"
+        raise ValueError(f"{text!r} is not a timestamp; allowed: {allowed}") from None
     moment = moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment
     return (moment - datetime(1970, 1, 1, tzinfo=UTC)).total_seconds() * 1000.0
 

@@ -117,16 +117,16 @@ def replaced(root: ValueNode, path: KeyPath, new: ValueNode) -> ValueNode:
     step, rest = path[0], path[1:]
     child = root.child(step)
     if root.value is None and isinstance(step, int):
-        raise LookupError(f"{step!r} is no item of a list of 0; allowed: none, so set the list itself")
+        raise LookupError(f"{step!r} is not an item of a list of 0; allowed: none, so set the list itself")
     if isinstance(root.value, list):
         if child is None or not isinstance(step, int):
             allowed = f"0 to {len(root.value) - 1}" if root.value else "none, the list is empty"
-            raise LookupError(f"{step!r} is no item of a list of {len(root.value)}; allowed: {allowed}")
+            raise LookupError(f"{step!r} is not an item of a list of {len(root.value)}; allowed: {allowed}")
         items = [*root.value]
         items[step] = replaced(child, rest, new)
         return ValueNode(items, root.place)
     if root.value is not None and not isinstance(root.value, dict):
-        raise LookupError(f"{str(step)!r} would be inside {shown(root)}, which is no mapping; set the value above it")
+        raise LookupError(f"{str(step)!r} would be in {shown(root)}, which is not a mapping; set the value above it")
     key = str(step)
     old = child if child is not None else ValueNode(None, new.place)
     value = {**(root.value or {}), key: replaced(old, rest, new)}

@@ -225,10 +225,10 @@ def _number(raw: str, kind: type[int] | type[float]) -> int | float:
     try:
         number = int(digits, 0) if kind is int else float(digits.lower().replace(".inf", "inf").replace(".nan", "nan"))
     except ValueError:
-        raise _RefusedError(f"{raw!r} is no number; allowed: e.g. 12 or 0.5") from None
+        raise _RefusedError(f"{raw!r} is not a number; allowed: e.g. 12 or 0.5") from None
     if not isinstance(number, int) and not math.isfinite(number):
         if "inf" in raw.lower() or "nan" in raw.lower():
-            raise _RefusedError(f"{raw} is no number to reckon with; write a finite number, or quote it: '{raw}'")
+            raise _RefusedError(f"{raw} is not a finite number; write a finite number, or quote it: '{raw}'")
         raise _RefusedError(f"{raw} is too large; allowed: numbers up to 1e300, or a text in quotes")
     return number
 

@@ -141,7 +141,8 @@ def register(name: str, store: Store, say: Callable[[str], None]) -> None:
     if not missing:
         return
     say(f"registering {len(missing)} tables in {name}")
-    with _as_store_error(f"the tables cannot be registered in the schema {name!r}", "mend that, and resume the store"):
+    cure = "correct the cause, and resume the store"
+    with _as_store_error(f"the tables cannot be registered in the schema {name!r}", cure):
         for table in there.intersection(store.tables()):
             _check_own(schema, table, store)
         for table in missing:
@@ -222,7 +223,7 @@ def _memory_warning(schema: Schema, session: Session) -> str:
     """Returns a clause for messages that warns about an in-memory catalog; "" for a persistent catalog."""
     is_own = session.is_classic and schema.catalog == SPARKS_OWN
     if is_own and session.spark.conf.get("spark.sql.catalogImplementation", None) == "in-memory":
-        return ", which is kept in memory and forgets its schemas when the process of Spark ends"
+        return ", which is in memory and loses its schemas when the process of Spark ends"
     return ""
 
 

@@ -193,13 +193,13 @@ def check_store(root: Root) -> None:
     stores = sorted(path.name for path in root.iterdir() if _is_store(path))
     missing = " and ".join(name for name in (ROUND_COMMIT.name, RUN.name) if not (root / name / _LOG).is_dir())
     holds = f"its stores are {some(stores)}" if stores else f"it holds {some(_inside(root)) or 'nothing'}"
-    raise StoreError(f"{str(root)!r} is no store: it has no table {missing}; {holds}; {_WRITTEN}")
+    raise StoreError(f"{str(root)!r} is not a store: it has no table {missing}; {holds}; {_WRITTEN}")
 
 
 def no_round(root: Root) -> StoreError:
     """Returns the error for a store without a commit."""
     return StoreError(
-        f"the store {str(root)!r} holds no complete round; wait, or if its program is gone, {resume_hint(root)}"
+        f"the store {str(root)!r} contains no complete round; wait, or if its program has ended, {resume_hint(root)}"
     )
 
 
@@ -318,7 +318,8 @@ def new_store(
     try:
         root, missing = _made_default(scenario) if given is None else (given, make(given))
     except OSError as error:
-        raise StoreError(f"the store {str(wanted)!r} cannot be made: {error.strerror}; name another folder") from error
+        message = f"the store {str(wanted)!r} cannot be created: {error.strerror}; name another folder"
+        raise StoreError(message) from error
     with locked(root, say) as still_locked:
         check_empty(root)
         earlier = _link_latest(root) if isinstance(root, Path) and given is None else None

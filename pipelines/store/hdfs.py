@@ -251,7 +251,7 @@ def _unknown(error: Exception, address: str) -> StoreError:
     if "No NameNode hosts found" in str(error):
         server = urlsplit(address).netloc
         cause = (
-            f"{server!r} is no name service that HADOOP_CONF_DIR knows: write host and port of the NameNode, or let "
+            f"{server!r} is not a name service in HADOOP_CONF_DIR: write host and port of the NameNode, or let "
             "HADOOP_CONF_DIR name the folder of hdfs-site.xml"
         )
     else:

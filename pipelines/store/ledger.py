@@ -93,7 +93,7 @@ class Ledger:
         """
         last = self.last_round
         if round_ is not None and not is_whole(round_):
-            raise QueryError(f"round {round_!r} is no whole number; allowed: 0 to {last}")
+            raise QueryError(f"round {round_!r} is not a whole number; allowed: 0 to {last}")
         if round_ is not None and round_ < 0:
             raise QueryError(f"round {round_} is before the first round; allowed: 0 to {last}")
         if round_ is not None and not self.last.is_final and round_ > last:

@@ -144,8 +144,8 @@ def check_address(address: str, example: str, what: str) -> None:
     place = urlsplit(address)
     if place.password or "?" in address or (place.username and place.scheme in ("s3", "s3a", "gs", "hdfs")):
         raise StoreError(
-            f"the address {place.scheme}://... holds credentials, which would be kept with the store; put them into "
-            "the environment, and write the address without them"
+            f"the address {place.scheme}://... contains credentials, which the store would contain; put them into the "
+            "environment, and write the address without them"
         )
     if not place.hostname:
         raise StoreError(f"the address {address!r} names no {what}; write e.g. {example}")

@@ -158,7 +158,7 @@ def test_a_handler_that_fails_in_a_smaller_scenario_is_no_finding(line: Path, mo
     assert found.n_played == 12
     assert "exactly_once" in {one.guarantee for one in found.findings}
     assert "program_fails" not in {one.guarantee for one in found.findings}
-    assert {one.sizes for one in found.findings}.isdisjoint({"not broken when played alone", "not shrunk"})
+    assert {one.sizes for one in found.findings}.isdisjoint({"not broken when executed alone", "not shrunk"})
 
 
 def test_a_handler_that_fails_without_a_schedule_ends_the_hunt(line: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -233,7 +233,7 @@ def test_a_hunt_whose_schedules_are_all_refused_says_so(line: Path, monkeypatch:
     down = [f"faults=[{','.join(f'{{kind: crash, node: {node}, round: 18, until: 40}}' for node in 'ABCD')}]"]
     found = rt.hunt(line, 9, strategy="exhaustive", window=(18, 20), overrides=down, say=told.append)
     assert (found.n_played, found.n_refused) == (0, 5)
-    assert told[-1] == "the hunt ends: 5 schedules in succession were refused"
+    assert told[-1] == "the hunt ends: 5 successive schedules were rejected"
 
 
 @pytest.mark.parametrize(

@@ -131,7 +131,7 @@ def test_its_scenario_runs_and_its_store_goes_on_with_the_same_version_only(site
     metadata.write_text(text.replace("1.2", "1.3"), "utf-8")
     check = f"from pathlib import Path as P; from pipelines.experiment.manifest import Manifest; r = P({str(store)!r})"
     told = call(site, "-c", f"{check}; Manifest.read(r).check_same(r, 'sail')", code=1)
-    assert "it was begun with flooding 1.2, this is 1.3" in told
+    assert "it was started with flooding 1.2, this is 1.3" in told
     metadata.write_text(text, "utf-8")
     wrong = site / "wrong.yaml"
     wrong.write_text(ring.read_text("utf-8").replace("{name: flood}", "{name: flood, ttl: 3}"), "utf-8")

@@ -144,10 +144,10 @@ def test_schemas_that_cannot_have_a_store(spark: Session, schema: str, scenario:
 
     spark.activate()
     refused(r"cannot be looked up: .*; the session needs a catalog of this name", "nowhere.studies")
-    with pytest.raises(StoreError, match="kept in memory and forgets its schemas when the process of Spark ends, and"):
+    with pytest.raises(StoreError, match="in memory and loses its schemas when the process of Spark ends, and"):
         rt.open_store(schema, spark.spark)
     own = new_place(Schema("spark_catalog", "studies"), replace(spark, owns=True), "small", print)
-    with pytest.raises(StoreError, match=r"forgets its schemas .*conf/spark/README.md"), own:
+    with pytest.raises(StoreError, match=r"loses its schemas .*conf/spark/README.md"), own:
         pass
     assert not spark.spark.catalog.databaseExists(schema)
 

@@ -146,7 +146,7 @@ def test_rounds_after_the_end_are_as_the_end(reader: StoreReader) -> None:
 def test_rounds_that_are_not_there_are_refused(readers: dict[str, StoreReader]) -> None:
     with pytest.raises(QueryError, match=r"round -1 is before the first round; allowed: 0 to \d+"):
         readers["seldom"].sql("select 1 from run", -1)
-    with pytest.raises(QueryError, match=r"round '10' is no whole number; allowed: 0 to \d+"):
+    with pytest.raises(QueryError, match=r"round '10' is not a whole number; allowed: 0 to \d+"):
         readers["seldom"].sql("select 1 from run", "10")  # type: ignore[arg-type]
     with pytest.raises(QueryError, match=r"round 13 is not in the store yet; allowed: 0 to 12, .*resume"):
         readers["stopped12"].table("message", 13)
@@ -288,7 +288,11 @@ def test_a_folder_that_is_no_store_is_refused(sail: Session, tmp_path: Path, kin
         path.write_text("x")
     if kind == "other":
         (path / "photos").mkdir(parents=True)
-    said = {"nothing": "store .* does not exist", "file": "is a file, not a store", "other": "no store: .*holds photos"}
+    said = {
+        "nothing": "store .* does not exist",
+        "file": "is a file, not a store",
+        "other": "not a store: .*holds photos",
+    }
     with pytest.raises(StoreError, match=f"{said[kind]}.*name the folder that `roundtable run` wrote"):
         StoreReader(sail, path)
 

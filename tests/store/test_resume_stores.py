@@ -162,13 +162,16 @@ def no_manifest(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        (other_version, r"it was begun with roundtable-pubsub 0\.0\.9, this is .*: install roundtable-pubsub==0\.0\.9"),
-        (other_scenario, r"the scenario .*s\.yaml has changed since: put the old text back"),
-        (other_links, r"the input file .*links\.csv has changed since: put the old one back"),
-        (no_links, r"the input file .*links\.csv is gone: put it back"),
-        (other_engine, "it was begun on spark, this session is of local: take one of spark"),
-        (damaged_manifest, r"its experiment\.json, which says how, cannot be read \(it is damaged\)"),
-        (no_manifest, r"its experiment\.json, which says how, cannot be read \(No such file or directory\)"),
+        (
+            other_version,
+            r"it was started with roundtable-pubsub 0\.0\.9, this is .*: install roundtable-pubsub==0\.0\.9",
+        ),
+        (other_scenario, r"the scenario .*s\.yaml has changed since the start of the run: restore the old text"),
+        (other_links, r"the input file .*links\.csv has changed since the start of the run: restore the old file"),
+        (no_links, r"the input file .*links\.csv is missing: restore it"),
+        (other_engine, "it was started on spark, this session is of local: take one of spark"),
+        (damaged_manifest, r"its experiment\.json, which has the settings, cannot be read \(it is damaged\)"),
+        (no_manifest, r"its experiment\.json, which has the settings, cannot be read \(No such file or directory\)"),
     ],
 )
 def test_what_is_another_experiment_now_is_refused_with_the_reason(
@@ -223,7 +226,7 @@ def test_a_kill_before_the_manifest_leaves_a_folder_for_a_new_run(folder: Path) 
     store.mkdir()
     (store / LOCK).touch()
     (store / f"{MANIFEST}.part").write_text("{")
-    assert "is no store" in cli("resume", store).stderr
+    assert "is not a store" in cli("resume", store).stderr
     assert cli("run", folder / "s.yaml", "--store", store, "--quiet").exit_code == 0
 
 
@@ -231,7 +234,7 @@ def test_a_kill_before_the_first_table_can_be_gone_on_with(folder: Path, sail: S
     store = folder / "new"
     store.mkdir()
     shutil.copy(folder / "interrupted" / MANIFEST, store)
-    assert f"holds no complete round; wait, or if its program is gone, to resume: roundtable resume {store}" in (
+    assert f"contains no complete round; wait, or if its program has ended, to resume: roundtable resume {store}" in (
         cli("sql", store, "select 1").stderr
     )
     assert "it contains a store" in cli("run", folder / "s.yaml", "--store", store).stderr

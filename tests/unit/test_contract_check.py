@@ -88,7 +88,7 @@ def test_a_declaration_that_replaces_another_is_checked_again(
     ("changes", "told"),
     [
         ({"application": ("PUP",)}, "'PUP' is none of its kinds"),
-        ({"recovery": ("PUB",)}, "a kind stands in two of them"),
+        ({"recovery": ("PUB",)}, "a kind occurs in two of them"),
         ({"name": "my-flood", "settings": Strict}, "its name is 'my-flood', and names of tables contain it; allowed"),
         ({"assumes": {"no_los"}}, "assumes has 'no_los'; allowed: no_loss, no_duplicates, order"),
     ],
@@ -126,7 +126,7 @@ def test_a_protocol_that_its_package_fails_to_provide_is_told(monkeypatch: pytes
     monkeypatch.setitem(BROKEN, "flood", "package flooding: flooding:FLOOD cannot be loaded (ImportError: no x)")
     text = "name: s\nprotocol: {name: flood}\noverlay: {links: [[A, B]]}\n"
     with pytest.raises(
-        ScenarioError, match=r"^s\.yaml:2:18: protocol 'flood' is not available: .*no x\); mend"
+        ScenarioError, match=r"^s\.yaml:2:18: protocol 'flood' is not available: .*no x\); correct"
     ) as told:
         read_scenario(Path("s.yaml"), text)
     assert len(str(told.value).splitlines()) == 1

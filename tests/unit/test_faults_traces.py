@@ -226,7 +226,7 @@ def test_a_real_trace_within_a_number_of_nodes() -> None:
     ("name", "text", "key", "words"),
     [
         ("a.tab", "", "path", "its first line is ''"),
-        ("a.tab", "hello\nworld\n", "path", "no trace: its first line is 'hello'"),
+        ("a.tab", "hello\nworld\n", "path", "not a trace: its first line is 'hello'"),
         ("a.tab", FTA_TITLES, "path", "no events of nodes"),
         ("a.tab", FTA_TITLES.replace("stop_time", "stp_time"), "path", "did you mean 'event_stp_time'?"),
         ("a.tab", fta((1, 0, 5, 9)).replace("18000", "later"), "path", "row 1 of"),

@@ -103,7 +103,7 @@ def test_without_an_origin_the_first_outage_begins_round_0(tmp_path: Path) -> No
         (
             "node,down,up\nb2,1.5,3\n",
             {},
-            "line 2: down is '1.5', which is no round; rounds are whole numbers, and unit:",
+            "line 2: down is '1.5', which is not a round; rounds are whole numbers, and unit:",
         ),
         ("node,down,up\nb2,soon,3\n", {}, "down is 'soon', which is no"),
         ("node,down\nb2,1\n", {}, "no column 'up', which format named needs; its columns: 'node', 'down'"),
@@ -113,13 +113,13 @@ def test_without_an_origin_the_first_outage_begins_round_0(tmp_path: Path) -> No
         ("node,down,up\nb2,1,2\n", {"format": "fta", "unit": "s"}, "unit belongs to named and simgrid"),
         ("PERIODICITY 1\n0 1\n2 0\n", {}, "repeats after 1 s, before its last time"),
         ("PERIODICITY inf\n0 1\n2 0\n", {}, "repeats after inf s, before its last time or never"),
-        ("PERIODICITY 5\nnan 1\n", {}, "line 2: 'nan 1' is no line of a state profile"),
+        ("PERIODICITY 5\nnan 1\n", {}, "line 2: 'nan 1' is not a line of a state profile"),
         ("node,down,up\n", {}, "has no rows"),
         ("node,down,down,up\nb2,5,6,9\n", {}, "has 2 columns called 'down'; rename all but one"),
         ("node,down,up\nb2,2024-01-01,5\n", {}, "has timestamps in one of its columns down and up only"),
         ("node,down,up\nb2,5,\nb2,7,9\n", {}, "line 3: 'b2' is down for good from line 2 on"),
-        ("node,down,up\nb2,2024-01-01,9999-12-31\n", {}, "up is '9999-12-31', which is no time"),
-        ("PERIODICITY 5\n0 up\n", {}, "line 2: '0 up' is no line of a state profile"),
+        ("node,down,up\nb2,2024-01-01,9999-12-31\n", {}, "up is '9999-12-31', which is not a time"),
+        ("PERIODICITY 5\n0 up\n", {}, "line 2: '0 up' is not a line of a state profile"),
     ],
 )
 def test_outages_that_cannot_be_used_are_refused(tmp_path: Path, text: str, trace: dict[str, Any], words: str) -> None:

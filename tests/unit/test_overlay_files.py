@@ -233,7 +233,7 @@ def test_an_edge_attribute_has_the_default_that_its_key_declares(tmp_path: Path)
     [
         ({"latency": "dely"}, "latency", "no attribute 'dely'; did you mean 'delay'? its edges have delay"),
         ({"latency": "delay"}, "latency", "the edge of 'B' and 'C' has no attribute 'delay'; give each edge one"),
-        ({"src": "a"}, "src", "no edge list"),
+        ({"src": "a"}, "src", "not an edge list"),
     ],
 )
 def test_an_edge_attribute_that_is_not_there_is_blamed(
@@ -526,8 +526,8 @@ def test_a_first_link_whose_cells_are_the_numbers_of_columns_is_kept(
         ("a.txt", PSSIM.replace("Edges:", "Links:"), "line 8: 'Links:' stands where 'Edges:' should"),
         ("a.txt", PSSIM[:36], "cut short"),
         ("a.txt", "hello\n", "no format that is known"),
-        ("a.tar.gz", b"no archive", "no archive that can be unpacked"),
-        ("a.zip", b"no archive", "no archive that can be unpacked"),
+        ("a.tar.gz", b"no archive", "cannot be unpacked as an archive"),
+        ("a.zip", b"no archive", "cannot be unpacked as an archive"),
         ("a.csv.gz", b"no gzip", "cannot be unpacked"),
         ("a.csv.xz", b"no xz", "cannot be unpacked"),
         ("a.csv.gz", gzip.compress(b"src,dst\nA,B\n" * 99, mtime=0)[:-12], "cannot be unpacked"),
@@ -547,7 +547,7 @@ def test_a_file_that_cannot_be_used_says_why(tmp_path: Path, name: str, content:
         ({"src": "source", "dst": "target"}, "dst", "no column 'target'"),
         ({"src": "source", "latency": "mss"}, "latency", "did you mean 'ms'"),
         ({"src": "source", "latency": "ms"}, "path", "line 3: the delay is -1"),
-        ({"src": "source", "member": "x"}, "member", "no archive"),
+        ({"src": "source", "member": "x"}, "member", "not an archive"),
     ],
 )
 def test_a_setting_that_does_not_fit_the_file_is_blamed(
@@ -561,7 +561,7 @@ def test_a_setting_that_does_not_fit_the_file_is_blamed(
 def test_columns_are_for_edge_lists_only(tmp_path: Path) -> None:
     field, message = refused(tmp_path, "net.graph", ROCKETFUEL, latency="delay")
     assert field == "latency"
-    assert "no edge list" in message
+    assert "not an edge list" in message
 
 
 def test_parquet_columns_are_checked(tmp_path: Path) -> None:

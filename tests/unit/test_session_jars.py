@@ -148,4 +148,4 @@ def test_the_cause_is_one_line() -> None:
     )
     assert jars._cause(ivy) == "unresolved dependency: a#b;1: not found"
     assert jars._cause("start\njava.io.IOException: disk full\n\tat a.b\n") == "java.io.IOException: disk full"
-    assert jars._cause("") == "Spark ended without a word"
+    assert jars._cause("") == "Spark ended without a message"

@@ -30,7 +30,7 @@ def play(monkeypatch: pytest.MonkeyPatch, root: Path, error: Exception) -> list[
 
 def test_losses_without_a_commit_between_them_end_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     *said, told = play(monkeypatch, tmp_path, RuntimeError(LOST))
-    assert said == ["an executor was lost with what it kept in memory: going on from the beginning"] * 4
+    assert said == ["an executor was lost with its cached rows: resuming from the beginning"] * 4
     assert told == (
         "executors were lost 5 times without a commit between: give them more memory, or commit more often "
         f"(--commit-every); to resume: roundtable resume {tmp_path}"

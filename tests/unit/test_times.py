@@ -103,7 +103,7 @@ def test_timestamps_in_lists_count_from_the_first_or_from_the_origin(times: list
 @pytest.mark.parametrize(
     ("item", "words"),
     [
-        ({"at_ms": "soon"}, "'soon' is no timestamp; allowed: ISO 8601 such as '2024-03-01T10:00:00.250Z'"),
+        ({"at_ms": "soon"}, "'soon' is not a timestamp; allowed: ISO 8601 such as '2024-03-01T10:00:00.250Z'"),
         ({"at_ms": -1}, "is -1; allowed: a number from 0"),
         ({"at_ms": True}, "at_ms is true;"),
         ({"at_ms": 500, "round": 7}, "at_ms is round 50, and round is 7; allowed: one of the two"),
@@ -172,16 +172,16 @@ def test_a_unit_counts_from_the_start(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("rows", "file", "words"),
     [
-        ("2024-03-01T10:00:00Z,A\nnoon,A\n", {"at_ms": "t"}, "row 2: 'noon' is no time; allowed: ms from the start"),
+        ("2024-03-01T10:00:00Z,A\nnoon,A\n", {"at_ms": "t"}, "row 2: 'noon' is not a time; allowed: ms from the start"),
         ("5,A\n,A\n", {"at_ms": "t"}, "row 2: the cell is empty; give it a time"),
         ("5,A\n3000,A\n", {"at_ms": "t"}, "row 2: round 300 is after the horizon of 200 rounds; raise time.rounds"),
         ("5,A\n", {"at_ms": "t", "round": 3}, "at_ms and round are given; allowed: one of the two"),
         ("5,A\n", {"unit": "s"}, "unit is given without at_ms"),
-        ("2024-03-01,A\n", {"round": "t"}, "'2024-03-01' is no round; the column holds times: write at_ms: t in place"),
+        ("2024-03-01,A\n", {"round": "t"}, "'2024-03-01' is not a round; the column contains times: write at_ms: t in"),
         (
             "1709287200.0,A\n1709287200.5,A\n",
             {"round": "t"},
-            "the column holds times: write at_ms: t in place of round",
+            "the column contains times: write at_ms: t in place of round",
         ),
     ],
 )

@@ -263,7 +263,7 @@ def test_missing_columns_are_told_with_the_nearest_name_and_the_list(tmp_path: P
 def test_rounds_that_cannot_be_used_are_told_with_their_rows(tmp_path: Path) -> None:
     (tmp_path / "s.csv").write_text("node,topic,round\n" + "".join(f"N1,a,{r}\n" for r in ("1", "x", "-2", "", "1.5")))
     message = problems(tmp_path, subscriptions={"path": "s.csv", "topic": "topic", "round": "round"})["round",]
-    assert message == "row 2: 'x' is no round; give a whole number from 0 (so are rows 3, 4, 5)"
+    assert message == "row 2: 'x' is not a round; give a whole number from 0 (so are rows 3, 4, 5)"
     (tmp_path / "s.csv").write_text("node,topic,round\nN1,a,100\nN1,a,101\n")
     message = problems(tmp_path, subscriptions={"path": "s.csv", "topic": "topic", "round": "round"})["round",]
     assert message.startswith("row 2: round 101 is after the horizon of 100 rounds")
@@ -306,7 +306,7 @@ def test_content_cannot_hold_lists_or_a_second_topic(tmp_path: Path) -> None:
         build(tmp_path, publications={"path": "p.parquet", "node": "node"})
     assert [p.path[-1] for p in caught.value.problems] == ["content", "content"]
     assert {p.message.split(" ")[1] for p in caught.value.problems} == {"'many'", "attribute"}
-    assert "which is no text" in problems(tmp_path, publications={"path": "p.parquet", "node": "many"})["node",]
+    assert "which is not text" in problems(tmp_path, publications={"path": "p.parquet", "node": "many"})["node",]
 
 
 @pytest.mark.parametrize(
@@ -323,7 +323,7 @@ def test_content_cannot_hold_lists_or_a_second_topic(tmp_path: Path) -> None:
         ("broken.parquet", b"not parquet", "cannot be read as parquet"),
         ("broken.tar.xz", b"no archive", "cannot be read as padres"),
         ("unknown.dat", b"hello\n", "give format: csv, tsv or parquet"),
-        ("line.padres", b"[class,'A']\n[class,\n", "line.padres, line 2: '[class,' is no list"),
+        ("line.padres", b"[class,'A']\n[class,\n", "line.padres, line 2: '[class,' is not a list"),
         ("twice.padres", b"[class,'A'],[class,'B']\n", "line 1: attribute 'class' is given twice"),
         ("deep.jsonl", b'{"a": 1e300, "b": ' + _DEEP * b"[" + _DEEP * b"]" + b"}", "recursion"),
         ("grouped.padres", b"[open,1_0]\n[open,2]\n", "line 1: the value of 'open' is neither a number nor a text"),
@@ -340,7 +340,7 @@ def test_files_that_cannot_be_read_are_told_at_their_path(tmp_path: Path, name: 
 def test_a_date_that_cannot_be_read_is_told_with_its_member(tmp_path: Path) -> None:
     quotes_archive(tmp_path / "q.tar.xz", {"A": quote("A", "1", "3-Jan-05"), "B": quote("B", "1", "3-Foo-05")})
     message = problems(tmp_path, publications={"path": "q.tar.xz", "nodes": "all"})["path",]
-    assert "quotes/B, line 1: '3-Foo-05' is no date" in message
+    assert "quotes/B, line 1: '3-Foo-05' is not a date" in message
 
 
 def test_a_missing_file_is_told_with_the_places_tried(tmp_path: Path) -> None:

@@ -210,7 +210,7 @@ class Context:
         try:
             return sum(self.run.links[link] for link in pairwise(path))
         except KeyError as error:
-            raise LookupError(f"path {tuple(path)} leads over {error}, and there is no such link") from error
+            raise LookupError(f"path {tuple(path)} contains {error}, which is not a link") from error
 
     def issue(self, source_seq: int) -> None:
         """Issues the call with number `source_seq`. The call is due in this round, or held since an earlier round.

@@ -149,7 +149,7 @@ def _unless_none(convert: Convert | None) -> Convert | None:
 def _check_types(allowed: type, values: Iterable[Any]) -> None:
     """Raises a TypeError if a value is no instance of class `allowed`."""
     if not all(issubclass(one, allowed) for one in set(map(type, values))):
-        raise TypeError(f"a value is no {allowed.__name__}")
+        raise TypeError(f"a value is not of type {allowed.__name__}")
 
 
 def _check_numbers(values: Iterable[Any]) -> None:
@@ -306,13 +306,13 @@ def compiled(fields: Mapping[str, Writer], given: str = "row.{}") -> Callable[..
 @lru_cache(4096, typed=True)
 def _text(value: str) -> str:
     if not isinstance(value, str):
-        raise TypeError(f"{value!r} is no string")
+        raise TypeError(f"{value!r} is not a string")
     return to_text(value)
 
 
 def _truth(value: bool) -> str:
     if not isinstance(value, bool):
-        raise TypeError(f"{value!r} is no truth value")
+        raise TypeError(f"{value!r} is not a boolean")
     return "true" if value else "false"
 
 
@@ -320,7 +320,7 @@ def _number_text(value: float) -> str:
     with suppress(OverflowError):  # of integers
         if isinstance(value, Real) and not isinstance(value, bool) and isfinite(number := float(value)):
             return float.__repr__(number)
-    raise TypeError(f"{value!r} is no finite number")
+    raise TypeError(f"{value!r} is not a finite number")
 
 
 _WRITERS = {int: called(int.__repr__), float: called(_number_text), str: called(_text), bool: called(_truth)}

@@ -168,7 +168,7 @@ def _table(path: Path, unit: str | None) -> NamedOutages:
             row = int(np.flatnonzero(is_wrong)[0])
             what = "round; rounds are whole numbers, and unit: ms or s counts otherwise" if is_rounds else "time"
             cell = pc.cast(column, pa.string())[row].as_py()
-            raise DataFileError(f"{path}, {places[row]}: {title} is {cell!r}, which is no {what}")
+            raise DataFileError(f"{path}, {places[row]}: {title} is {cell!r}, which is not a {what}")
     _refuse_down_again(path, places, names, *times)
     return NamedOutages(places, names, times[0], times[1], is_rounds)
 
@@ -219,7 +219,7 @@ def _of_table(path: Path, table: NamedOutages, overlay: Overlay, nodes: set[int]
     backwards = np.flatnonzero(~is_open & (table.up.from_start(clock) <= table.down.from_start(clock)))
     if len(backwards):
         where = table.places[int(backwards[0])]
-        raise DataFileError(f"{path}, {where}: up is not after down; {len(backwards)} in all; mend or remove them")
+        raise DataFileError(f"{path}, {where}: up is not after down; {len(backwards)} in all; correct or remove them")
     end = np.where(is_open, FOR_GOOD, np.maximum(end, start + 1)).astype(np.int64)
     rows = zip(table.nodes, start.astype(np.int64).tolist(), end.tolist(), strict=True)
     return [Outage(ids[name], max(down, 0), up) for name, down, up in rows if ids[name] in nodes and up > 0]
@@ -234,7 +234,7 @@ def _profile(path: Path) -> Profile:
         if not fields:
             continue
         if len(fields) != 2 or not all(is_number(field) and math.isfinite(float(field)) for field in fields):
-            message = f"{path}, line {number}: {line.strip()[:60]!r} is no line of a state profile"
+            message = f"{path}, line {number}: {line.strip()[:60]!r} is not a line of a state profile"
             raise DataFileError(f"{message}; allowed: time and state 0 or 1, or PERIODICITY and seconds")
         seconds.append(float(fields[0]))
         is_up.append(float(fields[1]) > 0)

@@ -78,7 +78,7 @@ def load_trace(path: Path, format_: str | None, system: int | None) -> Trace:
     given = format_ or ("fta" if "event_type" in column_names else "lanl" if "Prob Started" in column_names else None)
     if given is None:
         raise DataFileError(
-            f"{path} is no trace: its first line is {', '.join(column_names)[:200]!r}; give a table with the columns"
+            f"{path} is not a trace: its first line is {', '.join(column_names)[:200]!r}; give a table with the columns"
             " node, down and up (named), an event_trace.tab of the Failure Trace Archive (fta), the LANL CSV (lanl), or"
             " name its format"
         )
@@ -129,7 +129,7 @@ def _fta(path: Path, column_names: list[str], system: int | None) -> Trace:
     last = numbers[["event_start_time", "event_stop_time"]].max().max()
     stops = following["event_start_time"].shift(-1).reindex(numbers.index).fillna(last)
     numbers["event_stop_time"] = numbers["event_stop_time"].where(~is_open, stops)
-    _refuse(path, rows, ~np.isfinite(numbers).all(axis=1), "is no row of numbers")
+    _refuse(path, rows, ~np.isfinite(numbers).all(axis=1), "is not a row of numbers")
     node, is_down = numbers.groupby(["platform_id", "node_id"]).ngroup(), numbers["event_type"] == _FTA_DOWN
     return _trace(path, node, numbers["event_start_time"], numbers["event_stop_time"], is_down.to_numpy())
 
@@ -156,7 +156,8 @@ def _refuse(path: Path, rows: pd.DataFrame, is_wrong: pd.Series, what: str) -> N
     if is_wrong.any():
         row = rows.index[is_wrong][0]
         text = " ".join(rows.loc[row].astype(str))[:100]
-        raise DataFileError(f"row {row + 1} of {path} {what}: {text!r}; {is_wrong.sum()} in all; mend or remove them")
+        n = is_wrong.sum()
+        raise DataFileError(f"row {row + 1} of {path} {what}: {text!r}; {n} in all; correct or remove them")
 
 
 def _trace(path: Path, node: pd.Series, start: pd.Series, end: pd.Series, is_down: npt.NDArray[np.bool_]) -> Trace:
@@ -167,7 +168,7 @@ def _trace(path: Path, node: pd.Series, start: pd.Series, end: pd.Series, is_dow
     backwards = np.flatnonzero(end.to_numpy() < start.to_numpy())
     if len(backwards):
         row, number = int(node.index[backwards[0]]), len(backwards)
-        raise DataFileError(f"row {row + 1} of {path} ends before it starts; {number} in all; mend or remove them")
+        raise DataFileError(f"row {row + 1} of {path} ends before it starts; {number} in all; correct or remove them")
     begin = float(start.min())
     of, low, high = (column.to_numpy()[is_down] for column in (node, start - begin, end - begin))
     order = np.lexsort((high, low, of))

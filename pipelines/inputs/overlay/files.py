@@ -96,7 +96,7 @@ def _load(path: Path, spec: FileOverlay, given: tuple[str, ...]) -> WeightedGrap
     kind = spec.format or _format(name, content)
     for field in given:
         if field not in _named(kind):
-            why = "is no edge list: it has no column to name" if field != "names" else "has no attributes of nodes"
+            why = "is not an edge list: it has no column to name" if field != "names" else "has no attributes of nodes"
             raise ContentError(f"{name}, read as {kind}, {why}; leave {field} out", field)
     if "latency_unit" in given and "latency" in _named(kind) and spec.latency is None:
         message = "latency_unit is given without latency; name the column or attribute there, or leave it out"
@@ -111,7 +111,7 @@ def _content(path: Path, member: str | None) -> tuple[str, bytes]:
     is_tar = path.name.endswith((".tar", ".tar.gz", ".tgz", ".tar.xz", ".tar.bz2"))
     if not is_tar and path.suffix != ".zip":
         if member is not None:
-            raise ContentError(f"{path.name} is no archive and has no members; leave member out", "member")
+            raise ContentError(f"{path.name} is not an archive and has no members; leave member out", "member")
         return path.name.removesuffix(".gz").removesuffix(".xz"), read_bytes(path)
     try:
         if is_tar:
@@ -124,7 +124,7 @@ def _content(path: Path, member: str | None) -> tuple[str, bytes]:
             return PurePosixPath(entry).name, archive.read(entry)
     except (tarfile.TarError, zipfile.BadZipFile, zlib.error, EOFError, OSError, RuntimeError) as error:
         cause = first_line(error).rstrip(":")
-        raise ContentError(f"{path.name} is no archive that can be unpacked: {cause}") from error
+        raise ContentError(f"{path.name} cannot be unpacked as an archive: {cause}") from error
 
 
 def _member(path: Path, member: str | None, entries: list[str]) -> str:

@@ -284,7 +284,7 @@ def _section(text: str, title: str, pattern: re.Pattern[str]) -> list[tuple[str,
     for line in filter(str.strip, found[1].splitlines()):
         entry = pattern.match(line)
         if entry is None:
-            raise ContentError(f"section {title}: {line.strip()[:60]!r} is no entry; an entry is 'id ( a b ) ...'")
+            raise ContentError(f"section {title}: {line.strip()[:60]!r} is not an entry; an entry is 'id ( a b ) ...'")
         rows.append(entry.groups())
     return rows
 
@@ -311,7 +311,7 @@ def read_dimacs(content: bytes) -> Graph:
         except (ValueError, IndexError) as error:
             if isinstance(error, ContentError):
                 raise
-            message = f"line {number}: {line.strip()[:60]!r} is no line of DIMACS; allowed: p, e u v, a u v w, c"
+            message = f"line {number}: {line.strip()[:60]!r} is not a line of DIMACS; allowed: p, e u v, a u v w, c"
             raise ContentError(message) from error
     if wanted is None:
         raise ContentError("not a DIMACS file: it has no line 'p edge nodes edges' or 'p sp nodes arcs'")
@@ -330,8 +330,9 @@ def read_cch(content: bytes) -> Graph:
             continue  # an external node
         found = _ROUTER.match(line.strip())
         if found is None:
-            message = f"line {number}: {line.strip()[:60]!r} is no router; allowed: uid @location ... -> ... =name rn"
-            raise ContentError(message)
+            raise ContentError(
+                f"line {number}: {line.strip()[:60]!r} is not a router; allowed: uid @location ... -> ... =name rn"
+            )
         graph.add_node(found[1], name=found[4].rstrip("!"), location=found[2])
         links += [(found[1], other, {}) for other in re.findall(r"<(\d+)>", found[3])]
     _add_known(graph, links, "the map")
@@ -342,7 +343,7 @@ def _add_known(graph: Graph, links: Iterable[tuple[str, str, Mapping[str, Any]]]
     for u, v, data in links:
         for name in (u, v):
             if name not in graph:
-                message = f"{place}: a link ends at {name!r}, which is no node;"
+                message = f"{place}: a link ends at {name!r}, which is not a node;"
                 known = nearest(name, list(map(str, graph.nodes))[:2000])
                 raise ContentError(f"{message}{known} allowed: a node of the file")
         graph.add_edge(u, v, **data)

@@ -202,7 +202,7 @@ def split_message(graph: WeightedGraph) -> str | None:
     if len(heads) == 1:
         return None
     shown = some(repr(graph.names[head]) for head in heads[1:])
-    return f"the overlay falls into {len(heads)} parts: no path leads from {graph.names[0]!r} to {shown}"
+    return f"the overlay has {len(heads)} parts: no path leads from {graph.names[0]!r} to {shown}"
 
 
 def great_circle_km(latitude: Floats, longitude: Floats, to_latitude: Floats, to_longitude: Floats) -> Floats:

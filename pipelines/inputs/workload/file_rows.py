@@ -131,11 +131,11 @@ class FileRows:
         try:
             moments = moments_of(column, unit)
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-            self.refuse(key, f"column {name!r} holds {column.type!s:.80}, which is no time; name another column")
+            self.refuse(key, f"column {name!r} holds {column.type!s:.80}, which is not a time; name another column")
             return np.empty(0, dtype=np.int64)
         cells = pc.cast(column.combine_chunks(), pa.string())
         cure = "allowed: ms from the start, ISO 8601, or numbers from 1970"
-        self._refuse_rows(key, moments.is_wrong, lambda row: f"{cells[row].as_py()!r} is no time; {cure}")
+        self._refuse_rows(key, moments.is_wrong, lambda row: f"{cells[row].as_py()!r} is not a time; {cure}")
         if key == "at_ms":
             self._clock = with_origin(self._clock, moments)
             is_empty = np.isnan(moments.ms) & ~moments.is_wrong
@@ -176,7 +176,7 @@ class FileRows:
         try:
             return names_of(column) if key in ("node", "topic") else texts_of(column)
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-            self.refuse(key, f"column {name!r} holds {column.type!s:.80}, which is no text; name another column")
+            self.refuse(key, f"column {name!r} holds {column.type!s:.80}, which is not text; name another column")
             return None
 
     def nodes(self, name: str | None, nodes: Nodes | None, seed: int, purpose: str) -> Ints:
@@ -243,9 +243,9 @@ class FileRows:
         whole = pc.cast(pc.cast(pc.if_else(pa.array(is_round), texts, "0"), pa.float64()), pa.int64()).to_numpy()
         if (not is_round.all() or whole.max(initial=0) > self._horizon) and _is_time(self.table[name]):
             cure = f"write {'at_ms' if key == 'round' else 'until_ms'}: {name} in place of {key}"
-            self.refuse(key, f"row 1: {texts[0].as_py()!r} is no round; the column holds times: {cure}")
+            self.refuse(key, f"row 1: {texts[0].as_py()!r} is not a round; the column contains times: {cure}")
             return np.zeros(len(texts), dtype=np.int64)
-        why = "is no round; give a whole number from 0"
+        why = "is not a round; give a whole number from 0"
         self._refuse_rows(key, ~is_round & ~is_empty, lambda row: f"{texts[row].as_py()!r} {why}")
         return np.where(is_empty, -1, whole)
 

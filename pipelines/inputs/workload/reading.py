@@ -84,7 +84,7 @@ def _lines(members: Mapping[str, str]) -> Iterator[tuple[str, list[tuple[str, st
                 continue
             place = f"{member}, line {number}"
             if not _LINE.fullmatch(stripped):
-                raise DataFileError(f"{place}: {stripped[:60]!r} is no list of [attribute,value] joined by commas")
+                raise DataFileError(f"{place}: {stripped[:60]!r} is not a list of [attribute,value] joined by commas")
             yield place, [(m[1], m[2], m[3]) for m in _PAIR.finditer(stripped)]
 
 
@@ -93,7 +93,7 @@ def _order(columns: Mapping[str, list[str | None]], places: list[str], members: 
         numbers = [_day_number(date or "") for date in columns["date"]]
         if None in numbers:
             row = numbers.index(None)
-            raise DataFileError(f"{places[row]}: {columns['date'][row]!r} is no date such as '21-Dec-04'")
+            raise DataFileError(f"{places[row]}: {columns['date'][row]!r} is not a date such as '21-Dec-04'")
         days = np.array(numbers)
         symbols = np.array([text or "" for text in columns.get("symbol", [""] * len(places))])
         file_order = np.arange(len(places))

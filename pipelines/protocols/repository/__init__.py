@@ -141,7 +141,7 @@ def _named(place: KeyPath, name: str, role: str, names: Sequence[str]) -> Iterat
     """Yields a problem if `name` is not one of `names`, the names of the nodes with role `role`."""
     if name not in names:
         allowed = f"allowed: one of {some(names)}" if names else f"the overlay has no {role}"
-        yield Problem(place, f"{name!r} is no {role};{nearest(name, names[:2000])} {allowed}")
+        yield Problem(place, f"{name!r} is not a {role};{nearest(name, names[:2000])} {allowed}")
 
 
 def _server_problems(settings: Any, overlay: Overlay) -> Iterator[Problem]:  # noqa: ANN401
@@ -203,7 +203,9 @@ def _call_problems(settings: Any, overlay: Overlay, workload: Workload) -> Itera
                 yield Problem((*place, "kind"), message)
         elif kind == "remove":
             others = [name for name in _members(settings, overlay) if name != at]
-            yield from _named((*place, "peer"), overlay.names[row["peer"]], "other member of a bundle", others)
+            yield from _named(
+                (*place, "peer"), overlay.names[row["peer"]], "member of a bundle other than the caller", others
+            )
         else:
             yield from _registration_problems(settings, overlay, row, place)
     yield from _early_leaves(overlay, workload)

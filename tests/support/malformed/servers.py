@@ -65,7 +65,7 @@ SERVERS_NEED_BUILD = (
     ),
     _build(
         "repository: a bundle with a client",
-        _REPOSITORY.replace("repository}", "repository, bundles: [{repositories: [R, §X]}]}"), "'X' is no server",
+        _REPOSITORY.replace("repository}", "repository, bundles: [{repositories: [R, §X]}]}"), "'X' is not a server",
         "R, S",
     ),
     _build(
@@ -79,11 +79,11 @@ SERVERS_NEED_BUILD = (
     ),
     _build(
         "repository: an owner that is a server",
-        _REPOSITORY.replace("repository}", "repository, topics: {t: {owner: §R}}}"), "'R' is no client", "X, Y",
+        _REPOSITORY.replace("repository}", "repository, topics: {t: {owner: §R}}}"), "'R' is not a client", "X, Y",
     ),
     _build(
         "repository: a server that subscribes", _REPOSITORY + "workload: {subscriptions: [{at: §R, topic: t}]}\n",
-        "'R' is no client",
+        "'R' is not a client",
     ),
     _build(
         "repository: content without a topic beside topics",
@@ -115,12 +115,13 @@ SERVERS_NEED_BUILD = (
         + _CALLED + "{at: R, round: 5, kind: join}]}\n", "from the start",
     ),
     _build(
-        "repository: a client that leaves", _REPOSITORY + _CALLED + "{at: §X, round: 5, kind: leave}]}\n", "no server"
+        "repository: a client that leaves", _REPOSITORY + _CALLED + "{at: §X, round: 5, kind: leave}]}\n",
+        "not a server",
     ),
     _build(
         "repository: steering to a client",
         _REPOSITORY + _CALLED + "{at: X, round: 5, kind: steer, topic: t, peer: §Y}]}\n",
-        "no server of the topic",
+        "not a server of the topic",
     ),
     _build(
         "repository: a registration for an open topic",
@@ -143,13 +144,13 @@ SERVERS_NEED_BUILD = (
         "repository: a server outside the bundle that joins",
         _REPOSITORY.replace("repository}", "repository, bundle_size: 1}")
         + _CALLED + "{at: §S, round: 5, kind: join}]}\n",
-        "'S' is no member of a bundle", "one of R",
+        "'S' is not a member of a bundle", "one of R",
     ),
     _build(
         "repository: a server outside all bundles that is removed",
         _REPOSITORY.replace("repository}", "repository, bundles: [{repositories: [R]}]}")
         + _CALLED + "{at: R, round: 5, kind: remove, peer: §S}]}\n",
-        "'S' is no other member of a bundle",
+        "'S' is not a member of a bundle other than the caller",
     ),
     _build(
         "repository: a repository that leaves before it joins",
