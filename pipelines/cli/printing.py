@@ -162,7 +162,7 @@ def print_table(
 
 
 def print_vertical(names: Sequence[str], rows: Iterable[Sequence[Any]], out: TextIO) -> None:
-    """Prints one line per value, with a heading for each row."""
+    """Writes `rows` to `out`: for each row a heading, then one line per column with its name and value."""
     width = max(map(len, names), default=0)
     for number, row in enumerate(rows, 1):
         out.write(f"── row {number} ".ljust(width + 20, "─") + "\n")

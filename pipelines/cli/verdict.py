@@ -337,7 +337,7 @@ def _lost_by_moves(result: Result) -> Iterator[str]:
 
 
 def wanted(result: Result) -> tuple[int, int]:
-    """Returns the number of wanted deliveries that happened, and of all of them (view ``wanted_delivery``)."""
+    """Returns the number of wanted deliveries that happened, and of all wanted deliveries (``wanted_delivery``)."""
     counts = _wanted_by_bound(result).values()
     return sum(n_delivered for n_delivered, _ in counts), sum(n_wanted for _, n_wanted in counts)
 

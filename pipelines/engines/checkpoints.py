@@ -162,7 +162,7 @@ class SparkCheckpoints(Checkpoints):
             self.session.spark.conf.set(_CUT_ALL, self._was_cut_all)
 
     def load(self, rows: pa.Table) -> DataFrame:
-        """Distributes the rows of an Arrow table, so that later joins and windows need no exchange."""
+        """Returns the rows of an Arrow table as a frame, partitioned so that later joins need no exchange."""
         by = [name for name in (_place(rows.schema.names) if one == "place" else one for one in self._by) if name]
         frame = frame_of(self.session.spark, rows).repartition(self.session.partitions, *by)
         return frame.localCheckpoint(eager=False)

@@ -102,9 +102,9 @@ def _reconfigurations(data: pd.DataFrame) -> Any:  # noqa: ANN401 - Altair has a
 
 
 def _by_faults(data: pd.DataFrame) -> Any:  # noqa: ANN401 - as above
-    """Draws latencies by the number of failing brokers, for the number of accounts that is nearest to 100.
+    """Draws the latencies by the number of failing brokers.
 
-    The thesis has 100 accounts.
+    The thesis has 100 accounts, so the chart uses the runs whose number of accounts is nearest to 100.
     """
     accounts = min(data.accounts, key=lambda n: (abs(n - 100), n))
     return alt.Chart(data[data.accounts == accounts]).mark_bar().encode(

@@ -35,10 +35,14 @@ def states(reader: StoreReader, spans: Mapping[int, Span], sizes: Mapping[int, S
     ``spans`` maps each run to the rounds to show. ``sizes`` is the result of `state_sizes` for the commits to show.
 
     Returns:
-        For each run: ``commits``: the commits that are shown; ``n_commits``: the number of commits in the span whose
-        state exists; ``gone``: the commits whose state VACUUM removed; ``left_out``: the tables that are omitted
-        because they have too many rows; ``tables``: for each table its ``columns``, and ``nodes``: for each node, a
-        list of pairs of a round and the rows of the node from this round to the round of the next pair.
+        A dict for each run:
+
+        - ``commits``: the commits that are shown;
+        - ``n_commits``: the number of commits in the span whose state exists;
+        - ``gone``: the commits whose state VACUUM removed;
+        - ``left_out``: the tables that are omitted because they have too many rows;
+        - ``tables``: for each table, ``columns`` and ``nodes``. For each node, ``nodes`` has a list of pairs: a round,
+          and the rows of the node from this round to the round of the next pair.
     """
     rounds = {run_id: _commits(reader, run_id, span) for run_id, span in spans.items()}
     gone = {run_id: _vacuumed_rounds(reader.of_run(run_id), _spread(of_run)) for run_id, of_run in rounds.items()}

@@ -92,7 +92,7 @@ def fast_reader(
 
 
 class SmallStoreReader(StoreReader):
-    """A reader that caches the rows of each view, and whose queries read the rows of small tables, not their files."""
+    """A reader that caches the rows of each view, and reads the files of small tables without the engine."""
 
     def __init__(self, session: Session, root: Root) -> None:
         """Opens the store at ``root``; raises `StoreError` if ``root`` is not a store."""

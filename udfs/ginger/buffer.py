@@ -252,7 +252,7 @@ class MissingSets:
             self.processed[event.message.topic].add(event.message.id)
 
     def has(self, event: Event) -> bool:
-        """Returns whether `event` happened at the sender."""
+        """Returns whether `event` happened at the node that sent these sets."""
         known = self.passed if event.what == "passed" else self.processed
         topic, of = event.message.topic, event.message.id
         return of in known.get(topic, ()) or in_runs(self.collected.get(topic, {}), of)

@@ -186,7 +186,7 @@ class TopicJoining:
             self._repeat(join, neighbour)
 
     def _repeat(self, join: TopicJoin, neighbour: int) -> None:
-        """Repeats search `join` over the new connection to `neighbour`; an open search when it ends (rule G36)."""
+        """Repeats search `join` over the new connection to `neighbour`, an open search at its end (rule G36)."""
         topic = self._topics.of(join.topic)
         if neighbour in topic.brokers or neighbour in join.waiting:
             return

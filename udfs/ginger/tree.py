@@ -82,7 +82,7 @@ class Tree:
 
     @cached_property
     def _farthest(self) -> dict[int, int]:
-        """The rounds of a round trip from each broker to the farthest broker.
+        """The duration of a round trip from each broker to the farthest broker, in rounds.
 
         The farthest broker is an end of the longest path of the tree.
         """

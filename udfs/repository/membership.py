@@ -242,7 +242,7 @@ def on_register(at: At, m: Register | Deregister) -> None:
 def confirm_registrations(at: At) -> None:
     """Sends R2C-Confirm for each registration or deregistration that all heard members have stored (rule P34).
 
-    If a newer action has replaced it, drops the pending confirmation.
+    Drops the pending confirmation of a registration or deregistration that a newer one has replaced.
     """
     for row in at.of(at.node.confirming):
         index = at.topic, row.client, row.role

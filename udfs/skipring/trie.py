@@ -79,7 +79,7 @@ def has_right_key(topic: str, publication: Publication, key_bits: int) -> bool:
 
 
 class Trie:
-    """The trie of a topic at a node."""
+    """The Patricia trie of one topic's publications at a node. Its data is in the state tables of the node."""
 
     def __init__(
         self, topic: str, nodes: dict[tuple[str, str], TrieNode], roots: dict[str, Root], hash_bits: int

@@ -1,4 +1,4 @@
-"""Rows of `LINK_FAULT`, `NTH_FAULT`, `SIDE` and `EVENT` for the link faults of a scenario."""
+"""Converts the link faults of a scenario to rows of `LINK_FAULT`, `NTH_FAULT`, `SIDE` and `EVENT`."""
 
 from __future__ import annotations
 

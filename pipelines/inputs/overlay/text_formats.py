@@ -319,8 +319,8 @@ def _graph(
 def are_numbers(named: Collection[str], first: Collection[str]) -> bool:
     """Returns whether ``named`` contains column numbers and not column titles, so that the file has no header.
 
-    This is the case if all names are numbers from 1 to the number of columns, or if all names are decimal numbers and
-    no cell of the first line ``first`` equals one of them. If ``named`` is empty, the result is False.
+    There are two such cases: all names are numbers from 1 to the number of columns; or all names are decimal numbers,
+    and none of them is a cell of the first line, ``first``. If ``named`` is empty, the result is False.
     """
     within = {str(number + 1) for number in range(len(first))}
     are_decimal = all(name.isdecimal() for name in named)

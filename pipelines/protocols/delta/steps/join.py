@@ -37,7 +37,7 @@ def send_join_requests(asked: DataFrame, status: DataFrame) -> DataFrame:
 
 
 def asked_now(call: DataFrame) -> DataFrame:
-    """Returns the join calls in `call` as rows for `send_join_requests`."""
+    """Returns the join calls in `call` with the columns of argument ``asked`` of `send_join_requests`."""
     return call.where("kind = 'join'").selectExpr(
         *NODE, "join_point", "source_seq", f"{CALL_TRIGGER} as trigger", "round"
     )
@@ -112,10 +112,10 @@ def detached_again(join: DataFrame, node: DataFrame) -> DataFrame:
 
 
 def gone_joiners(inbox: DataFrame, path: DataFrame, blocked: DataFrame) -> DataFrame:
-    """Returns the senders of JOIN_REQUEST whose earlier incarnation has ended, as failures at the join point.
+    """Returns failures of the previous incarnations of the nodes that send JOIN_REQUEST, at their join points.
 
-    If the join point is in `blocked`, these are all senders, because a blocked join point suspects a joining node until
-    it answers. Otherwise they are the senders that are neighbours in the view of the join point.
+    A sender that is a neighbour in the view of the join point has crashed and restarted. A join point in `blocked`
+    suspects all senders, because it suspects a joining node until it answers the node.
 
     Returns:
         Columns of `connections.failures`.

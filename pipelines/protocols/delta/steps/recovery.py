@@ -7,7 +7,7 @@ The steps for a recovering node R and a synchronisation point S:
 2. SYN_REQUEST at S: S adds the links of TOP_R to TOP_S, answers with STATUS, and resends each message of
    ProcessingList_S that has R on the path to a recipient. Relation ``syn_request`` holds R until step 3.
 3. S sends PAR_TOP and PAR_SUB at low priority (Algorithm 7, lines 13 to 20; rule R30). If S itself is RECOVERING, it
-   first waits for the answers of its own synchronisation points, except points in the direction of R.
+   first waits for the answers of its own synchronisation points, except those behind the same neighbour as R (R28).
 4. PAR_TOP and PAR_SUB at R extend TOP_R and SUBS_SET_R; PAR_SUB completes the answer of S.
 5. After all answers R is OPERATIONAL* (``status`` REJOINING): it sends STATUS to all its peers, computes Γ of accepted
    Guided messages again, and issues REJOIN. When REJOIN is confirmed, R is OPERATIONAL.
