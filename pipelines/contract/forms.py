@@ -73,5 +73,5 @@ def chosen_form(
         return forms[0], "the only form for these runs"
     if n_nodes > MOST_NODES:
         needed = f"program is faster, but a run needs {n_nodes * _NODE_MB:,.0f} MB of Python memory in one executor"
-        return "dataflow", f"{n_nodes:,} nodes a run are above {MOST_NODES:,}; {needed}"
-    return "program", f"{n_nodes:,} nodes a run are within {MOST_NODES:,}"
+        return "dataflow", f"{n_nodes:,} nodes per run exceed {MOST_NODES:,}; {needed}"
+    return "program", f"{n_nodes:,} nodes per run do not exceed {MOST_NODES:,}"

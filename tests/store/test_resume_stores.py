@@ -72,7 +72,8 @@ def test_the_store_is_enough_to_go_on(folder: Path, sail: Session, monkeypatch: 
     assert result.exit_code == 0
     assert result.stderr.splitlines()[:4] == [
         "building 1 run", "overlay: file.latency names no column, so every link takes 1 round",
-        "resuming after round 3", "forwarding: program, 3 nodes a run are within 20,000; at most 30 rounds on local",
+        "resuming after round 3",
+        "forwarding: program, 3 nodes per run do not exceed 20,000; at most 30 rounds on local",
     ]  # fmt: skip
     assert result.stdout.splitlines()[-1] == "valid: 1 run, all guarantees hold; history in ../interrupted"
     assert contents(sail, folder / "interrupted") == contents(sail, folder / "finished")

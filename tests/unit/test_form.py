@@ -9,14 +9,14 @@ from pipelines.errors import FormError
 from pipelines.experiment.jobs import by_protocol, forms_of
 
 _ABOVE = (
-    "20,001 nodes a run are above 20,000; program is faster, but a run needs 400 MB of Python memory in one executor"
+    "20,001 nodes per run exceed 20,000; program is faster, but a run needs 400 MB of Python memory in one executor"
 )
 
 
 @pytest.mark.parametrize(
     ("protocol", "asked", "n_nodes", "has_faults", "form", "reason"),
     [
-        ("delta", "auto", 30, True, "program", "30 nodes a run are within 20,000"),
+        ("delta", "auto", 30, True, "program", "30 nodes per run do not exceed 20,000"),
         ("delta", "auto", MOST_NODES + 1, True, "dataflow", _ABOVE),
         ("delta", "dataflow", 30, True, "dataflow", "as asked for"),
         ("ginger", "auto", MOST_NODES + 1, False, "dataflow", _ABOVE),
@@ -40,7 +40,7 @@ def test_protocols_with_equal_forms_share_a_line() -> None:
     forms = forms_of(["delta", "epidemic", "forwarding"], "auto", 30, ["crashes"])
     told = {name: f"{form}, {reason}" for name, (form, reason) in forms.items()}
     assert list(by_protocol(told)) == [
-        "delta, forwarding: program, 30 nodes a run are within 20,000",
+        "delta, forwarding: program, 30 nodes per run do not exceed 20,000",
         "epidemic: program, the only form for these runs",
     ]
     assert list(by_protocol({"delta": "program, as asked for"})) == ["program, as asked for"]
