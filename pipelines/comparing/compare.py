@@ -230,7 +230,7 @@ def parse_wants(text: str, columns: Sequence[str]) -> dict[str, tuple[Condition,
     """
     parts = [part.strip() for part in text.split(",")]
     if not all(parts):
-        raise QueryError(f"the wants {text!r} have an empty one; write e.g. 'exactly_once, p95 < 500 ms'")
+        raise QueryError(f"an item of the wants {text!r} is empty; write e.g. 'exactly_once, p95 < 500 ms'")
     return {part: _conditions(part, columns) for part in parts}
 
 
@@ -250,7 +250,7 @@ def _conditions(part: str, columns: Sequence[str]) -> tuple[Condition, ...]:
         return (Condition(_TIMES[name].format(of), relation, float(number) * factor),)
     measure, limit = measure_of(name, columns), float(number) / (100 if unit == "%" else 1)
     if unit is not None and (unit != "%" or measure != "wanted_ratio"):
-        raise QueryError(f"the want {part!r} has the unit {unit!r}, which {name} has not; leave it out")
+        raise QueryError(f"the want {part!r} has the unit {unit!r}, but {name} has no unit; leave it out")
     if measure == "wanted_ratio" and limit > 1:
         raise QueryError(f"the want {part!r} has a limit above 1; allowed: 0 to 1, or 0 % to 100 %, e.g. {name} > 90 %")
     return (Condition(measure, relation, limit),)

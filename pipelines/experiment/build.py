@@ -142,7 +142,7 @@ def _with_all_links(run: RunConfig, built: Mapped, beside: Path | None) -> Mappe
     whole = build_run_overlay(run, beside, keeps_links=True)
     if len(whole.a) == len(built.overlay.a):
         return built
-    return built._replace(overlay=whole, notes=(f"it needs no tree: its overlay has all {len(whole.a)} links",))
+    return built._replace(overlay=whole, notes=(f"uses all {len(whole.a)} links, because it needs no tree",))
 
 
 def _problems(run: RunConfig, built: Mapped, beside: Path | None) -> Iterator[Problem]:
@@ -209,13 +209,15 @@ def _not_taken(spec: Protocol, overlay: Overlay, workload: Workload) -> Iterator
     for index, kind in enumerate(workload.other_call["kind"].to_pylist()):
         if kind not in spec.calls:
             named = f"allowed: {', '.join(spec.calls)}"
-            allowed = named if spec.calls else "it takes none but subscriptions and publications"
-            yield Problem(("workload", "calls", index, "kind"), f"protocol {spec.name} takes no call {kind}; {allowed}")
+            allowed = named if spec.calls else "allowed: only subscriptions and publications"
+            yield Problem(
+                ("workload", "calls", index, "kind"), f"protocol {spec.name} does not support call {kind}; {allowed}"
+            )
 
 
 def _other_overlay(spec: Protocol) -> Problem:
     if spec.makes_overlay:
-        return Problem(("overlay",), f"protocol {spec.name} makes its overlay itself; allowed: overlay.nodes")
+        return Problem(("overlay",), f"protocol {spec.name} builds its own overlay; allowed: overlay.nodes")
     makers = ", ".join(one.name for one in PROTOCOLS.values() if one.makes_overlay)
     message = f"protocol {spec.name} needs links; allowed: links, file, topohub, generate, or protocol {makers}"
     return Problem(("overlay", "nodes"), message)

@@ -104,9 +104,9 @@ def _of_nodes(spec: Protocol, overlay: Overlay, kept: Ints, new_id: Ints) -> Ove
 
 def _overlay_note(spec: Protocol, overlay: Overlay, kept: Ints) -> str:
     if not spec.makes_overlay:
-        return f"it has no servers: {plural(overlay.n_servers, 'server')} left out"
+        return f"omits {plural(overlay.n_servers, 'server')}, because it has no servers"
     whose = "clients" if overlay.n_clients else "nodes"
-    return f"it makes its overlay itself: of {len(kept)} {whose} and a supervisor, without links, brokers and servers"
+    return f"builds its own overlay of {len(kept)} {whose} and a supervisor, without links, brokers and servers"
 
 
 def _moved_calls(spec: Protocol, given: Mapped, new_id: Ints) -> Workload:
@@ -114,7 +114,7 @@ def _moved_calls(spec: Protocol, given: Mapped, new_id: Ints) -> Workload:
     parts = {"subscriptions": "subscription", "publications": "publication", "joins": "join"}
     problems = [
         Problem(("workload", part, index), f"{given.overlay.names[node]!r} is not a node of protocol {spec.name}, which"
-                " has clients alone; allowed: a client")
+                " has only clients; allowed: a client")
         for part, name in parts.items()
         for index, node in enumerate(getattr(workload, name)["node_id"].to_pylist())
         if new_id[node] == _GONE
@@ -150,11 +150,11 @@ def _omission_notes(given: Mapped, new_id: Ints) -> Iterator[str]:
         nodes = getattr(given.faults, table)["node_id"].to_pylist()
         gone = [names[node] for node in dict.fromkeys(nodes) if new_id[node] == _GONE]
         if gone:
-            yield f"{what} of nodes that it has not are left out: {some(gone)}"
+            yield f"omits {what} of nodes that it does not have: {some(gone)}"
     tables = (given.faults.link_fault, given.faults.nth_fault)
     n_gone = sum(len(rows) - len(_renumbered(rows, new_id)) for rows in tables)
     if n_gone:
-        yield f"{plural(n_gone, 'fault')} of single links left out"
+        yield f"omits {plural(n_gone, 'fault')} of single links"
 
 
 def _renumbered(rows: pa.Table, new_id: Ints) -> pa.Table:
@@ -174,11 +174,11 @@ def _taken_calls(spec: Protocol, workload: Workload) -> tuple[Workload, Iterator
     calls = workload.other_call
     taken = calls.filter(pc.is_in(calls["kind"], pa.array(spec.calls, pa.string())))
     kinds = [kind for kind in dict.fromkeys(calls["kind"].to_pylist()) if kind not in spec.calls]
-    notes = (f"it takes no call {kind}: left out" for kind in kinds)
+    notes = (f"omits calls {kind}, which it does not support" for kind in kinds)
     return replace(workload, other_call=taken), notes
 
 
 def _order_notes(spec: Protocol, workload: Workload) -> Iterator[str]:
     asked = {order for order in workload.publication["guarantee"].to_pylist() if order is not None}
     if unseen := sorted(asked - set(spec.orders)):
-        yield f"it knows no order that a publication asks for: {', '.join(unseen)} is not kept"
+        yield f"does not guarantee an order that a publication requests: {', '.join(unseen)}"

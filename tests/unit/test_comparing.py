@@ -66,10 +66,10 @@ def test_what_has_no_value_holds_unless_deliveries_are_missing() -> None:
         ("exactly_onec", "did you mean 'exactly_once'?"),
         ("p95 < 5", "a time without a unit; write rounds, ms, s"),
         ("p95 < 5 km", "a time without a unit"),
-        ("messages < 5 ms", "the unit 'ms', which messages has not"),
+        ("messages < 5 ms", "the unit 'ms', but messages has no unit"),
         ("mesages < 5", "did you mean 'messages'?"),
         ("p95 <", "neither a guarantee"),
-        ("exactly_once,", "have an empty one"),
+        ("exactly_once,", "an item of the wants 'exactly_once,' is empty"),
         ("delivered > 90", "a limit above 1; allowed: 0 to 1, or 0 % to 100 %, e.g. delivered > 90 %"),
     ],
 )

@@ -187,7 +187,7 @@ def test_all_the_room_that_there_is_is_found() -> None:
     [
         ({"count": 13}, "room for 12"),
         ({"count": 9, "nodes": ["N1", "N2"], "rounds": [5, 8], "down": [1, 1]}, "room for 4"),
-        ({"count": 1, "consecutive": 13}, "1 chains of 13 neighbours are wanted"),
+        ({"count": 1, "consecutive": 13}, "1 chains of 13 neighbours are requested"),
         ({"count": 3, "at_most": 2}, "room for 2"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
@@ -348,7 +348,7 @@ def test_errors_of_a_build_come_with_their_places_and_all_at_once(tmp_path: Path
             act(prepared)
         places = [problem.split(": ")[0].removeprefix(f"{path}:") for problem in caught.value.problems]
         assert places == ["6:25", "7:37", "8:47", "9:52", "10:52", "11:44"]
-        assert "in the run of seed 3 there is room for 3" in caught.value.problems[1]
+        assert "the run of seed 3 has room for 3" in caught.value.problems[1]
         assert "all 3 nodes" in caught.value.problems[2]
         assert all(name in caught.value.problems[3] for name in ("'M2'", "N1, N2, N3"))
 

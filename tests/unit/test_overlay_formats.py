@@ -123,7 +123,7 @@ def test_links_of_one_direction_are_counted(tmp_path: Path) -> None:
     pytest.importorskip("pydot")
     overlay = build(tmp_path, text)
     assert links(overlay) == {frozenset(pair) for pair in ("AB", "BC", "CD", ("D", "E e"), "DF", "AD")}
-    assert any("5 of 6 links given in one direction and taken for both" in note for note in overlay.notes)
+    assert any("5 of 6 links given in one direction and used for both" in note for note in overlay.notes)
 
 
 def test_json_may_write_the_ends_of_links_as_strings_and_ids_as_numbers(tmp_path: Path) -> None:
@@ -209,7 +209,7 @@ def test_links_that_differ_by_direction_are_counted(tmp_path: Path) -> None:
     assert overlay.latency_rounds.tolist() == [10, 5]
     (note,) = overlay.notes
     assert note.startswith(
-        "1 self-loop dropped; 1 of 2 links differ by direction, by up to 70 ms, and take the shorter"
+        "1 self-loop dropped; 1 of 2 links differ by direction, by up to 70 ms, so both have the shorter"
     )
 
 

@@ -267,7 +267,9 @@ def test_a_list_of_pairs_is_taken_as_pandas_reads_it(tmp_path: Path) -> None:
     ]
     assert overlay.latency_rounds.tolist() == [max(int(np.ceil(ms)), 1) for ms in wanted] == [45, 4, 1]
     assert overlay.back_rounds is None
-    assert any("1 of 3 links differ by direction, by up to 70 ms, and take the mean" in note for note in overlay.notes)
+    assert any(
+        "1 of 3 links differ by direction, by up to 70 ms, so both have the mean" in note for note in overlay.notes
+    )
 
 
 def test_a_list_of_pairs_has_latencies_of_each_direction(tmp_path: Path) -> None:
@@ -284,7 +286,7 @@ def test_holes_are_an_error_or_filled_as_the_scenario_says(tmp_path: Path, missi
     overlay = of_pairs(tmp_path, zero_is_unknown=True, missing=missing)
     assert overlay.latency_rounds.tolist()[:2] == [45, 4]
     assert overlay.latency_rounds.tolist()[2] in rounds  # (10 + 80 + 4) / 3 = 31.3
-    assert any(f"1 link of 3 not known in pairs.csv: {missing}" in note for note in overlay.notes)
+    assert any(f"1 link of 3 without a latency in pairs.csv: missing is {missing}" in note for note in overlay.notes)
 
 
 def test_a_matrix_with_holes_names_its_links(tmp_path: Path) -> None:
@@ -295,7 +297,7 @@ def test_a_matrix_with_holes_names_its_links(tmp_path: Path) -> None:
     spec["latency"]["missing"] = "mean"
     overlay = build(spec, beside=tmp_path)
     assert overlay.latency_rounds.tolist() == [10, 4, 3]  # the mean of 20, 8, 8 and four zeros, and half of it
-    assert any("1 link of 3 known in one direction" in note for note in overlay.notes)
+    assert any("1 link of 3 with a latency in one direction" in note for note in overlay.notes)
 
 
 def test_names_that_a_list_of_pairs_lacks_are_holes_unless_all_are(tmp_path: Path) -> None:

@@ -90,9 +90,9 @@ def drawn_intervals(
             (time for time in _tries(wanted, places, rounds, seed, purpose, number) if timeline.is_free(*time)), None
         )
         if found is None:
-            room = f"there is room for {number} from round {rounds[0]} to {rounds[1]} at {len(places)} places"
+            room = f"room for {number} from round {rounds[0]} to {rounds[1]} at {len(places)} places"
             cure = "allowed: a smaller count, more rounds or places, or shorter times"
-            message = f"{count} are wanted, and in the run of seed {seed} {room}; {cure}"
+            message = f"{count} faults are requested, but the run of seed {seed} has {room}; {cure}"
             raise InputError(Problem((*at, "count"), message))
         timeline.add(*found)
     return timeline.outages()

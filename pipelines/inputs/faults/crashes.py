@@ -272,9 +272,9 @@ def _no_room(of: _Crashes, n_placed: int, n_nodes: int) -> str:
             f", at most {wanted.at_most} of them not operational at once, also for {of.recovery} rounds after recovery"
         )
         cure = ", or a larger at_most"
-    room = f"there is room for {n_placed} from round {first} to {last}: {n_nodes} nodes may crash"
+    room = f"room for {n_placed} from round {first} to {last} at {n_nodes} nodes"
     cure = f"allowed: a smaller count, more rounds or nodes, shorter down times{cure}"
-    return f"{wanted.count} {what} are wanted, and in the run of seed {of.seed} {room}, each {down}{bound}; {cure}"
+    return f"{wanted.count} {what} are requested, but the run of seed {of.seed} has {room}, each {down}{bound}; {cure}"
 
 
 def _outages(nodes: Ints, of: _Crashes) -> list[Outage]:

@@ -271,19 +271,19 @@ def measured_graph(graph: WeightedGraph, latency: Latency, path: Path, seed: int
     is_round_trip = measured.is_round_trip if latency.round_trip is None else latency.round_trip
     factor = MS_OF[latency.unit] / (2.0 if is_round_trip else 1.0)
     if field == "pairs":
-        half = "half of it, as of a round trip" if is_round_trip else "all of it, as of one way"
-        hint = "" if latency.round_trip is not None else "; latency.round_trip says otherwise"
-        notes.append(f"a link takes of column {measured.value_column} of {path.name} {half}{hint}")
+        meaning = "round-trip times, twice the latency of a link" if is_round_trip else "latencies in one direction"
+        hint = "" if latency.round_trip is not None else "; latency.round_trip overrides this"
+        notes.append(f"column {measured.value_column} of {path.name} has {meaning}{hint}")
     notes += _file_notes(path.name, measured)
     there, back = (_known(measured.of(row[u], row[v]), latency) for u, v in ((graph.a, graph.b), (graph.b, graph.a)))
     n_one = int((np.isnan(there) != np.isnan(back)).sum())
     if n_one and field == "matrix":
-        notes.append(f"{plural(n_one, 'link')} of {len(there):,} known in one direction, which counts for both")
+        notes.append(f"{plural(n_one, 'link')} of {len(there):,} with a latency in one direction, used for both")
     there, back = np.where(np.isnan(there), back, there), np.where(np.isnan(back), there, back)
     if (holes := np.isnan(there)).any():
         there, back = _filled(there, back, holes, _known(measured.values, latency), graph, latency, seed, field)
         n_holes = plural(int(holes.sum()), "link")
-        notes.append(f"{n_holes} of {len(there):,} not known in {path.name}: {latency.missing}")
+        notes.append(f"{n_holes} of {len(there):,} without a latency in {path.name}: missing is {latency.missing}")
     apart = np.abs(there - back) * factor
     if latency.per_direction:
         back_ms = back * factor if apart.any() else None
@@ -291,7 +291,7 @@ def measured_graph(graph: WeightedGraph, latency: Latency, path: Path, seed: int
     if apart.any() and field == "pairs":
         n_apart = int((apart > 0).sum())
         notes.append(f"{n_apart:,} of {plural(len(apart), 'link')} differ by direction, by up to {apart.max():g} ms, "
-                     "and take the mean; latency.per_direction: true keeps both")  # fmt: skip
+                     "so both have the mean; latency.per_direction: true keeps both")  # fmt: skip
     return replace(graph, ms=(there + back) / 2.0 * factor, back_ms=None, latency_note="", notes=tuple(notes))
 
 
@@ -299,7 +299,7 @@ def _file_notes(name: str, measured: MeasuredLatencies) -> Iterator[str]:
     if measured.decimal_commas:
         yield f"{name} has decimal commas in {listed(measured.decimal_commas, _MAX_SHOWN)}"
     if measured.n_repeated:
-        yield f"{measured.n_repeated:,} rows of {name} are of pairs with several, which take their mean"
+        yield f"{measured.n_repeated:,} rows of {name} are of pairs with several rows; a pair has the mean of its rows"
 
 
 def _known(values: Floats, latency: Latency) -> Floats:

@@ -144,11 +144,11 @@ def _merge_note(n_loops: int, link: Ints, is_back: npt.NDArray[np.bool_], ms: Fl
         parts.append(f"{plural(n_parallel, 'parallel link')} merged into the shortest")
     if is_directed and 0 < has_both.sum() < n_links:
         n_one = n_links - int(has_both.sum())
-        parts.append(f"{n_one:,} of {plural(n_links, 'link')} given in one direction and taken for both")
+        parts.append(f"{n_one:,} of {plural(n_links, 'link')} given in one direction and used for both")
     if (apart > 0).any():
         parts.append(
             f"{int((apart > 0).sum()):,} of {plural(n_links, 'link')} differ by direction, by up to {apart.max():g} "
-            "ms, and take the shorter latency (overlay.latency.pairs with per_direction: true keeps both)"
+            "ms, so both have the shorter latency (overlay.latency.pairs with per_direction: true keeps both)"
         )
     return "; ".join(parts)
 

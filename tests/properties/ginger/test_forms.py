@@ -105,7 +105,7 @@ def test_a_plan_refuses_them_too(tmp_path: Path) -> None:
     ("workload", "message"),
     [
         ({"subscriptions": [{"at": "CA", "topic": "t", "until": 300}]}, "has no unsubscription; leave until: out"),
-        ({"calls": [{"kind": "leave", "at": "CA", "round": 200}]}, "takes no call leave"),
+        ({"calls": [{"kind": "leave", "at": "CA", "round": 200}]}, "does not support call leave"),
         (
             {"subscriptions": [{"at": "CA", "topic": "t"}, {"at": "CB", "topic": "t", "round": 90}]},
             "round 100 is before the subscriptions of 't' are confirmed; allowed: round 112 or later",
