@@ -1,4 +1,4 @@
-"""A broker and two of its parts: subscriptions, and the exchange of missing messages with new neighbours.
+"""A broker: its parts, subscriptions, and the exchange of missing messages with new neighbours.
 
 Subscribe (sections 3.4 and 4.2.1) floods the tree and carries its path, from which each broker derives the topic's
 sub-tree. A broker that has forwarded a Subscribe waits until all receivers have answered Subscribed, and then answers
@@ -27,140 +27,6 @@ from udfs.ginger.topics import Buffers, Topics
 from udfs.ginger.tree_repair import TreeRepair
 
 
-class Subscribing:
-    """The handlers of subscriptions at one broker."""
-
-    def __init__(self, node: Node, topics: Topics) -> None:
-        self._node = node
-        self._topics = topics
-
-    def on_subscribe(self, m: ms.Subscribe, sender: int) -> None:
-        """Updates the topic's members (section 4.2.1). Adds this broker to the path of Subscribe, and forwards it."""
-        node = self._node
-        edge = node.id if m.edge is None else m.edge
-        others = sorted(node.neighbours - {sender})
-        row = ReceivedSubscribe(m.subscription_id, m.topic, m.source, m.source_seq, edge, sender, len(others))
-        node.state.subscribe[m.subscription_id] = row
-        self._join(m, sender)
-        most = node.setting("max_hops")
-        farther = [step._replace(hop_count=step.hop_count + 1) for step in m.path if step.hop_count + 1 < most]
-        for other in others:
-            here = ms.Step(node.id, 0, "down" if other in node.children else "up")
-            onward = m.source, m.source_seq, m.topic, m.subscription_id, edge, (here, *farther), (*m.way, node.id)
-            node.send(other, ms.Subscribe(*onward))
-        self._answer(row)
-
-    def on_subscribed(self, m: ms.Subscribed, sender: int) -> None:
-        """Counts the answer Subscribed of `sender`. After the last answer, sends Subscribed towards the subscriber."""
-        row = self._node.state.subscribe.get(m.subscription_id)
-        if row is not None:
-            row.n_waiting -= 1
-            self._answer(row)
-
-    def _answer(self, row: ReceivedSubscribe) -> None:
-        if row.n_waiting == 0:
-            self._node.send(row.next_hop, ms.Subscribed(row.source, row.source_seq, row.subscription_id))
-
-    def _join(self, m: ms.Subscribe, sender: int) -> None:
-        """Adds the new subscriber, and the brokers that connect it to the sub-tree, to the topic's members.
-
-        Two paths start at this broker: `Member.approach`, the path to the nearest broker of the sub-tree, and the path
-        to the subscriber's edge broker. Their last common broker, and all later brokers of both paths, are members.
-        """
-        node, topic = self._node, self._topics.of(m.topic)
-        way = [node.id, *reversed(m.way)]
-        known = node.state.member.get(m.topic) or Member(m.topic)
-        approach = known.approach or way
-        shared = sum(1 for _ in takewhile(lambda ends: ends[0] == ends[1], zip(approach, way, strict=False)))
-        inside = {*approach[shared - 1 :], *way[shared:]}
-        members = known.members | inside | {m.source}
-        node.state.member[m.topic] = Member(m.topic, members, approach[:shared], known.clients | {m.source})
-        if sender == m.source:
-            topic.add(sender, "client")
-        if node.id in members:
-            before = approach[1:2] if node.id not in known.members else []
-            for neighbour in {*before, *way[1:2]}:
-                topic.add(neighbour, "broker")
-
-
-class Exchange:
-    """The exchanges of missing messages between one broker and its new neighbours."""
-
-    def __init__(
-        self, node: Node, topics: Topics, ordering: Ordering, lost: LostMessageSearch, missing: MissingMessages,
-        joining: TopicJoining,
-    ) -> None:  # fmt: skip
-        self._node = node
-        self._state = node.state
-        self._topics = topics
-        self._ordering = ordering
-        self._lost = lost
-        self._missing = missing
-        self._joining = joining
-
-    def on_parent_buffer(self, m: ms.ParentBuffer, sender: int) -> None:
-        """Alg. 11: sends the new parent the messages that it lacks, and the ids of this broker's messages."""
-        if sender != self._node.parent:
-            return
-        theirs = self._lost.drop_collected(m.told)
-        for name, members in sorted(theirs.members.items()):
-            self._topics.of(name).set_members(members, theirs.clients.get(name, set()))
-        self._node.send(sender, ms.LostMessageRequest(self._missing.missing_of(theirs)))
-        self._ordering.tell_current_topics(sender)
-
-    def on_lost_message_request(self, m: ms.LostMessageRequest, sender: int) -> None:
-        """Alg. 12: applies the messages from the new child `sender`, and sends the messages that `sender` lacks."""
-        node, awaited = self._node, self._state.awaited
-        if sender not in node.children and sender not in node.clients:
-            # This broker accepted the sender in an earlier incarnation, and has crashed and recovered since.
-            node.send(sender, ms.Disconnect())
-        if sender not in awaited:
-            return
-        is_answered = sender in self._state.parked
-        told = self._lost.filled(sender, "LostMessageRequest", self._missing.note_failures(m.told))
-        if told is None:
-            self._answer(sender, m.told)
-            self._joining.settle()
-            return
-        self._missing.apply(sender, told)
-        if not is_answered:
-            self._answer(sender, told)
-        subscribed = self._subscribed(sender)
-        for topic in self._topics:
-            for pending in topic.pending.values():
-                pending.acked.discard(sender)
-                pending.covered |= {sender} if topic.name in subscribed else set()
-        awaited.pop(sender, None)
-        self._joining.settle()
-        if sender in node.children:
-            self._joining.ask_again(sender)
-
-    def _answer(self, sender: int, theirs: MissingSets) -> None:
-        self._node.send(sender, ms.LostMessages(self._missing.missing_of(theirs)))
-        self._ordering.tell_current_topics(sender)
-        for name in self._subscribed(sender):
-            self._topics.of(name).add(sender, "client")
-
-    def _subscribed(self, client: int) -> tuple[str, ...]:
-        row = self._state.client_subscription.get(client)
-        return () if row is None else row.topics
-
-    def on_lost_messages(self, m: ms.LostMessages, sender: int) -> None:
-        """Applies the messages in LostMessages from the parent, and ends the repair of this broker."""
-        node = self._node
-        if sender != node.parent:
-            return
-        told = self._lost.filled(sender, "LostMessages", self._missing.note_failures(m.told))
-        if told is None:
-            self._joining.settle()
-            return
-        self._missing.apply(sender, told)
-        node.repair.is_level = True
-        self._joining.settle()
-        if node.parent is not None:
-            self._joining.ask_again(node.parent)
-
-
 class Broker(Role):
     """A broker: its parts, and the method that handles each type of message."""
 
@@ -169,7 +35,6 @@ class Broker(Role):
         self.buffers = Buffers(node)
         self.topics = Topics(node, self.buffers)
         self.ordering = Ordering(node, self.topics, self.buffers)
-        self.subscribing = Subscribing(node, self.topics)
         self.hold = HoldQueue(node, self.ordering)
         self.lost_messages = LostMessageSearch(self, self.buffers)
         self.missing = MissingMessages(
@@ -179,24 +44,21 @@ class Broker(Role):
         self.joining = TopicJoining(
             node, self.topics, self.ordering, self.hold, self.lost_messages, self.missing, lambda: self.tree.admit()
         )  # fmt: skip
-        self.exchange = Exchange(
-            node, self.topics, self.ordering, self.lost_messages, self.missing, self.joining
-        )  # fmt: skip
         self.search = ParentSearch(self)
         self.election = Election(self, self.search, self._election_ended)
-        self.tree = TreeRepair(self, self.topics, self.hold, self.missing, self.joining, self.election)
+        self.tree = TreeRepair(node, self.topics, self.hold, self.joining, self.election)
         self._handlers: Mapping[type, Callable[[Any, int], None]] = {
             **dict.fromkeys(APPLICATION, self.hold.take),
-            ms.Subscribe: self.subscribing.on_subscribe,
-            ms.Subscribed: self.subscribing.on_subscribed,
+            ms.Subscribe: self._on_subscribe,
+            ms.Subscribed: self._on_subscribed,
             ms.ParentRequest: self.tree.on_parent_request,
             ms.ParentResponse: self.search.on_response,
             ms.Disconnect: lambda _, src: self.disconnected(src),
             ms.TreeViewUpdate: self.search.on_tree_view_update,
             ms.RootElection: self.election.on_root_election,
-            ms.ParentBuffer: self.exchange.on_parent_buffer,
-            ms.LostMessageRequest: self.exchange.on_lost_message_request,
-            ms.LostMessages: self.exchange.on_lost_messages,
+            ms.ParentBuffer: self._on_parent_buffer,
+            ms.LostMessageRequest: self._on_lost_message_request,
+            ms.LostMessages: self._on_lost_messages,
             ms.Lacking: lambda m, src: self.ask_publisher(m.message, m.lacking, src),
             ms.Repeat: self.missing.on_repeat,
             ms.JoinTopic: self.joining.on_join_topic,
@@ -258,6 +120,120 @@ class Broker(Role):
             if repair.join_seq is not None:
                 self.node.ctx.confirm(repair.join_seq)
         self.garbage.end_round()
+
+    # ---- subscriptions (sections 3.4 and 4.2.1)
+
+    def _on_subscribe(self, m: ms.Subscribe, sender: int) -> None:
+        """Updates the topic's members (section 4.2.1). Adds this broker to the path of Subscribe, and forwards it."""
+        node = self.node
+        edge = node.id if m.edge is None else m.edge
+        others = sorted(node.neighbours - {sender})
+        row = ReceivedSubscribe(m.subscription_id, m.topic, m.source, m.source_seq, edge, sender, len(others))
+        node.state.subscribe[m.subscription_id] = row
+        self._add_subscriber(m, sender)
+        most = node.setting("max_hops")
+        farther = [step._replace(hop_count=step.hop_count + 1) for step in m.path if step.hop_count + 1 < most]
+        for other in others:
+            here = ms.Step(node.id, 0, "down" if other in node.children else "up")
+            onward = m.source, m.source_seq, m.topic, m.subscription_id, edge, (here, *farther), (*m.way, node.id)
+            node.send(other, ms.Subscribe(*onward))
+        self._confirm(row)
+
+    def _on_subscribed(self, m: ms.Subscribed, sender: int) -> None:
+        """Counts the answer Subscribed of `sender`. After the last answer, sends Subscribed towards the subscriber."""
+        row = self.node.state.subscribe.get(m.subscription_id)
+        if row is not None:
+            row.n_waiting -= 1
+            self._confirm(row)
+
+    def _confirm(self, row: ReceivedSubscribe) -> None:
+        if row.n_waiting == 0:
+            self.node.send(row.next_hop, ms.Subscribed(row.source, row.source_seq, row.subscription_id))
+
+    def _add_subscriber(self, m: ms.Subscribe, sender: int) -> None:
+        """Adds the new subscriber, and the brokers that connect it to the sub-tree, to the topic's members.
+
+        Two paths start at this broker: `Member.approach`, the path to the nearest broker of the sub-tree, and the path
+        to the subscriber's edge broker. Their last common broker, and all later brokers of both paths, are members.
+        """
+        node, topic = self.node, self.topics.of(m.topic)
+        way = [node.id, *reversed(m.way)]
+        known = node.state.member.get(m.topic) or Member(m.topic)
+        approach = known.approach or way
+        shared = sum(1 for _ in takewhile(lambda ends: ends[0] == ends[1], zip(approach, way, strict=False)))
+        inside = {*approach[shared - 1 :], *way[shared:]}
+        members = known.members | inside | {m.source}
+        node.state.member[m.topic] = Member(m.topic, members, approach[:shared], known.clients | {m.source})
+        if sender == m.source:
+            topic.add(sender, "client")
+        if node.id in members:
+            before = approach[1:2] if node.id not in known.members else []
+            for neighbour in {*before, *way[1:2]}:
+                topic.add(neighbour, "broker")
+
+    # ---- exchanges of missing messages with new neighbours (section 4.3.2)
+
+    def _on_parent_buffer(self, m: ms.ParentBuffer, sender: int) -> None:
+        """Alg. 11: sends the new parent the messages that it lacks, and the ids of this broker's messages."""
+        if sender != self.node.parent:
+            return
+        theirs = self.lost_messages.drop_collected(m.told)
+        for name, members in sorted(theirs.members.items()):
+            self.topics.of(name).set_members(members, theirs.clients.get(name, set()))
+        self.node.send(sender, ms.LostMessageRequest(self.missing.missing_of(theirs)))
+        self.ordering.tell_current_topics(sender)
+
+    def _on_lost_message_request(self, m: ms.LostMessageRequest, sender: int) -> None:
+        """Alg. 12: applies the messages from the new child `sender`, and sends the messages that `sender` lacks."""
+        node, awaited = self.node, self.node.state.awaited
+        if sender not in node.children and sender not in node.clients:
+            # This broker accepted the sender in an earlier incarnation, and has crashed and recovered since.
+            node.send(sender, ms.Disconnect())
+        if sender not in awaited:
+            return
+        is_answered = sender in self.node.state.parked
+        told = self.lost_messages.filled(sender, "LostMessageRequest", self.missing.note_failures(m.told))
+        if told is None:
+            self._send_missing(sender, m.told)
+            self.joining.settle()
+            return
+        self.missing.apply(sender, told)
+        if not is_answered:
+            self._send_missing(sender, told)
+        subscribed = self._subscribed(sender)
+        for topic in self.topics:
+            for pending in topic.pending.values():
+                pending.acked.discard(sender)
+                pending.covered |= {sender} if topic.name in subscribed else set()
+        awaited.pop(sender, None)
+        self.joining.settle()
+        if sender in node.children:
+            self.joining.ask_again(sender)
+
+    def _send_missing(self, sender: int, theirs: MissingSets) -> None:
+        self.node.send(sender, ms.LostMessages(self.missing.missing_of(theirs)))
+        self.ordering.tell_current_topics(sender)
+        for name in self._subscribed(sender):
+            self.topics.of(name).add(sender, "client")
+
+    def _subscribed(self, client: int) -> tuple[str, ...]:
+        row = self.node.state.client_subscription.get(client)
+        return () if row is None else row.topics
+
+    def _on_lost_messages(self, m: ms.LostMessages, sender: int) -> None:
+        """Applies the messages in LostMessages from the parent, and ends the repair of this broker."""
+        node = self.node
+        if sender != node.parent:
+            return
+        told = self.lost_messages.filled(sender, "LostMessages", self.missing.note_failures(m.told))
+        if told is None:
+            self.joining.settle()
+            return
+        self.missing.apply(sender, told)
+        node.repair.is_level = True
+        self.joining.settle()
+        if node.parent is not None:
+            self.joining.ask_again(node.parent)
 
     # ---- neighbours that fail
 
@@ -378,11 +354,11 @@ class Broker(Role):
     def resume(self, parked: Parked) -> None:
         """Handles the stored answer `parked` again: a LostMessageRequest, TopicJoined or LostMessages."""
         if parked.kind == "LostMessageRequest":
-            self.exchange.on_lost_message_request(ms.LostMessageRequest(parked.told), parked.partner)
+            self._on_lost_message_request(ms.LostMessageRequest(parked.told), parked.partner)
         elif parked.kind == "TopicJoined":
             self.joining.on_topic_joined(ms.TopicJoined(parked.topic or "", parked.told), parked.partner)
         else:
-            self.exchange.on_lost_messages(ms.LostMessages(parked.told), parked.partner)
+            self._on_lost_messages(ms.LostMessages(parked.told), parked.partner)
 
     def ask_publisher(self, message: Message, lacking: int, sender: int | None) -> None:
         """Sends an Exception to the publisher if it is a client of this broker. Otherwise floods the Exception."""

@@ -239,17 +239,12 @@ class MissingSets:
     members: dict[str, set[int]] = field(default_factory=dict)
     clients: dict[str, set[int]] = field(default_factory=dict)
 
-    def add_topic(self, topic: str) -> None:
-        """Adds `topic` to `passed` and `processed` with empty sets, if the topic is missing there."""
-        self.passed.setdefault(topic, set())
-        self.processed.setdefault(topic, set())
-
-    def add_event(self, event: Event) -> None:
-        """Adds the message id of `event`, which happened at the sender, to `passed` or `processed`."""
-        self.add_topic(event.message.topic)
-        self.passed[event.message.topic].add(event.message.id)
-        if event.what == "processed":
-            self.processed[event.message.topic].add(event.message.id)
+    def add_ids(self, buffer: Buffer) -> None:
+        """Adds the ids of all messages that `buffer`, a buffer of the sender, contains or has contained."""
+        self.passed.setdefault(buffer.topic, set()).update(buffer.seen)
+        self.processed.setdefault(buffer.topic, set()).update(buffer.processed)
+        if buffer.collected:
+            self.collected[buffer.topic] = buffer.collected
 
     def has(self, event: Event) -> bool:
         """Returns whether `event` happened at the node that sent these sets."""

@@ -65,11 +65,11 @@ class Client(Role):
     def publish(self, message: Message) -> None:
         """Sends `message` to the edge broker. A client under repair sends `message` when the repair ends."""
         node = self.node
-        if node.is_mended:
+        if node.repair.is_mended:
             position = node.next_position()
             self._published[message.id] = position, message
             self._state.metadata_buffer[position] = BufferedEvent(*message, position, PUBLISHED, None)
-        if node.is_level and node.parent is not None:
+        if node.repair.is_level and node.parent is not None:
             node.send(node.parent, ms.Metadata(*message, 1))
 
     # ---- deliveries
@@ -168,12 +168,8 @@ class Client(Role):
         own = MissingSets(failed={broker: self.node.last_failed(broker) for broker in sorted(self.node.repair.dead)})
         for topic in sorted(theirs.passed):
             buffer = self._buffers.of(topic)
-            for event in buffer.events:
-                own.add_event(event)
             own.events += [event for event in buffer.events if not theirs.has(event)]
-            own.add_topic(topic)
-            if buffer.collected:
-                own.collected[topic] = buffer.collected
+            own.add_ids(buffer)
         self.node.send(sender, ms.LostMessageRequest(own))
 
     def _on_lost_messages(self, m: ms.LostMessages, sender: int) -> None:

@@ -31,7 +31,7 @@ class Reports:
 
         The list is empty without garbage collection (setting ``collect_every``), and if nodes keep no buffers.
         """
-        if not self._node.is_mended or not self._node.setting("collect_every"):
+        if not self._node.repair.is_mended or not self._node.setting("collect_every"):
             return []
         return [buffer.topic for buffer in self._buffers.all()]
 
@@ -45,7 +45,7 @@ class Reports:
         """
         node, told = self._node, self._node.state.reported.get(topic)
         enough = (told.n_messages if told else 0) + node.setting("collect_every")
-        if node.parent is not None and node.is_level and len(ids) >= enough:
+        if node.parent is not None and node.repair.is_level and len(ids) >= enough:
             node.state.reported[topic] = Reported(topic, len(ids))
             node.send(node.parent, ms.Received(topic, tuple(sorted(covered)), runs_of(ids)))
 

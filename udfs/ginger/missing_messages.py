@@ -145,15 +145,6 @@ class MissingMessages:
         self._hold = hold
         self._lost = lost
 
-    def note_known(self, known: MissingSets, name: str) -> None:
-        """Adds to `known` the ids of the messages of topic `name` that the broker has received."""
-        buffer = self._buffers.of(name)
-        known.add_topic(name)
-        known.passed[name] |= buffer.seen
-        known.processed[name] |= buffer.processed
-        if buffer.collected:
-            known.collected[name] = buffer.collected
-
     def missing_of(self, theirs: MissingSets) -> MissingSets:
         """Returns the events that a partner lacks, and the ids of this broker's messages, for the topics of `theirs`.
 
@@ -163,7 +154,7 @@ class MissingMessages:
         for name in sorted(theirs.passed):
             events = [event for event in self._buffers.of(name).events if not theirs.has(event)]
             answer.events += [self._lost.with_body(event) for event in events]
-            self.note_known(answer, name)
+            answer.add_ids(self._buffers.of(name))
         return answer
 
     def note_failures(self, missing: MissingSets) -> MissingSets:

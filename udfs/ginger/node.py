@@ -115,16 +115,6 @@ class Node:
         return int(self.ctx.settings[name])
 
     @property
-    def is_mended(self) -> bool:
-        """Whether a broker crashes or joins in the run. Only then is the tree repaired, and nodes keep buffers."""
-        return self.repair.is_mended
-
-    @property
-    def is_level(self) -> bool:
-        """Whether the node neither searches for a parent nor awaits missing messages from its parent."""
-        return self.repair.is_level
-
-    @property
     def is_incomplete(self) -> bool:
         """Whether the node searches for a parent, or awaits messages of a partner or the bodies of a stored answer."""
         return not self.repair.is_level or bool(self.state.awaited or self.state.parked)

@@ -9,8 +9,8 @@ and handles them in order after its exchange.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import fields, replace
 from typing import Any
 
 from udfs.ginger import messages as ms
@@ -150,7 +150,7 @@ class Ordering:
         pending.covered.update(covered)
         if sender in self._node.children:
             pending.acked.add(sender)
-            if covered and self._node.is_mended:
+            if covered and self._node.repair.is_mended:
                 self._report(topic, pending, sender, set(covered))
         self.try_all(topic)
 
@@ -237,19 +237,13 @@ class Ordering:
 
 APPLICATION = (ms.Metadata, ms.TotalAck, ms.TotalProcessed, ms.Failed, ms.Current)
 """The types of application messages. A broker under repair holds these messages, and handles all other messages."""
+_CLASSES: Mapping[str, Any] = {kind_of(one): one for one in APPLICATION}
 
 
 def held(m: Any, sender: int) -> Hold:  # noqa: ANN401 - any of `APPLICATION`
     """Returns message `m` as a row of table ``hold``."""
-    kind = kind_of(type(m))
-    if isinstance(m, ms.Failed):
-        return Hold(kind, sender, failed=m.failed)
-    if isinstance(m, ms.Current):
-        return Hold(kind, sender, m.topic)
-    covered = None if isinstance(m, ms.TotalProcessed) else m.covered
-    return Hold(
-        kind, sender, m.topic, m.source, m.source_seq, m.guarantee, m.keys, m.issued_round, m.hops, covered
-    )  # fmt: skip
+    values = {one.name: getattr(m, one.name) for one in fields(m) if one.name != "incarnation"}
+    return Hold(kind_of(type(m)), sender, **values)
 
 
 class HoldQueue:
@@ -259,6 +253,12 @@ class HoldQueue:
         self._node = node
         self._state = node.state
         self._ordering = ordering
+        self._handlers: Mapping[type, Callable[[Any, int], None]] = {
+            ms.Metadata: ordering.on_metadata,
+            ms.TotalAck: ordering.on_total_ack,
+            ms.TotalProcessed: ordering.on_total_processed,
+            ms.Current: ordering.on_current,
+        }
 
     def take(self, m: Any, sender: int) -> None:  # noqa: ANN401 - any of `APPLICATION`
         """Handles an application message, or holds it while the broker is under repair (Alg. 9, rule G8).
@@ -276,20 +276,10 @@ class HoldQueue:
     def _take(self, m: Any, sender: int) -> None:  # noqa: ANN401
         if self._node.is_waiting:
             self._state.hold.append(held(m, sender))
-        else:
-            self._handle(m, sender)
-
-    def _handle(self, m: Any, sender: int) -> None:  # noqa: ANN401
-        if isinstance(m, ms.Metadata):
-            self._ordering.on_metadata(m, sender)
-        elif isinstance(m, ms.TotalAck):
-            self._ordering.on_total_ack(m, sender)
-        elif isinstance(m, ms.TotalProcessed):
-            self._ordering.on_total_processed(m, sender)
-        elif isinstance(m, ms.Current):
-            self._ordering.on_current(m, sender)
-        else:
+        elif isinstance(m, ms.Failed):
             self.on_failed(sender, m.failed)
+        else:
+            self._handlers[type(m)](m, sender)
 
     def lost(self, one: Incarnation) -> None:
         """Records that incarnation `one` has failed, and handles a Failed message about it.
@@ -318,7 +308,9 @@ class HoldQueue:
             if row.failed is not None:
                 self.on_failed(row.sender, row.failed)
             else:
-                self._handle(_message(row), row.sender)
+                cls = _CLASSES[row.kind]
+                message = cls(**{one.name: getattr(row, one.name) for one in fields(cls)})
+                self._handlers[cls](message, row.sender)
         self._ordering.try_topics()
 
     def drop(self, partner: int) -> None:
@@ -330,11 +322,3 @@ class HoldQueue:
         self._ordering.withdraw(child)
         rows = [row for row in self._state.hold if row.sender != child or row.kind != "TotalAck"]
         self._state.hold = [replace(row, covered=()) if row.sender == child and row.covered else row for row in rows]
-
-
-def _message(row: Hold) -> Any:  # noqa: ANN401 - any of `APPLICATION`
-    if row.kind == "Current":
-        return ms.Current(row.topic or "")
-    if row.kind == "TotalProcessed":
-        return ms.TotalProcessed(*row.message, row.hops or 0)
-    return (ms.Metadata if row.kind == "Metadata" else ms.TotalAck)(*row.message, row.hops or 0, row.covered or ())

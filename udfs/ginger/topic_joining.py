@@ -176,7 +176,7 @@ class TopicJoining:
         A publisher without an edge broker may depend on the answer to JoinTopic (rule G30).
         """
         node, parked = self._node, self._state.parked
-        is_told = node.is_level or node.parent in parked
+        is_told = node.repair.is_level or node.parent in parked
         is_repeated = is_told and bool(parked) and self._state.awaited.keys() <= parked.keys()
         return node.is_waiting and not is_repeated
 

@@ -43,7 +43,7 @@ class Buffers:
 
     def add(self, topic: str, event: Event) -> None:
         """Adds `event` to the buffer of `topic`, and discards the oldest events beyond ``buffer_size``."""
-        if not self._node.is_mended:
+        if not self._node.repair.is_mended:
             return
         buffer, position = self.of(topic), self._node.next_position()
         if buffer.add(position, event):
@@ -71,6 +71,8 @@ class Topic:
     Attributes:
         name: The name of the topic.
         buffer: The events of the topic's messages at the broker.
+        seen: The ids of messages that passed the broker.
+        processed: The ids of messages that the broker processed in total order.
         brokers: The broker's neighbours in the sub-tree of the topic, without clients.
         clients: The broker's clients that subscribe to the topic.
         queue: The clients' messages that wait to enter the tree, in the order of arrival.
@@ -81,20 +83,12 @@ class Topic:
         self._state = state
         self.name = name
         self.buffer = buffer
+        self.seen: set[Id] = buffer.seen
+        self.processed: set[Id] = buffer.processed
         self.brokers: set[int] = set()
         self.clients: set[int] = set()
         self.queue: list[EntryQueue] = []
         self.pending: dict[Id, Pending] = {}
-
-    @property
-    def seen(self) -> set[Id]:
-        """The ids of messages that passed the broker."""
-        return self.buffer.seen
-
-    @property
-    def processed(self) -> set[Id]:
-        """The ids of messages that the broker processed in total order."""
-        return self.buffer.processed
 
     @property
     def members(self) -> set[int]:

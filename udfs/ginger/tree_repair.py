@@ -5,8 +5,7 @@ from __future__ import annotations
 from udfs.ginger import messages as ms
 from udfs.ginger.buffer import MissingSets
 from udfs.ginger.messages import Incarnation, ParentRequest, Seen
-from udfs.ginger.missing_messages import MissingMessages
-from udfs.ginger.node import Role
+from udfs.ginger.node import Node
 from udfs.ginger.ordering import HoldQueue
 from udfs.ginger.parent_search import Election
 from udfs.ginger.repair_records import Awaited, ClientSubscription, Deferred, Entrant
@@ -21,15 +20,12 @@ class TreeRepair:
     """The children and clients of one broker."""
 
     def __init__(
-        self, role: Role, topics: Topics, hold: HoldQueue, missing: MissingMessages, joining: TopicJoining,
-        election: Election,
+        self, node: Node, topics: Topics, hold: HoldQueue, joining: TopicJoining, election: Election
     ) -> None:  # fmt: skip
-        self._role = role
-        self._node = role.node
-        self._state = role.node.state
+        self._node = node
+        self._state = node.state
         self._topics = topics
         self._hold = hold
-        self._missing = missing
         self._joining = joining
         self._election = election
 
@@ -74,7 +70,7 @@ class TreeRepair:
         node = self._node
         is_seen_above = node.path_from(sender) is not None and not node.is_sibling(sender)
         is_above = sender == node.parent or (is_seen_above and not request.is_joining)
-        return node.is_level and not is_above and sender not in node.children
+        return node.repair.is_level and not is_above and sender not in node.children
 
     def admit(self) -> None:
         """Handles each waiting ParentRequest for which the broker is now in the sub-trees of all requested topics."""
@@ -100,7 +96,7 @@ class TreeRepair:
         for name in request.topics:
             if not request.is_client:
                 self._topics.of(name).add(sender, "broker")
-            self._missing.note_known(known, name)
+            known.add_ids(self._topics.of(name).buffer)
         self._state.awaited[sender] = Awaited(sender)
         node.add_child(Incarnation(sender, request.incarnation), is_client=request.is_client)
         node.send(sender, ms.ParentBuffer(known))

@@ -118,9 +118,8 @@ def test_a_buffer_that_is_read_again_knows_all_ids() -> None:
 
 def test_what_a_partner_lacks_names_topics_and_ids() -> None:
     told = MissingSets([passed(3)])
-    for event in (passed(1), processed(2)):
-        told.add_event(event)
-    told.add_topic("u")
+    told.add_ids(filled(passed(1), processed(2)))
+    told.add_ids(Buffer("u"))
     assert told.passed == {"t": {(5, 1), (5, 2)}, "u": set()}
     assert told.processed == {"t": {(5, 2)}, "u": set()}
 
