@@ -96,8 +96,7 @@ class At:
     @property
     def peers(self) -> tuple[int, ...]:
         """Ids of the other members of the bundle, ascending. The node must be a repository."""
-        found = (one for (topic, _), one in self.node.member.items() if topic == self.topic and not one.is_left)
-        return tuple(sorted(one.repository for one in found))
+        return tuple(one.repository for one in self.of(self.node.member) if not one.is_left)
 
     @property
     def members(self) -> tuple[int, ...]:
@@ -112,4 +111,4 @@ class At:
 
     def of(self, table: dict[Any, T]) -> list[T]:
         """Returns the rows of `table` about this topic, in the order of their keys."""
-        return [table[key] for key in sorted(table) if table[key].topic == self.topic]
+        return [row for row in table.values() if row.topic == self.topic]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated
 
 from udfs.nodes.records import record
-from udfs.repository.events import OfRole, OfTopic, Publication, Upto
+from udfs.repository.events import Key, OfRole, OfTopic, Publication
 
 PUBLISHER = "publisher"
 SUBSCRIBER = "subscriber"
@@ -86,7 +86,7 @@ class Subscribed(OfTopic):
         "number of the subscribe or unsubscribe call that is not confirmed yet; null: all calls are confirmed",
     ]
     cut: Annotated[
-        tuple[Upto, ...] | None,
+        tuple[Key, ...] | None,
         "cut: messages up to these numbers are not delivered (rule P10); null: no repository has answered",
     ] = None
     is_ended: Annotated[bool, "whether the client has unsubscribed"] = False

@@ -28,7 +28,10 @@ class Catenated(Protocol):
 
 
 class Key(NamedTuple):
-    """The catenation of a message, which identifies the message within a topic (rule P1)."""
+    """The catenation of a message, which identifies the message within a topic (rule P1).
+
+    In cuts and prefixes, a key stands for all messages of its incarnation up to number `n`; 0 stands for no message.
+    """
 
     publisher: int
     incarnation: int
@@ -68,15 +71,6 @@ class OfRole(OfTopic):
 
 
 @dataclass(frozen=True, slots=True)
-class Upto:
-    """All messages of a publisher's incarnation up to a catenation number."""
-
-    publisher: Annotated[int, "id of the publisher"]
-    incarnation: Annotated[int, "round in which the incarnation started"]
-    n: Annotated[int, "catenation number of the last message; 0: no message"]
-
-
-@dataclass(frozen=True, slots=True)
 class Publication:
     """A publication: its id, its round of issue, and the subscriptions whose predicates its content satisfies."""
 
@@ -94,7 +88,7 @@ class Interest:
 
     subscription_id: Annotated[int, "id of the subscription"]
     cut: Annotated[
-        tuple[Upto, ...], "cut: messages up to these numbers are not delivered to the subscription (rule P10)"
+        tuple[Key, ...], "cut: messages up to these numbers are not delivered to the subscription (rule P10)"
     ]
 
 

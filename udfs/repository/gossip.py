@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from udfs.repository import membership, recovery, registrations, slots, storage, syncs
 from udfs.repository.at import At
-from udfs.repository.events import Key, Upto
+from udfs.repository.events import Key
 from udfs.repository.repository_events import Entry, GossipAck, GossipLeave, Told
 from udfs.repository.repository_records import ACTION, STORED, VOID, PeerPrefix
 
@@ -41,11 +41,10 @@ def send_gossip(at: At) -> None:
 def send_entries(at: At, peers: tuple[int, ...], base: int) -> None:
     """Sends Gossip-ACK to `peers`, with all entries after sequence number `base`."""
     seen = tuple(Told(row.repository, row.seen) for row in at.of(at.node.peer))
-    newest = {row.publisher: row.incarnation for row in at.of(at.node.incarnation)}
     at.send(
         GossipAck, peers, base, at.log.frontier, _entries(at, base), unlisted_messages(at), seen, at.members,
-        *membership.departures(at), tuple(Upto(publisher, i, 0) for publisher, i in sorted(newest.items())),
-        registrations.choices(at), syncs.syncs(at), at.log.is_complete,
+        *membership.departures(at), slots.newest_incarnations(at), registrations.choices(at), syncs.syncs(at),
+        at.log.is_complete,
     )  # fmt: skip
 
 
@@ -59,11 +58,11 @@ def _entries(at: At, base: int) -> tuple[Entry, ...]:
     )
 
 
-def unlisted_messages(at: At) -> tuple[Upto, ...]:
+def unlisted_messages(at: At) -> tuple[Key, ...]:
     """Returns the stored messages that no entry contains: messages after the frontier, and orphans (rule P18)."""
     numbers = range(at.log.frontier + 1, at.log.last_seq + 1)
     found = [Key.of(slot) for seq in numbers if (slot := at.node.slot[at.topic, seq]).status == STORED]
-    return tuple(Upto(*key) for key in [*found, *map(Key.of, at.of(at.node.orphan))])
+    return (*found, *map(Key.of, at.of(at.node.orphan)))
 
 
 def on_gossip(at: At, m: GossipAck) -> None:
@@ -90,7 +89,7 @@ def on_gossip(at: At, m: GossipAck) -> None:
                 _enter(at, m.origin, entry)
         peer.seen = max(peer.seen, m.frontier)
     for one in m.beyond:
-        recovery.record_holder(at, m.origin, Key.of(one))
+        recovery.record_holder(at, m.origin, one)
     for choice in m.choices:
         registrations.record_designation(at, choice.client, choice.role, choice.number, choice.repository, is_own=False)
     for fact in m.syncs:

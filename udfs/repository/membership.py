@@ -164,7 +164,7 @@ def _is_covered(at: At) -> bool:
 
 def _stands_in(at: At, peer: Peer) -> bool:
     registered = max((row.seq for row in at.of(at.node.registration)), default=0)
-    behind = {Key.of(one) for one in peer.beyond}
+    behind = {*peer.beyond}
     numbered = (one for one in at.of(at.node.numbered) if at.node.slot[at.topic, one.seq].status == STORED)
     keys = [*map(Key.of, numbered), *map(Key.of, at.of(at.node.orphan))]
     is_told = peer.knows_leaving and peer.told >= registered

@@ -174,7 +174,7 @@ class Repository(State):
         elif name == "up":
             routes.announce(self, ctx)
         elif name == "store":
-            for topic in sorted(self.log):
+            for topic in self.log:
                 storage.on_stored(At(self, ctx, topic))
         else:
             recovery.run_timer(At(self, ctx, topics.numbered(self, key)), name, TIMERS[name])
@@ -189,7 +189,7 @@ class Repository(State):
 
     def on_round_end(self, ctx: Context) -> None:
         """Sends the designations of this round (rule P28), and ends recoveries that wait for no message."""
-        for (topic, role), row in sorted(self.steering.items()):
+        for (topic, role), row in self.steering.items():
             at = At(self, ctx, topic)
             if not steering.apply_choice(at, row):
                 continue
@@ -198,7 +198,7 @@ class Repository(State):
             else:
                 subscriber.reset(at)
                 subscriber.request(at, row)
-        for topic in sorted(self.duty):
+        for topic in self.duty:
             recovery.finish(At(self, ctx, topic))
 
     def call_publish(self, call: PublishCall, ctx: Context) -> None:
@@ -221,28 +221,26 @@ class Repository(State):
         steering.call(topics.at_call(self, call, ctx), call)
         ctx.confirm(call.source_seq)
 
-    def call_register(self, call: RegisterCall, ctx: Context) -> None:
-        """Handles call ``register`` (section 3.3): the owner of a topic registers a client."""
+    def call_register(self, call: RegisterCall | DeregisterCall, ctx: Context) -> None:
+        """Handles calls ``register`` and ``deregister`` of a topic's owner for a client (section 3.3)."""
         membership.call_register(topics.at_call(self, call, ctx), call)
 
-    def call_deregister(self, call: DeregisterCall, ctx: Context) -> None:
-        """Handles call ``deregister`` (section 3.3): the owner of a topic deregisters a client."""
-        membership.call_register(topics.at_call(self, call, ctx), call)
+    call_deregister = call_register
 
     def call_join(self, call: JoinCall, ctx: Context) -> None:
         """Handles call ``join`` (section 4.9): adds this repository to the bundles of its topics."""
-        for topic in sorted(self.log):
+        for topic in self.log:
             recovery.join(At(self, ctx, topic))
         ctx.confirm(call.source_seq)
 
     def call_leave(self, call: LeaveCall, ctx: Context) -> None:
         """Handles call ``leave`` (section 4.10): starts the departure of this repository from all its bundles."""
-        for topic in sorted(self.log):
+        for topic in self.log:
             membership.leave(At(self, ctx, topic))
         ctx.confirm(call.source_seq)
 
     def call_remove(self, call: RemoveCall, ctx: Context) -> None:
         """Handles call ``remove`` (rule P36): removes the dead repository `call.peer` from all bundles."""
-        for topic in sorted(self.log):
+        for topic in self.log:
             membership.remove(At(self, ctx, topic), call)
         ctx.confirm(call.source_seq)

@@ -78,7 +78,7 @@ def on_recovery(at: At, m: PublisherRecovered) -> None:
         return
     row.is_established = True
     at.ctx.cancel_timer(f"ask {PUBLISHER}", at.number)
-    steering.set_members(at, m.members)
+    at.bundle.members = m.members
     at.bundle.registered = m.registered
     for known in at.of(at.node.unstable):
         _order(at, known)
@@ -96,7 +96,7 @@ def on_ack(at: At, m: PublisherAck) -> None:
     own = at.node.publishing[at.topic]
     if not steering.accept_answer(at, _steering(at), m) or m.incarnation != own.incarnation:
         return
-    steering.set_members(at, m.members)
+    at.bundle.members = m.members
     at.bundle.registered = m.registered
     for one in at.of(at.node.unstable):
         one.is_acknowledged = one.is_acknowledged or one.n <= m.upto or one.n in m.single

@@ -11,7 +11,7 @@ from typing import Any
 
 from udfs.repository import membership, registrations, slots, storage
 from udfs.repository.at import At
-from udfs.repository.events import Key, Probe, Publication, Upto
+from udfs.repository.events import Key, Probe, Publication
 from udfs.repository.repository_events import (
     Assist,
     BundleNak,
@@ -42,10 +42,10 @@ def fetch(at: At) -> None:
     """
     turn, lacking = at.round // at.rounds("fetch_rounds"), at.of(at.node.lacking)
     heard = {holder for holder in at.peers if membership.is_heard(at, holder)}
-    by_holder: dict[int, list[Upto]] = {}
+    by_holder: dict[int, list[Key]] = {}
     for row in lacking:
         if holders := sorted(row.holders & heard):
-            by_holder.setdefault(holders[turn % len(holders)], []).append(Upto(row.publisher, row.incarnation, row.n))
+            by_holder.setdefault(holders[turn % len(holders)], []).append(Key.of(row))
     for holder, keys in sorted(by_holder.items()):
         at.send(BundleNak, (holder,), tuple(keys[: at.rounds("fetch_batch")]))
     if lacking:
@@ -54,10 +54,9 @@ def fetch(at: At) -> None:
 
 def on_nak(at: At, m: BundleNak) -> None:
     """R2R-NAK: sends the requested messages in an R2R-Retransmit. Reading one message takes ``retrieve_rounds``."""
-    keys = [Key.of(one) for one in m.keys]
     copies = tuple(
         Copy(key.incarnation, key.n, publication, _acknowledged(at, key))
-        for key in keys
+        for key in m.keys
         if (publication := _stored(at, key)) is not None
     )
     if copies:
@@ -93,7 +92,7 @@ def on_retransmit(at: At, m: BundleRetransmit) -> None:
     if is_new and len(m.copies) >= most:
         on_way = _on_way(at)
         more = (row for row in at.of(at.node.lacking) if m.origin in row.holders and Key.of(row) not in on_way)
-        wanted = tuple(Upto(row.publisher, row.incarnation, row.n) for row in islice(more, most))
+        wanted = tuple(map(Key.of, islice(more, most)))
         if wanted:
             at.send(BundleNak, (m.origin,), wanted)
 
@@ -208,10 +207,8 @@ def on_assist(at: At, m: Assist) -> None:
         at.duty.answered.add(m.origin)
         finish(at)
     if at.duty.is_operational:
-        newest: dict[int, int] = {row.publisher: row.incarnation for row in at.of(at.node.incarnation)}
         at.send(
-            BundleRecovery, (m.origin,), slots.prefixes(at),
-            tuple(Upto(publisher, i, 0) for publisher, i in sorted(newest.items())), registrations.actions(at),
+            BundleRecovery, (m.origin,), slots.prefixes(at), slots.newest_incarnations(at), registrations.actions(at),
             registrations.choices(at), at.members, membership.departed_members(at),
         )  # fmt: skip
 
@@ -251,7 +248,7 @@ def _forget_void(at: At) -> None:
             del at.node.missed[at.topic, row.publisher, row.incarnation, row.n]
 
 
-def _set_aside(at: At, assistant: int, prefix: Upto) -> None:
+def _set_aside(at: At, assistant: int, prefix: Key) -> None:
     slots.record_incarnation(at, prefix.publisher, prefix.incarnation)
     row = at.node.incarnation[at.topic, prefix.publisher, prefix.incarnation]
     for n in range(1, prefix.n + 1):

@@ -7,18 +7,12 @@ from dataclasses import replace
 from udfs.repository import slots
 from udfs.repository.at import At
 from udfs.repository.client_records import PUBLISHER, SUBSCRIBER
-from udfs.repository.events import Key, Upto
+from udfs.repository.events import Key
 from udfs.repository.repository_events import Action, Choice, Migrate, Refuse
 from udfs.repository.repository_records import ACTION, Designation, Incarnation, Registration, Slot, Subscriber
 
 BEGINNING = -1
 """The action number of registrations that the scenario contains."""
-
-
-def is_authorised(at: At, client: int, role: str) -> bool:
-    """Returns whether `client` may act in `role`. On a topic without an owner every client may act."""
-    row = at.node.registration.get((at.topic, client, role))
-    return at.log.owner is None or (row is not None and row.is_registered)
 
 
 def subscribers(at: At) -> tuple[int, ...] | None:
@@ -30,8 +24,12 @@ def subscribers(at: At) -> tuple[int, ...] | None:
 
 
 def is_admitted(at: At, client: int, role: str, number: int) -> bool:
-    """Returns whether `client` may act in `role`. If not, sends Refuse to the client (rule P25)."""
-    if is_authorised(at, client, role):
+    """Returns whether `client` may act in `role`. If not, sends Refuse to the client (rule P25).
+
+    On a topic without an owner every client may act.
+    """
+    row = at.node.registration.get((at.topic, client, role))
+    if at.log.owner is None or (row is not None and row.is_registered):
         return True
     at.send(Refuse, (client,), role, number)
     return False
@@ -64,9 +62,9 @@ def covered_prefix(at: At, row: Incarnation) -> int:
     return min(row.prefix, cut_of(registration.cut, row.publisher, row.incarnation))
 
 
-def cut_of(cut: tuple[Upto, ...], publisher: int, incarnation: int) -> int:
+def cut_of(cut: tuple[Key, ...], publisher: int, incarnation: int) -> int:
     """Returns the last catenation number of `incarnation` that `cut` contains, or 0 if `cut` lacks the incarnation."""
-    return next((one.n for one in cut if one.publisher == publisher and one.incarnation == incarnation), 0)
+    return next((one.n for one in cut if one[:2] == (publisher, incarnation)), 0)
 
 
 def record_designation(at: At, client: int, role: str, number: int, repository: int, *, is_own: bool) -> bool:
@@ -139,12 +137,11 @@ def _store_registration(at: At, action: Action) -> bool:
     return True
 
 
-def _union(one: tuple[Upto, ...], other: tuple[Upto, ...]) -> tuple[Upto, ...]:
+def _union(one: tuple[Key, ...], other: tuple[Key, ...]) -> tuple[Key, ...]:
     found: dict[tuple[int, int], int] = {}
-    for upto in (*one, *other):
-        index = upto.publisher, upto.incarnation
-        found[index] = max(found.get(index, 0), upto.n)
-    return tuple(Upto(*index, n) for index, n in sorted(found.items()))
+    for publisher, incarnation, n in (*one, *other):
+        found[publisher, incarnation] = max(found.get((publisher, incarnation), 0), n)
+    return tuple(Key(*index, n) for index, n in sorted(found.items()))
 
 
 def _subscribes(at: At, action: Action) -> bool:

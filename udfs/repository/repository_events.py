@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from udfs.nodes.records import message
-from udfs.repository.events import Addressed, Authorising, Carrying, Designated, Identified, Interest, Publication, Upto
+from udfs.repository.events import Addressed, Authorising, Carrying, Designated, Identified, Interest, Key, Publication
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +27,7 @@ class Action:
         "all subscriptions of the client; null: the action is a registration or deregistration",
     ] = None
     is_registered: Annotated[bool, "whether the action authorises the client"] = True
-    cut: Annotated[tuple[Upto, ...], "for a deregistration: messages after this cut are excluded"] = ()
+    cut: Annotated[tuple[Key, ...], "for a deregistration: messages after this cut are excluded"] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,12 +85,12 @@ class GossipAck(Addressed):
     base: Annotated[int, "sequence number before the first entry"]
     frontier: Annotated[int, "the sender's frontier"]
     entries: Annotated[tuple[Entry, ...], "stored messages from `base` to the frontier, and all actions after `base`"]
-    beyond: Annotated[tuple[Upto, ...], "messages that the sender has stored behind its frontier (rule P18)"]
+    beyond: Annotated[tuple[Key, ...], "messages that the sender has stored behind its frontier (rule P18)"]
     seen: Annotated[tuple[Told, ...], "the sender's position in each member's entries"]
     members: Annotated[tuple[int, ...], "members of the bundle"]
     leaving: Annotated[tuple[int, ...], "members that have started to leave"]
     left: Annotated[tuple[int, ...], "repositories that have left"]
-    newest: Annotated[tuple[Upto, ...], "newest incarnation of each publisher"]
+    newest: Annotated[tuple[Key, ...], "newest incarnation of each publisher"]
     choices: Annotated[tuple[Choice, ...], "designations of all clients"]
     syncs: Annotated[tuple[SyncFact, ...], "syncs of the subscribers that the sender steers"]
     is_complete: Annotated[bool, "whether the sender has been operational once"]
@@ -105,7 +105,7 @@ class GossipLeave(Addressed):
 class BundleNak(Addressed):
     """A request to another repository for messages (rule P19)."""
 
-    keys: Annotated[tuple[Upto, ...], "the requested messages; each is the last message of an `Upto`"]
+    keys: Annotated[tuple[Key, ...], "the requested messages"]
 
 
 @message("R2R-Retransmit")
@@ -124,8 +124,8 @@ class Assist(Addressed):
 class BundleRecovery(Addressed):
     """The answer to R2R-Assist: the state that the recovery needs (section 4.8, rule P21)."""
 
-    prefixes: Annotated[tuple[Upto, ...], "the sender's filled prefix of each incarnation"]
-    newest: Annotated[tuple[Upto, ...], "newest incarnation of each publisher"]
+    prefixes: Annotated[tuple[Key, ...], "the sender's filled prefix of each incarnation"]
+    newest: Annotated[tuple[Key, ...], "newest incarnation of each publisher"]
     actions: Annotated[tuple[Action, ...], "all registrations and subscriptions"]
     choices: Annotated[tuple[Choice, ...], "designations of all clients"]
     members: Annotated[tuple[int, ...], "members of the bundle"]
@@ -258,5 +258,5 @@ class SubscribeConfirm(Designated):
     """The answer to S2R-Subscribe (rule P10)."""
 
     subscription_ids: Annotated[tuple[int, ...], "ids of the subscriptions"]
-    prefix: Annotated[tuple[Upto, ...], "filled prefixes: the subscriptions start after them"]
+    prefix: Annotated[tuple[Key, ...], "filled prefixes: the subscriptions start after them"]
     upto: Annotated[int, "the sender's frontier"]

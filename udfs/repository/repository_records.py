@@ -10,7 +10,7 @@ from dataclasses import field
 from typing import Annotated
 
 from udfs.nodes.records import record
-from udfs.repository.events import Interest, OfMessage, OfRole, OfTopic, Publication, Upto
+from udfs.repository.events import Interest, Key, OfMessage, OfRole, OfTopic, Publication
 from udfs.repository.repository_events import Action
 
 STORED = "stored"
@@ -117,7 +117,7 @@ class Registration(OfRole):
 
     is_registered: Annotated[bool, "whether the client is authorised"]
     cut: Annotated[
-        tuple[Upto, ...], "deregistration: the client gets, or publishes, no messages after this cut (rule P25)"
+        tuple[Key, ...], "deregistration: the client gets, or publishes, no messages after this cut (rule P25)"
     ] = ()
     seq: Annotated[int, "sequence number of the action at this repository; 0: the scenario registers the client"] = 0
 
@@ -221,7 +221,7 @@ class Peer(OfTopic):
     repository: Annotated[int, "id of the other repository"]
     seen: Annotated[int, "number up to which this repository has received the entries of the other repository"] = 0
     told: Annotated[int, "number up to which the other repository has received the entries of this repository"] = 0
-    beyond: Annotated[tuple[Upto, ...], "messages that the other repository has stored after its frontier"] = ()
+    beyond: Annotated[tuple[Key, ...], "messages that the other repository has stored after its frontier"] = ()
     knows_leaving: Annotated[bool, "whether the other repository knows that this repository is leaving"] = False
     is_complete: Annotated[bool, "whether the other repository has been operational once"] = False
     heard_round: Annotated[

@@ -69,7 +69,7 @@ def recover(state: State, ctx: Context) -> None:
 
 def announce(state: State, ctx: Context) -> None:
     """Timer ``up``: sends Broker-Up to each node that has not answered yet (rule P31)."""
-    for node, row in sorted(state.announced.items()):
+    for node, row in state.announced.items():
         ctx.send(node, BrokerUp(ctx.node, row.up_round), after=ctx.settings["reroute_rounds"])
     if state.announced:
         ctx.set_timer("up", rounds=2 * ctx.settings["reroute_rounds"] + 1)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from udfs.repository.at import At
-from udfs.repository.events import Key, Publication, Upto
+from udfs.repository.events import Key, Publication
 from udfs.repository.repository_events import Action
 from udfs.repository.repository_records import (
     ACTION,
@@ -159,9 +159,7 @@ def store_orphans(at: At, row: Incarnation) -> None:
 
 
 def _fill(at: At, key: Key, publication: Publication) -> None:
-    slot = find(at, key)
-    if slot is None:
-        raise ValueError(f"repository {at.me}: message {key} has no slot")
+    slot = at.node.slot[at.topic, at.node.numbered[at.topic, *key].seq]
     slot.status, slot.publication, slot.source_seq = STORED, publication, publication.source_seq
     at.node.missed.pop((at.topic, *key), None)
 
@@ -192,9 +190,15 @@ def reserved(at: At) -> list[Slot]:
     return [slot for seq in numbers if (slot := at.node.slot[at.topic, seq]).status == RESERVED]
 
 
-def prefixes(at: At) -> tuple[Upto, ...]:
+def newest_incarnations(at: At) -> tuple[Key, ...]:
+    """Returns the newest known incarnation of each publisher, as keys with number 0."""
+    newest = {row.publisher: row.incarnation for row in at.of(at.node.incarnation)}
+    return tuple(Key(*one, 0) for one in newest.items())
+
+
+def prefixes(at: At) -> tuple[Key, ...]:
     """Returns the last message of the filled prefix of each incarnation."""
-    return tuple(Upto(row.publisher, row.incarnation, row.prefix) for row in at.of(at.node.incarnation))
+    return tuple(Key(row.publisher, row.incarnation, row.prefix) for row in at.of(at.node.incarnation))
 
 
 def rebuild_table(at: At) -> None:

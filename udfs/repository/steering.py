@@ -5,25 +5,11 @@ Rules P12, P14 and P27.
 
 from __future__ import annotations
 
-from typing import Protocol
-
 from udfs.nodes.calls import SteerCall
 from udfs.repository.at import At
 from udfs.repository.client_records import PUBLISHER, Steering
-from udfs.repository.events import Probe
-from udfs.repository.repository_events import Migrate, ProbeAnswer, Refuse
-
-
-class Answer(Protocol):
-    """An answer of a repository to a client that has designated the repository."""
-
-    @property
-    def origin(self) -> int:
-        """Id of the repository that answers."""
-
-    @property
-    def designation(self) -> int:
-        """The number of the client's designation."""
+from udfs.repository.events import Designated, Probe
+from udfs.repository.repository_events import Migrate, ProbeAnswer, Refuse, SubscriberRetransmit
 
 
 def start(at: At, role: str) -> None:
@@ -69,9 +55,9 @@ def on_answer(at: At, m: ProbeAnswer) -> None:
         return
     if m.is_operational:
         row.answers = (*row.answers, m.origin)
-        set_members(at, m.members)
+        at.bundle.members = m.members
     else:
-        set_members(at, tuple(sorted({*at.bundle.members, *m.members})))
+        at.bundle.members = tuple(sorted({*at.bundle.members, *m.members}))
 
 
 def on_migrate(at: At, m: Migrate) -> None:
@@ -125,7 +111,7 @@ def apply_choice(at: At, row: Steering) -> bool:
     return is_new
 
 
-def accept_answer(at: At, row: Steering | None, m: Answer) -> bool:
+def accept_answer(at: At, row: Steering | None, m: Designated | SubscriberRetransmit | Refuse) -> bool:
     """Returns whether `m` comes from the designated repository of `row`, and has the current designation (rule P12).
 
     The result is False without a `row`, and while the client seeks or changes its repository. If the result is True,
@@ -149,8 +135,3 @@ def has_given_up(at: At, row: Steering) -> bool:
         return False
     seek(at, row)
     return True
-
-
-def set_members(at: At, members: tuple[int, ...]) -> None:
-    """Sets the members of the bundle that this client knows."""
-    at.bundle.members = members

@@ -8,7 +8,7 @@ from __future__ import annotations
 from udfs.repository import registrations, slots
 from udfs.repository.at import At
 from udfs.repository.client_records import PUBLISHER, Buffered
-from udfs.repository.events import Key, Message, Order, Publication, PublisherRecovery, Retransmit, Upto
+from udfs.repository.events import Key, Message, Order, Publication, PublisherRecovery, Retransmit
 from udfs.repository.repository_events import (
     Action,
     BundleNak,
@@ -214,7 +214,7 @@ def _request_earlier(at: At, key: Key, added: list[int]) -> None:
     for one in missed:
         at.node.missed[at.topic, *one] = Missed(at.topic, *one)
     if missed and at.duty.assistant is not None:
-        at.send(BundleNak, (at.duty.assistant,), tuple(Upto(*one) for one in missed))
+        at.send(BundleNak, (at.duty.assistant,), tuple(missed))
 
 
 def store(at: At, key: Key, publication: Publication) -> None:

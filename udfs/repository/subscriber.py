@@ -5,12 +5,15 @@ The module also handles a client's subscriptions: cuts, designations, polls (sec
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from udfs.nodes.calls import SubscribeCall, UnsubscribeCall
 from udfs.repository import steering
 from udfs.repository.at import At
 from udfs.repository.client_records import SUBSCRIBER, Buffered, Expected, Mark, Reading, Steering, Subscribed, Unsynced
 from udfs.repository.events import (
     Interest,
+    Key,
     Message,
     Publication,
     Run,
@@ -18,7 +21,6 @@ from udfs.repository.events import (
     SubscriberAck,
     SubscriberNak,
     SubscriberRecovery,
-    Upto,
 )
 from udfs.repository.repository_events import Persistent, Rectify, SubscribeConfirm, SubscriberRetransmit, Sync
 
@@ -74,14 +76,9 @@ def expect(at: At, one: Expected) -> None:
         at.node.expected[at.topic, one.seq] = one
         at.wake("wait", at.rounds("wait_rounds"))
     else:
-        known.prev = min(known.prev, one.prev)
-        if known.source == MARKER:
-            known.source, known.source_seq, known.incarnation, known.n = (
-                one.source,
-                one.source_seq,
-                one.incarnation,
-                one.n,
-            )
+        named = one if known.source == MARKER else known
+        row = replace(named, prev=min(known.prev, one.prev), round=known.round)
+        at.node.expected[at.topic, one.seq] = row
 
 
 def record_listed(at: At, m: Rectify) -> bool:
@@ -90,7 +87,7 @@ def record_listed(at: At, m: Rectify) -> bool:
     if row is None or not steering.accept_answer(at, row, m):
         return False
     row.is_established = True
-    steering.set_members(at, m.members)
+    at.bundle.members = m.members
     _advance(at, m.sync)
     prev = m.sync
     for one in m.listed:
@@ -105,7 +102,7 @@ def record_listed(at: At, m: Rectify) -> bool:
 def on_sync(at: At, m: Sync) -> None:
     """R2S-Sync (section 3.9): advances the sync and the position, and delivers messages (`deliver_stored`)."""
     if steering.accept_answer(at, _steering(at), m):
-        steering.set_members(at, m.members)
+        at.bundle.members = m.members
         _advance(at, m.sync)
         deliver_stored(at)
 
@@ -287,13 +284,13 @@ def on_confirm(at: At, m: SubscribeConfirm) -> None:
         return
     if at.topic in at.node.reading and at.node.reading[at.topic].position > m.upto:
         return
-    cut = {(one.publisher, one.incarnation): one.n for one in m.prefix}
+    cut = {one[:2]: one.n for one in m.prefix}
     for mark in at.of(at.node.mark):
         index = mark.publisher, mark.incarnation
         cut[index] = max(cut.get(index, 0), mark.n)
     for row in _cutless(at):
         if row.subscription_id in m.subscription_ids:
-            row.cut = tuple(Upto(*index, n) for index, n in sorted(cut.items()))
+            row.cut = tuple(Key(*index, n) for index, n in sorted(cut.items()))
             _renew(at)
 
 

@@ -123,12 +123,12 @@ def start(state: State, ctx: Context) -> None:
 
     A repository is operational from the beginning of the run. After a crash, and thus without `Duty`, it recovers.
     """
-    for topic, bundle in sorted(state.bundle.items()):
+    for topic, bundle in state.bundle.items():
         at = At(state, ctx, topic)
         if bundle.is_publisher:
             publisher.start(at)
         subscriber.start(at)
-    for topic in [topic for topic, log in sorted(state.log.items()) if log.is_member]:
+    for topic in [topic for topic, log in state.log.items() if log.is_member]:
         at = At(state, ctx, topic)
         if topic in state.duty:
             recovery.complete(at)

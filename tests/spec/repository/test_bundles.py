@@ -9,7 +9,7 @@ from udfs.nodes.context import Context, Internal
 from udfs.nodes.world import Flight
 from udfs.repository import recovery, storage
 from udfs.repository.at import At
-from udfs.repository.events import Order, Publication, Upto
+from udfs.repository.events import Key, Order, Publication
 from udfs.repository.repository_events import BundleRecovery
 from udfs.repository.repository_records import Orphan
 
@@ -135,7 +135,7 @@ def test_the_first_live_message_shows_what_is_missed() -> None:
     """The assisting repository reports 2000, the first live order is 2010: 9 numbers more are set aside."""
     layout, at = recovering()
     node, p = at.node, layout.ids["p"]
-    prefixes, newest = (Upto(p, 0, 2000),), (Upto(p, 0, 0),)
+    prefixes, newest = (Key(p, 0, 2000),), (Key(p, 0, 0),)
     values = (prefixes, newest, (), (), (layout.ids["r1"], layout.ids["r2"]), ())
     recovery.on_recovery(at, BundleRecovery((at.me,), layout.ids["r1"], 0, "t", *values))
     assert at.log.last_seq == 2000
