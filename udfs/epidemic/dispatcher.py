@@ -9,7 +9,7 @@ from typing import Annotated, Any, NamedTuple
 from udfs.nodes.context import Context
 from udfs.nodes.hashing import drawn_bits, drawn_uniform
 from udfs.nodes.program import NodeProgram, appended, keyed, one
-from udfs.nodes.records import message, record
+from udfs.nodes.records import kind_of, message, record
 from udfs.nodes.world import Flight, RoundDue
 
 PUSH = frozenset({"push", "push_pull"})
@@ -331,21 +331,19 @@ class DispatcherRound:
             self._cached = {DigestEntry(one.source, *tag): one for one in events for tag in one.tags}
         return self._cached
 
-    def bits(self, purpose: str, *keys: int) -> int:
-        """Returns 64 random bits, a hash of the seed, `purpose`, the dispatcher's id and `keys` (rule E4)."""
-        return drawn_bits(self.ctx.settings["seed"], purpose, self.id, *keys)
+    def shuffled(self, purpose: str, among: Iterable[int], *keys: int) -> list[int]:
+        """Returns `among` in a random order: by hashes of the seed, `purpose`, the dispatcher, `keys` and elements."""
+        seed = self.ctx.settings["seed"]
+        return sorted(among, key=lambda one: (drawn_bits(seed, purpose, self.id, *keys, one), one))
 
     def uniform(self, purpose: str, *keys: int) -> float:
         """Returns a random number in [0, 1): a hash of the seed, `purpose`, the dispatcher's id and `keys` (E4)."""
         return drawn_uniform(self.ctx.settings["seed"], purpose, self.id, *keys)
 
-    def send(
-        self, kind: str, dst: int, message: Any, trigger: int, rank: int, latency: int | None = None  # noqa: ANN401
-    ) -> None:  # fmt: skip
+    def send(self, dst: int, message: Any, trigger: int, rank: int, latency: int | None = None) -> None:  # noqa: ANN401
         """Queues a message, which `leave` sends at the end of the round.
 
         Args:
-            kind: The kind of the message, for column ``kind``.
             dst: The id of the receiving dispatcher.
             message: The fields of the message.
             trigger: The cause: the id of a message, `CALL` plus the number of a call, or `TIMER`.
@@ -353,7 +351,7 @@ class DispatcherRound:
             latency: The number of rounds until the message is due; None for the latency of the link.
         """
         source, seq = getattr(message, "source", _NULL), getattr(message, "source_seq", _NULL)
-        self._outbox.append(((trigger, rank, dst, source, seq, kind), message, latency))
+        self._outbox.append(((trigger, rank, dst, source, seq, kind_of(type(message))), message, latency))
 
     def leave(self) -> None:
         """Sends the queued messages, ordered by trigger, rank and receiver."""

@@ -84,7 +84,7 @@ def _forward(turn: DispatcherRound, event: TreeEvent, trigger: int, sender: int 
     if wanted:
         copy = replace(event, hops=event.hops + 1, path=(*event.path, turn.id))
         for next_hop in wanted:
-            turn.send("EVENT", next_hop, copy, trigger, 0)
+            turn.send(next_hop, copy, trigger, 0)
 
 
 def _published(turn: DispatcherRound, call: PublishCall) -> TreeEvent:
@@ -189,12 +189,12 @@ def _send_changes(
         for neighbour in turn.ctx.neighbours:
             knew, knows = (any(hop != neighbour for hop in hops[pattern]) for hops in (before, after))
             if knows and not knew and neighbour not in fresh:
-                turn.send("SUB", neighbour, PatternSub(pattern), 0, pattern)
+                turn.send(neighbour, PatternSub(pattern), 0, pattern)
             elif knew and not knows and neighbour not in turn.due.links.added:
-                turn.send("UNSUB", neighbour, PatternUnsub(pattern), 0, pattern)
+                turn.send(neighbour, PatternUnsub(pattern), 0, pattern)
 
 
 def _send_table(turn: DispatcherRound, fresh: set[int]) -> None:
     for neighbour in fresh:
         for pattern in {pattern for pattern, next_hop in turn.node.routing_entry if next_hop != neighbour}:
-            turn.send("SUB", neighbour, PatternSub(pattern), 0, pattern)
+            turn.send(neighbour, PatternSub(pattern), 0, pattern)

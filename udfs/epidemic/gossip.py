@@ -91,7 +91,7 @@ def start_push(turn: DispatcherRound) -> None:
         known = {pattern for pattern in known if turn.is_subscribed(pattern)}
     if not known:
         return
-    chosen = min(known, key=lambda pattern: (turn.bits("epidemic.pattern", turn.now, pattern), pattern))
+    chosen = turn.shuffled("epidemic.pattern", known, turn.now)[0]
     cached = turn.node.cache.values()
     digest = tuple(DigestEntry(one.source, None, one.source_seq) for one in cached if chosen in one.matches)
     if digest:
@@ -103,9 +103,7 @@ def handle_push(turn: DispatcherRound, message: Gossip, trigger: int, sender: in
     if turn.is_subscribed(message.pattern_id):
         missed = tuple(one for one in message.digest if (one.source, one.number) not in turn.node.received)
         if missed:
-            turn.send(
-                "REQUEST", message.initiator, EventRequest(missed), trigger, 1, turn.setting("out_of_band_rounds")
-            )
+            turn.send(message.initiator, EventRequest(missed), trigger, 1, turn.setting("out_of_band_rounds"))
     pass_on(turn, message, trigger, sender)
 
 
@@ -128,12 +126,12 @@ def start_pull(turn: DispatcherRound) -> None:
     ]  # fmt: skip
     if turn.recovery in SUBSCRIBER_PULL:
         patterns = {one.pattern_id for one in lost if one.pattern_id is not None}
-        chosen = min(patterns, key=lambda pattern: (turn.bits("epidemic.pattern", turn.now, pattern), pattern))
+        chosen = turn.shuffled("epidemic.pattern", patterns, turn.now)[0]
         digest = tuple(one for one in lost if one.pattern_id == chosen)
         send_towards(turn, Gossip("subscriber", turn.id, chosen, None, digest), TIMER, 2)
     sources = {one.source for one in lost if one.source in turn.node.route}
     if turn.recovery in PUBLISHER_PULL and sources:
-        source = min(sources, key=lambda source: (turn.bits("epidemic.source", turn.now, source), source))
+        source = turn.shuffled("epidemic.source", sources, turn.now)[0]
         digest = tuple(one for one in lost if one.source == source)
         send_back(turn, turn.node.route[source].path, turn.id, digest, TIMER, 3)
 
@@ -167,9 +165,9 @@ def send_towards(turn: DispatcherRound, message: Gossip, trigger: int, rank: int
     hops = [hop for hop in turn.next_hops(message.pattern_id) if hop not in (turn.id, sender)]
     keys = turn.now, message.initiator, _STYLES[message.style]
     if len(hops) > turn.setting("fanout"):
-        hops = sorted(hops, key=lambda hop: (turn.bits("epidemic.neighbour", *keys, hop), hop))
+        hops = turn.shuffled("epidemic.neighbour", hops, *keys)
     for hop in hops[: turn.setting("fanout")]:
-        turn.send("GOSSIP", hop, message, trigger, rank)
+        turn.send(hop, message, trigger, rank)
 
 
 def send_back(
@@ -185,7 +183,7 @@ def send_back(
     if is_linked or turn.setting("broken_route") == "unicast":
         latency = None if is_linked else turn.setting("out_of_band_rounds")
         message = Gossip("publisher", initiator, None, path[1:], digest)
-        turn.send("GOSSIP", path[0], message, trigger, rank, latency)
+        turn.send(path[0], message, trigger, rank, latency)
 
 
 def pass_on(turn: DispatcherRound, message: Gossip, trigger: int, sender: int) -> None:

@@ -66,7 +66,7 @@ def reply(turn: DispatcherRound, event: CachedEvent, requester: int, trigger: in
         event.source, event.source_seq, event.hops + 1, identifier(event.source, event.tags), event.issued_round,
         event.matches, event.tags,
     )  # fmt: skip
-    turn.send("REPLY", requester, message, trigger, 1, turn.setting("out_of_band_rounds"))
+    turn.send(requester, message, trigger, 1, turn.setting("out_of_band_rounds"))
 
 
 def count(turn: DispatcherRound, event: EventCopy, local: Container[int]) -> None:
