@@ -3,19 +3,15 @@
 -- the audit ignores publications that the subscriber did not request (view receiver): these publications may have
 -- passed the subscription on its way, and a recovery may bring them later. The audit cannot judge two deliveries in one
 -- round, because the history does not record their order.
-with first as (
-  select run_id, subscriber, source, source_seq, min(round) as round
-  from delivery
-  group by run_id, subscriber, source, source_seq
-), followed as (
+with followed as (
   select *, max(source_seq) over (
-    partition by run_id, subscriber, source order by round, source_seq
+    partition by run_id, subscriber, source order by delivery_round, source_seq
     rows between unbounded preceding and 1 preceding
   ) as newest
-  from first
+  from first_delivery
 )
-select f.run_id, f.round, f.subscriber as node_id, f.source, f.source_seq,
-  concat('delivered in round ', f.round, ', after call ', f.newest, ' of the same source') as detail
+select f.run_id, f.delivery_round as round, f.subscriber as node_id, f.source, f.source_seq,
+  concat('delivered in round ', f.delivery_round, ', after call ', f.newest, ' of the same source') as detail
 from followed f
 join run r on r.run_id = f.run_id
 join protocol t on t.name = r.protocol

@@ -1,11 +1,9 @@
 -- Repeated deliveries, and deliveries to a subscriber without a matching subscription. In the round of its end a
 -- subscription still matches. Publications of the initial state, whose call numbers are below 1, need no matching
 -- subscription, because no call issued them.
-select run_id, max(round) as round, subscriber as node_id, source, source_seq,
-  concat('delivered ', count(1), ' times, first in round ', min(round), ', last in round ', max(round)) as detail
-from delivery
-group by run_id, subscriber, source, source_seq
-having count(1) > 1
+select run_id, last_round as round, subscriber as node_id, source, source_seq,
+  concat('delivered ', n_deliveries, ' times, first in round ', first_round, ', last in round ', last_round) as detail
+from duplicate_delivery
 union all
 select d.run_id, d.round, d.subscriber as node_id, d.source, d.source_seq,
   concat('delivered in round ', d.round, ' to a node without a matching subscription in that round') as detail

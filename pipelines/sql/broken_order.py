@@ -30,11 +30,7 @@ COLUMNS: Final = {
     "least one of which requests total order; null: no publication requests total order",
 }
 _FORM = pa.schema([(name, pa.int64()) for name in ("run_id", *COLUMNS)])
-_DELIVERIES = """
-select run_id, subscriber, source, source_seq, min(round) as round
-from delivery
-group by run_id, subscriber, source, source_seq
-"""
+_DELIVERIES = "select run_id, subscriber, source, source_seq, delivery_round as round from first_delivery"
 _PUBLICATIONS = "select run_id, source, source_seq, issued_round, topic, guarantee, keys from publication"
 _CAUSAL, _TOTAL = ("causal", "total"), ("total",)
 _Matrix = npt.NDArray[np.bool_]

@@ -42,17 +42,12 @@
 -- :held_bytes_per_node bytes of the protocol's state at the end, as JSON / number of nodes
 -- :durable_bytes_per_node bytes of the protocol's state at the end that survives a crash, as JSON / number of nodes:
 --   the disk space of a node
-with first_delivery as (
-  select run_id, subscriber, source, source_seq, min(round) as round, min(latency_rounds) as latency_rounds,
-    count(1) as n
-  from delivery
-  group by run_id, subscriber, source, source_seq
-), ranked as (
+with ranked as (
   select *, row_number() over (partition by run_id order by latency_rounds) as position,
     count(1) over (partition by run_id) as n_all
   from first_delivery
 ), delivered as (
-  select run_id, count(1) as n_deliveries, sum(n) - count(1) as n_duplicates,
+  select run_id, count(1) as n_deliveries, sum(n_deliveries) - count(1) as n_duplicates,
     min(case when 2 * position >= n_all then latency_rounds end) as latency_rounds_median,
     min(case when 100 * position >= 95 * n_all then latency_rounds end) as latency_rounds_p95,
     min(case when 100 * position >= 99 * n_all then latency_rounds end) as latency_rounds_p99,
@@ -68,7 +63,7 @@ with first_delivery as (
   from fault_event
   group by run_id
 ), settled as (
-  select f.run_id, greatest(max(d.round) - min(f.first_round), 0) as settling_rounds
+  select f.run_id, greatest(max(d.delivery_round) - min(f.first_round), 0) as settling_rounds
   from fault f
   join publication p on p.run_id = f.run_id and p.issued_round < f.last_round
   join first_delivery d on d.run_id = p.run_id and d.source = p.source and d.source_seq = p.source_seq

@@ -26,11 +26,7 @@
 --   protocol does not confirm calls: in some round from the publication until the sum of the latencies of all links has
 --   passed, or until the end of the run if a fault delays messages or the protocol creates the links;
 --   publisher_crashed: the publisher crashed before the publication was confirmed; null: no excuse
-with delivered as (
-  select run_id, subscriber, source, source_seq, min(round) as delivered_round
-  from delivery
-  group by run_id, subscriber, source, source_seq
-), slowest as (
+with slowest as (
   select run_id, max(latency_rounds) as latency_rounds
   from delivery
   group by run_id
@@ -64,14 +60,14 @@ with delivered as (
   join subscription s on s.run_id = m.run_id and s.subscription_id = m.subscription_id
   left join crossing x on x.run_id = m.run_id
 ), beginning as (
-  select w.*, case when w.first_round < w.issued_round or d.delivered_round < w.issued_round then null
+  select w.*, case when w.first_round < w.issued_round or d.delivery_round < w.issued_round then null
     when c.run_id is not null and coalesce(w.publication_round < w.reached_round, true) then null
-    else d.delivered_round end as delivered_round
+    else d.delivery_round end as delivery_round
   from wanting w
-  left join delivered d on d.run_id = w.run_id and d.subscriber = w.subscriber
+  left join first_delivery d on d.run_id = w.run_id and d.subscriber = w.subscriber
     and d.source = w.source and d.source_seq = w.source_seq
   left join recovered c on c.run_id = d.run_id and c.dst = d.subscriber and c.source = d.source
-    and c.source_seq = d.source_seq and c.due_round = d.delivered_round
+    and c.source_seq = d.source_seq and c.due_round = d.delivery_round
 ), candidate as (
   select b.run_id, b.subscriber, b.source, b.source_seq, b.publication_round, b.subscription_id,
     t.confirms, b.confirmed_round, b.unsubscribed_round, b.reached_round,
@@ -79,11 +75,11 @@ with delivered as (
          when t.confirms_delivery then b.publication_confirmed_round end as due_round,
     case when not t.confirms then b.slowest_round
          when t.confirms_delivery then b.publication_confirmed_round end as last_round,
-    min(case when b.delivered_round is not null then b.publication_round end)
+    min(case when b.delivery_round is not null then b.publication_round end)
       over (partition by b.run_id, b.subscription_id) as service_round,
-    first_value(case when b.delivered_round is null then null when o.run_id is null then b.publication_round
-        else b.delivered_round end) over (
-      partition by b.run_id, b.subscription_id, b.source order by b.delivered_round nulls last, b.publication_round desc
+    first_value(case when b.delivery_round is null then null when o.run_id is null then b.publication_round
+        else b.delivery_round end) over (
+      partition by b.run_id, b.subscription_id, b.source order by b.delivery_round nulls last, b.publication_round desc
     ) as source_round
   from beginning b
   join run r on r.run_id = b.run_id

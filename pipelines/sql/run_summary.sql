@@ -24,10 +24,6 @@ with published as (
   select run_id, count(1) as n_publications
   from publication
   group by run_id
-), first_delivery as (
-  select run_id, subscriber, source, source_seq
-  from delivery
-  group by run_id, subscriber, source, source_seq
 ), owed as (
   -- Combines the views expected_delivery, missing_delivery and excused_delivery
   select r.run_id, nullif(count_if(r.excuse is null), 0) as n_expected,

@@ -3,11 +3,7 @@
 -- issued before the publication and did not end before it. The view lists the deliveries that subscribers want,
 -- independently of faults and missing routes; view expected_delivery lists the deliveries that a protocol must make.
 -- :subscription_id lowest id of the subscriptions that the publication satisfies
-with delivered as (
-  select run_id, subscriber, source, source_seq, min(round) as delivery_round
-  from delivery
-  group by run_id, subscriber, source, source_seq
-), wanted as (
+with wanted as (
   select m.run_id, s.subscriber, m.source, m.source_seq, p.issued_round as publication_round,
     min(m.subscription_id) as subscription_id
   from matching m
@@ -21,5 +17,5 @@ select w.run_id, w.subscriber, sn.name as subscriber_name, w.source, pn.name as 
 from wanted w
 join node sn on sn.run_id = w.run_id and sn.node_id = w.subscriber
 join node pn on pn.run_id = w.run_id and pn.node_id = w.source
-left join delivered d on d.run_id = w.run_id and d.subscriber = w.subscriber
+left join first_delivery d on d.run_id = w.run_id and d.subscriber = w.subscriber
   and d.source = w.source and d.source_seq = w.source_seq

@@ -26,22 +26,19 @@ with move as (select * from values {moves} as t(old_name, new_name, left_round, 
   join subscription s on s.run_id = o.run_id and s.subscriber = o.node_id and s.unsubscribed_round = m.left_round
   left join subscription t on t.run_id = o.run_id and t.subscriber = n.node_id and t.issued_round = m.back_round
     and t.predicate = s.predicate
-), delivered as (
-  select run_id, subscriber, source, source_seq, min(round) as round
-  from delivery group by run_id, subscriber, source, source_seq
 )
 select m.run_id, m.old_name, m.new_name, m.left_round, m.back_round, max(m.confirmed_round) as confirmed_round,
-  pn.name as source, p.source_seq, p.issued_round, max(old.round) as old_round
+  pn.name as source, p.source_seq, p.issued_round, max(old.delivery_round) as old_round
 from moved m
 join matching g on g.run_id = m.run_id and g.subscription_id = m.subscription_id
 join publication p on p.run_id = g.run_id and p.source = g.source and p.source_seq = g.source_seq
 join node pn on pn.run_id = p.run_id and pn.node_id = p.source
-left join delivered old on old.run_id = p.run_id and old.subscriber = m.old_node and old.source = p.source
+left join first_delivery old on old.run_id = p.run_id and old.subscriber = m.old_node and old.source = p.source
   and old.source_seq = p.source_seq
-left join delivered new on new.run_id = p.run_id and new.subscriber = m.new_node and new.source = p.source
+left join first_delivery new on new.run_id = p.run_id and new.subscriber = m.new_node and new.source = p.source
   and new.source_seq = p.source_seq
-where new.round is null and (old.round is null or old.round > m.left_round)
-  and (p.issued_round >= m.left_round or old.round is not null)
+where new.run_id is null and (old.run_id is null or old.delivery_round > m.left_round)
+  and (p.issued_round >= m.left_round or old.run_id is not null)
   and (m.known_round is null or p.issued_round <= m.known_round)
 group by m.run_id, m.old_name, m.new_name, m.left_round, m.back_round, pn.name, p.source_seq, p.issued_round
 order by m.run_id, m.left_round, m.old_name, p.issued_round, pn.name, p.source_seq

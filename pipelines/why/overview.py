@@ -56,13 +56,10 @@ select run_id, subscriber, source, source_seq, n from (
 ) b where position <= {most} order by run_id, position
 """
 _FIRST_DELIVERIES = """
-select d.run_id, d.subscriber, d.source, d.source_seq, d.round, p.issued_round
-from (
-  select run_id, subscriber, source, source_seq, min(round) as round from delivery {where}
-  group by run_id, subscriber, source, source_seq
-) d
+select d.run_id, d.subscriber, d.source, d.source_seq, d.delivery_round, p.issued_round
+from (select * from first_delivery {where}) d
 join publication p on p.run_id = d.run_id and p.source = d.source and p.source_seq = d.source_seq
-order by d.run_id, d.round, d.subscriber, d.source, d.source_seq
+order by d.run_id, d.delivery_round, d.subscriber, d.source, d.source_seq
 """
 
 

@@ -28,7 +28,7 @@ def counted(published: list[tuple[Any, ...]], delivered: list[tuple[int, ...]]) 
     """Returns the counts of run 0 and of others: of source, causal and total order; of what is asked for."""
 
     def ask(text: str) -> Any:
-        return _Answer(delivered, DELIVERY) if "from delivery" in text else _Answer(published, PUBLICATION)
+        return _Answer(delivered, DELIVERY) if "from first_delivery" in text else _Answer(published, PUBLICATION)
 
     return [tuple(row.values())[1:] for row in broken_orders(ask).to_pylist()]
 

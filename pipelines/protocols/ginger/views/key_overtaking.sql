@@ -5,16 +5,12 @@
 -- :n_pairs number of pairs
 -- :n_overtaken number of pairs whose later publication was delivered in an earlier round than the earlier publication
 -- :first_seq source_seq of the earlier publication of the first overtaken pair; null: no pair was overtaken
-with first_delivery as (
-  select run_id, subscriber, source, source_seq, min(round) as round
-  from delivery
-  group by run_id, subscriber, source, source_seq
-), ordered as (
+with ordered as (
   select run_id, source, source_seq, coalesce(topic, '') as topic, coalesce(keys, array('')) as keys
   from publication
   where guarantee in ('causal', 'total')
 ), pair as (
-  select a.run_id, d.subscriber, a.source, a.source_seq, e.round < d.round as is_overtaken
+  select a.run_id, d.subscriber, a.source, a.source_seq, e.delivery_round < d.delivery_round as is_overtaken
   from ordered a
   join ordered b on b.run_id = a.run_id and b.source = a.source and b.topic = a.topic and b.source_seq > a.source_seq
   join first_delivery d on d.run_id = a.run_id and d.source = a.source and d.source_seq = a.source_seq

@@ -55,12 +55,8 @@ with wanted as (
     max(case when is_certain then end_round end) as deregistered_round
   from authorisation
   group by run_id, topic, node_id, role
-), first as (
-  select run_id, subscriber, source, source_seq, min(round) as delivery_round
-  from delivery
-  group by run_id, subscriber, source, source_seq
 ), seen as (
-  select run_id, source, source_seq, min(delivery_round) as round from first group by run_id, source, source_seq
+  select run_id, source, source_seq, min(delivery_round) as round from first_delivery group by run_id, source, source_seq
 ), fault as (
   select run_id, min(round) as round from fault_event group by run_id
 ), death as (
@@ -136,5 +132,5 @@ left join bereaved b on b.run_id = w.run_id and b.source = w.source and b.source
 left join storable a on a.run_id = w.run_id and a.source = w.source and a.source_seq = w.source_seq
 left join due e on e.run_id = w.run_id and e.subscriber = w.subscriber and e.source = w.source
   and e.source_seq = w.source_seq
-left join first d on d.run_id = w.run_id and d.subscriber = w.subscriber
+left join first_delivery d on d.run_id = w.run_id and d.subscriber = w.subscriber
   and d.source = w.source and d.source_seq = w.source_seq
