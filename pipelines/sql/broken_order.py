@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
@@ -33,7 +32,6 @@ _FORM = pa.schema([(name, pa.int64()) for name in ("run_id", *COLUMNS)])
 _DELIVERIES = "select run_id, subscriber, source, source_seq, delivery_round as round from first_delivery"
 _PUBLICATIONS = "select run_id, source, source_seq, issued_round, topic, guarantee, keys from publication"
 _CAUSAL, _TOTAL = ("causal", "total"), ("total",)
-_Matrix = npt.NDArray[np.bool_]
 
 
 def broken_orders(ask: Callable[[str], DataFrame]) -> pa.Table:
@@ -48,50 +46,46 @@ def broken_orders(ask: Callable[[str], DataFrame]) -> pa.Table:
 
 
 def _by_run(frame: DataFrame) -> Mapping[int, list[dict[str, Any]]]:
-    found: dict[int, list[dict[str, Any]]] = {}
+    found: dict[int, list[dict[str, Any]]] = defaultdict(list)
     for row in frame.toArrow().to_pylist():
-        found.setdefault(row["run_id"], []).append(row)
+        found[row["run_id"]].append(row)
     return found
 
 
-@dataclass(frozen=True)
-class _Pairs:
-    """Relations between the publications of a run, as boolean matrices.
-
-    The element in row i and column j is the relation of publications i and j. A key item is an element of column
-    ``keys`` of a publication.
-
-    Attributes:
-        is_source: Publications i and j have one source, and the call number of i is lower than the call number of j.
-        is_cause: The publisher of j had issued or received publication i before it issued j.
-        is_asked: Publication j requests causal or total order, and shares a topic and a key item with publication i.
-        is_total: At least one of i and j requests total order, and i and j share a topic and a key item.
-    """
-
-    is_source: _Matrix
-    is_cause: _Matrix
-    is_asked: _Matrix
-    is_total: _Matrix
-
-
 def _counted(run_id: int, delivered: list[dict[str, Any]], published: list[dict[str, Any]]) -> dict[str, int | None]:
+    """Returns the row of a run. Index i of a vector or matrix stands for the i-th publication of the run.
+
+    The element in row i and column j of a matrix is the relation of publications i and j.
+    """
     calls = {(row["source"], row["source_seq"]): row for row in published}
-    places = {key: place for place, key in enumerate(sorted({*calls, *map(_key, delivered)}))}
-    rounds: dict[int, npt.NDArray[np.float64]] = defaultdict(lambda: np.full(len(places), np.nan))
+    keys = sorted({*calls, *map(_key, delivered)})
+    index = {key: number for number, key in enumerate(keys)}
+    rounds: dict[int, npt.NDArray[np.float64]] = defaultdict(lambda: np.full(len(keys), np.nan))
     for row in delivered:
-        rounds[row["subscriber"]][places[_key(row)]] = row["round"]
-    pairs = _pairs([*places], calls, rounds)
+        rounds[row["subscriber"]][index[_key(row)]] = row["round"]
+    source, seq = (np.array(of) for of in zip(*keys, strict=True))
+    issued = np.array([calls[key]["issued_round"] if key in calls else np.nan for key in keys], dtype=float)
+    never = np.full(len(keys), np.nan)
+    had = np.stack([rounds.get(one, never) for one in source], axis=1)
+    is_source = (source[:, None] == source[None, :]) & (seq[:, None] < seq[None, :])
+    is_cause = is_source | (had < issued[None, :])  # the publisher of j had issued or received i before it issued j
+    shares = np.zeros(is_source.shape, dtype=bool)  # i and j have a common topic and a common key item
+    for indexes in _sharing(keys, calls):
+        shares[np.ix_(indexes, indexes)] = True
+    asks = [calls[key]["guarantee"] if key in calls else None for key in keys]
+    wants_causal, wants_total = (np.array([one in of for one in asks]) for of in (_CAUSAL, _TOTAL))
+    is_asked, is_total = shares & wants_causal[None, :], shares & (wants_total[:, None] | wants_total[None, :])
     n = dict.fromkeys(COLUMNS, 0)
-    was_later = np.zeros((len(places), len(places)), dtype=bool)
+    was_later = np.zeros(is_source.shape, dtype=bool)
     for of in rounds.values():
         is_later = of[:, None] > of[None, :]
         was_later |= is_later
-        n["n_source_order_broken"] += int((is_later & pairs.is_source).any(1).sum())
-        n["n_causal_order_broken"] += int((is_later & pairs.is_cause).any(1).sum())
-        n["n_asked_causal_broken"] += int((is_later & pairs.is_cause & pairs.is_asked).any(1).sum())
+        n["n_source_order_broken"] += int((is_later & is_source).any(1).sum())
+        n["n_causal_order_broken"] += int((is_later & is_cause).any(1).sum())
+        n["n_asked_causal_broken"] += int((is_later & is_cause & is_asked).any(1).sum())
     disputed = np.triu(was_later & was_later.T)
     n["n_total_order_broken"] = int(disputed.sum())
-    n["n_asked_total_broken"] = int((disputed & pairs.is_total).sum())
+    n["n_asked_total_broken"] = int((disputed & is_total).sum())
     asked = {row["guarantee"] for row in published}
     unasked = [name for name, of in (("n_asked_causal_broken", _CAUSAL), ("n_asked_total_broken", _TOTAL))
                if not asked & {*of}]  # fmt: skip
@@ -102,40 +96,12 @@ def _key(row: Mapping[str, Any]) -> tuple[int, int]:
     return row["source"], row["source_seq"]
 
 
-def _pairs(
-    keys: list[tuple[int, int]], calls: Mapping[tuple[int, int], Mapping[str, Any]],
-    rounds: Mapping[int, npt.NDArray[np.float64]],
-) -> _Pairs:  # fmt: skip
-    """Returns the relations between all pairs of publications. Index i of a matrix stands for ``keys[i]``.
-
-    ``keys`` contains the source and the call number of each publication. ``calls`` maps source and call number to the
-    row of an issued publication. ``rounds`` maps each subscriber to the rounds in which it received the publications;
-    NaN stands for a publication that it did not receive.
-    """
-    source, seq = (np.array(of) for of in zip(*keys, strict=True))
-    issued = np.array([calls[key]["issued_round"] if key in calls else np.nan for key in keys], dtype=float)
-    never = np.full(len(keys), np.nan)
-    had = np.stack([rounds.get(one, never) for one in source], axis=1)
-    is_source = (source[:, None] == source[None, :]) & (seq[:, None] < seq[None, :])
-    asks = [calls[key]["guarantee"] if key in calls else None for key in keys]
-    wants_causal, wants_total = (np.array([one in of for one in asks]) for of in (_CAUSAL, _TOTAL))
-    shares = np.zeros(is_source.shape, dtype=bool)
-    for places in _sharing(keys, calls):
-        shares[np.ix_(places, places)] = True
-    return _Pairs(
-        is_source=is_source,
-        is_cause=is_source | (had < issued[None, :]),
-        is_asked=shares & wants_causal[None, :],
-        is_total=shares & (wants_total[:, None] | wants_total[None, :]),
-    )
-
-
 def _sharing(
     keys: list[tuple[int, int]], calls: Mapping[tuple[int, int], Mapping[str, Any]]
 ) -> Iterable[list[int]]:  # fmt: skip
     """Returns groups of publications with a common topic and a common key item, as lists of indexes in ``keys``."""
     found: dict[tuple[str | None, str], list[int]] = {}
-    for place, key in enumerate(keys):
+    for index, key in enumerate(keys):
         for item in (calls[key]["keys"] or ()) if key in calls else ():
-            found.setdefault((calls[key]["topic"], item), []).append(place)
+            found.setdefault((calls[key]["topic"], item), []).append(index)
     return found.values()
