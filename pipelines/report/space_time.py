@@ -6,13 +6,14 @@ A diagram shows messages of a run, or a story (`why.story.Story`): the path of o
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from pipelines.errors import QueryError, nearest
+from pipelines.errors import QueryError
 from pipelines.report.pictures import Picture, picture, specification
 from pipelines.report.replay import columns
+from pipelines.sql.differences import node_id, node_names
 from pipelines.sql.query import StoreReader
 from pipelines.why.facts import rounds_of
 from pipelines.why.story import Story, StoryStep
@@ -161,17 +162,14 @@ def of_run(
         rounds: The first and the last round; only messages in flight in these rounds.
 
     Raises:
-        QueryError: Only one of ``source`` and ``call`` is given, the run has no such node, or the number of messages is
-            0 or too large.
+        QueryError: Only one of ``source`` and ``call`` is given, the store has no such run or node, or the number of
+            messages is 0 or too large.
     """
     if (source is None) != (call is None):
         raise QueryError("source and call name a publication together; allowed: both, or neither of them")
-    names = columns(reader, f"select name from node where run_id = {run_id} order by node_id")["name"]  # noqa: S608
-    ids = {name: number for number, name in enumerate(names)}
-    for name in (one for one in (source, node) if one is not None and one not in ids):
-        raise QueryError(f"node {name!r} does not exist in the run;{nearest(name, names)} table node names them")
-    served = [] if source is None else [f"source = {ids[source]}", f"source_seq = {call}"]
-    at_node = [] if node is None else [f"{ids[node]} in (src, dst)"]
+    names = node_names(reader, run_id)
+    served = [] if source is None else [f"source = {node_id(names, run_id, source)}", f"source_seq = {call}"]
+    at_node = [] if node is None else [f"{node_id(names, run_id, node)} in (src, dst)"]
     within = [] if rounds is None else [f"sent_round <= {rounds[1]}", f"due_round >= {rounds[0]}"]
     where = " and ".join((f"run_id = {run_id}", "src <> dst", *served, *at_node, *within))
     [n_messages] = columns(reader, f"select count(1) as n from sent_message where {where}")["n"]  # noqa: S608
@@ -183,9 +181,9 @@ def of_run(
         for row in reader.sql(f"select * from sent_message where {where} order by message_id").collect()  # noqa: S608
     ]
     ends = {name for one in arrows for name in (one.src, one.dst)}
-    shown = Diagram([name for name in names if name in ends], arrows, list(_downs(reader, run_id, names)))
+    shown = Diagram([name for name in names.values() if name in ends], arrows, list(_downs(reader, run_id, names)))
     first, last = shown.span
-    among = ", ".join(str(ids[name]) for name in sorted(ends) if node in (None, name))
+    among = ", ".join(str(number) for number, name in names.items() if name in ends and node in (None, name))
     whose = " and ".join((f"run_id = {run_id}", f"round between {first} and {last}", *served))
     if among:
         text = f"select subscriber, round from delivery where {whose} and subscriber in ({among}) order by round"  # noqa: S608
@@ -193,7 +191,7 @@ def of_run(
     return shown
 
 
-def _downs(reader: StoreReader, run_id: int, names: Sequence[str]) -> Iterator[tuple[str, int, int | None]]:
+def _downs(reader: StoreReader, run_id: int, names: Mapping[int, str]) -> Iterator[tuple[str, int, int | None]]:
     text = f"select node_id, crash_round, recovery_round from node_recovery where run_id = {run_id}"  # noqa: S608
     for row in sorted(reader.sql(text).collect(), key=lambda row: (row.crash_round, row.node_id)):
         yield names[row.node_id], row.crash_round, row.recovery_round

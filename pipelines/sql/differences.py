@@ -15,7 +15,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame
 
-from pipelines.errors import check_run_id
+from pipelines.errors import QueryError, check_run_id, listed, nearest
 from pipelines.sql.query import StoreReader
 
 _GIVEN = -1
@@ -93,7 +93,7 @@ def first_difference(first: StoreReader, second: StoreReader, runs: tuple[int, i
     for row in rows:
         name = _EVENTS[row["place"]][0]
         counts[name] = counts.get(name, 0) + abs(row["n"])
-    names = [_names(reader, head["run_id"] if run_id is None else run_id) for reader, run_id in (
+    names = [node_names(reader, head["run_id"] if run_id is None else run_id) for reader, run_id in (
         (first, mine), (second, theirs)
     )]  # fmt: skip
     only = [[_named(row["row"], known) for row in here if row["n"] * sign > 0][:_MAX_SHOWN] for known, sign in zip(
@@ -150,9 +150,28 @@ def _parameters(reader: StoreReader, run_id: int) -> dict[str, Any]:
     return {"seed": row.seed, **given}
 
 
-def _names(reader: StoreReader, run_id: int) -> dict[int, str]:
-    rows = reader.sql(f"select node_id, name from node where run_id = {run_id}").collect()  # noqa: S608 - a number
+def node_names(reader: StoreReader, run_id: int) -> dict[int, str]:
+    """Returns the names of the nodes of a run, by id.
+
+    Raises:
+        QueryError: The run does not exist.
+    """
+    check_run(reader, run_id)
+    rows = reader.sql(f"select node_id, name from node where run_id = {run_id} order by node_id").collect()  # noqa: S608
     return {row.node_id: row.name for row in rows}
+
+
+def node_id(names: Mapping[int, str], run_id: int, name: str) -> int:
+    """Returns the id of a node of run ``run_id``; ``names`` is the result of `node_names`.
+
+    Raises:
+        QueryError: The run has no node of this name.
+    """
+    ids = {known: number for number, known in names.items()}
+    if name not in ids:
+        known = listed([*ids])
+        raise QueryError(f"node {name!r} does not exist in run {run_id};{nearest(name, ids)} known: {known}")
+    return ids[name]
 
 
 def _named(row: str, names: Mapping[int, str]) -> dict[str, Any]:

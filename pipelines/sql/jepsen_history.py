@@ -15,7 +15,7 @@ from heapq import merge
 from operator import itemgetter
 from typing import Any
 
-from pipelines.errors import check_run_id
+from pipelines.sql.differences import node_names
 from pipelines.sql.query import StoreReader
 
 _EVENT = """
@@ -58,9 +58,8 @@ def jepsen_history(reader: StoreReader, run_id: int) -> Iterator[dict[str, Any]]
     Raises:
         QueryError: The run does not exist.
     """
-    durations = {row.run_id: row.round_ms for row in reader.sql("select run_id, round_ms from run").collect()}
-    check_run_id(run_id, durations)
-    names = {row.node_id: row.name for row in reader.table("node").where(f"run_id = {run_id}").collect()}
+    names = node_names(reader, run_id)
+    [run] = reader.sql(f"select round_ms from run where run_id = {run_id}").collect()  # noqa: S608 - a number
     rows = reader.sql(_EVENT.format(run=run_id)).toArrow().to_pylist()
     rows.sort(key=lambda row: (row["round"], row["is_call"], row["position"] is None, row["position"], row["process"]))
     faults = [
@@ -69,7 +68,7 @@ def jepsen_history(reader: StoreReader, run_id: int) -> Iterator[dict[str, Any]]
     ]
     operations = (entry for row in rows for entry in _operation(row, names))
     for index, (at, entry) in enumerate(merge(faults, operations, key=itemgetter(0))):
-        yield {"index": index, **entry, "time": round(at * durations[run_id] * 1e6)}
+        yield {"index": index, **entry, "time": round(at * run.round_ms * 1e6)}
 
 
 def _fault(at: int, kind: str, node_id: int, name: str) -> tuple[int, dict[str, Any]]:

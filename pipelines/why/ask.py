@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from pipelines.errors import QueryError, is_whole, listed, nearest, plural
-from pipelines.sql.differences import check_run
+from pipelines.errors import QueryError, is_whole, plural
+from pipelines.sql.differences import node_id, node_names
 from pipelines.sql.query import StoreReader
 from pipelines.why.cause import Cause, crash_words, from_crash, waiting
 from pipelines.why.facts import NEVER, RunFacts
@@ -49,14 +49,8 @@ def story(
     for name, number in (("seq", seq), ("call", call)):
         if number is not None and not is_whole(number):
             raise QueryError(f"{name}={number!r} is no whole number; pass the number of a publication, such as 1")
-    check_run(reader, run_id)
-    rows = reader.sql(f"select node_id, name from node where run_id = {run_id} order by node_id").collect()  # noqa: S608
-    ids = {row.name: row.node_id for row in rows}
-    for name in (subscriber, source):
-        if name not in ids:
-            known = listed([*ids])
-            raise QueryError(f"node {name!r} does not exist in run {run_id};{nearest(name, ids)} known: {known}")
-    asked = Question(run_id, ids[subscriber], ids[source], call or 0)
+    names = node_names(reader, run_id)
+    asked = Question(run_id, node_id(names, run_id, subscriber), node_id(names, run_id, source), call or 0)
     return stories(reader, [asked if seq is None else _numbered(reader, asked, seq)])[0]
 
 

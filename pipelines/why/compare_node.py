@@ -17,8 +17,8 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, Row
 
 from pipelines.engines.frames import union
-from pipelines.errors import QueryError, VacuumedError, nearest
-from pipelines.sql.differences import check_run
+from pipelines.errors import VacuumedError
+from pipelines.sql.differences import node_id, node_names
 from pipelines.sql.query import StoreReader
 
 COMPARED = pa.schema([
@@ -44,9 +44,8 @@ def compare_node(reader: StoreReader, run_id: int, node: str) -> pa.Table:
     Raises:
         QueryError: The store has no such run, or the run has no such node.
     """
-    node_id = _node_id(reader, run_id, node)
+    of_node = f"run_id = {run_id} and node_id = {node_id(node_names(reader, run_id), run_id, node)}"
     reader = reader.of_run(run_id)
-    of_node = f"run_id = {run_id} and node_id = {node_id}"
     crashes = reader.table("node_recovery").where(of_node).orderBy("crash_round").collect()
     own = reader.table("round_commit").where(f"{run_id} between first_run and last_run").select("last_round").collect()
     commits = sorted({row.last_round for row in own})
@@ -60,15 +59,6 @@ def compare_node(reader: StoreReader, run_id: int, node: str) -> pa.Table:
     ]
     kept = [row for row in rows if row["n_before"] or row["n_after"] or row["n_end"] or row["gone"]]
     return pa.Table.from_pylist(kept, COMPARED)
-
-
-def _node_id(reader: StoreReader, run_id: int, node: str) -> int:
-    check_run(reader, run_id)
-    known = {row.name: int(row.node_id) for row in reader.table("node").where(f"run_id = {run_id}").collect()}
-    if node not in known:
-        hint = nearest(node, known)
-        raise QueryError(f"node {node!r} does not exist in run {run_id};{hint} the nodes are in table node")
-    return known[node]
 
 
 def _moments(crash: Row, next_crash: int | None, commits: Sequence[int]) -> tuple[int | None, int | None, int]:

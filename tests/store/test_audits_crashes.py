@@ -370,7 +370,7 @@ def test_a_node_is_compared_before_its_crash_after_its_recovery_and_at_the_end(r
     twice = compare_node(reader, TWICE, "B").to_pylist()
     assert {(row["incarnation"], row["after_round"] is None) for row in twice} == {(0, True), (1, False)}
     assert compare_node(reader, BACK, "A").num_rows == 0
-    with pytest.raises(QueryError, match="node 'S9' does not exist in run 0; the nodes are in table node"):
+    with pytest.raises(QueryError, match="node 'S9' does not exist in run 0; known: "):
         compare_node(reader, BACK, "S9")
     with pytest.raises(QueryError, match="run 9 does not exist"):
         compare_node(reader, 9, "A")
@@ -391,4 +391,4 @@ def test_the_command_prints_the_comparison_and_says_what_it_lacks(clean: Store, 
     assert said == "nothing to compare: A did not crash in run 0; view node_recovery has the crashes\n"
     code, printed, said = command(BACK, "BB")
     assert (code, printed) == (64, "")
-    assert said == "error: node 'BB' does not exist in run 0; did you mean 'B'? the nodes are in table node\n"
+    assert said.startswith("error: node 'BB' does not exist in run 0; did you mean 'B'? known: ")
