@@ -31,7 +31,7 @@ group by run_id
 After a crash or the replacement of a link, deliveries depend on random draws, so the audits require none.
 """
 _SQL = sql_files("pipelines.protocols.epidemic.audits")
-RELATIONS = {name: _SQL[name] for name in ("link_change", "gossip", "entry", "counted")}
+RELATIONS = {name: _SQL[name] for name in ("link_change", "gossip", "entry", "counted", "client_pattern")}
 """The SQL queries of relations that several audits read, by relation name."""
 
 

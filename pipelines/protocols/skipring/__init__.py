@@ -178,6 +178,7 @@ def _crash_problems(overlay: Overlay, faults: Faults) -> Iterator[Problem]:
 _SQL = sql_files("pipelines.protocols.skipring.audits")
 _RELATIONS = (
     "ring_setting", "lacking", "nowhere", "pause_span", "ring_message", "ring_state", "tuple_span", "topic_supervisor",
+    "crash_report",
 )  # fmt: skip
 """The relations that audits read. A relation may read the relations before it."""
 PROTOCOL = Protocol(

@@ -7,15 +7,10 @@ with received as (
   from gossip g
   left join (select distinct run_id from link_change) x on x.run_id = g.run_id
   where g.style = 'subscriber' and g.fate = 'delivered' and x.run_id is null
-), subscribed as (
-  select p.run_id, p.node_id, p.pattern_id, s.issued_round,
-    coalesce(s.unsubscribed_round, 9223372036854775807) as until_round
-  from state_pattern p
-  join subscription s on s.run_id = p.run_id and s.subscription_id = p.subscription_id
 ), passing as (
   select r.*
   from received r
-  left join subscribed s on s.run_id = r.run_id and s.node_id = r.node_id and s.pattern_id = r.pattern_id
+  left join client_pattern s on s.run_id = r.run_id and s.node_id = r.node_id and s.pattern_id = r.pattern_id
     and s.issued_round <= r.round and r.round <= s.until_round
   where s.run_id is null
 ), told as (

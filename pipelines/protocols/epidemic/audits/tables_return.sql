@@ -21,15 +21,10 @@ with met as (
     and e.round > p.round
   where p.kind = 'pause'
   group by p.run_id, p.node_id, p.round
-), wanted as (
-  select distinct p.run_id, p.node_id, p.pattern_id, s.issued_round,
-    coalesce(s.unsubscribed_round, 9223372036854775807) as until_round
-  from state_pattern p
-  join subscription s on s.run_id = p.run_id and s.subscription_id = p.subscription_id
 ), owed as (
   select distinct m.run_id, m.round, m.node_id, m.neighbour, w.pattern_id
   from met m
-  join wanted w on w.run_id = m.run_id and w.node_id = m.node_id and w.issued_round < m.round
+  join client_pattern w on w.run_id = m.run_id and w.node_id = m.node_id and w.issued_round < m.round
     and m.round < w.until_round
   left join away a on a.run_id = m.run_id and a.node_id in (m.node_id, m.neighbour) and a.first_round <= m.round
     and m.round < a.end_round

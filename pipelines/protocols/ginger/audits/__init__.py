@@ -56,13 +56,10 @@ def start_parent(evidence: Evidence) -> DataFrame:
 
 
 RELATIONS: dict[str, Relation] = {
-    "quiet_run": _SQL["quiet_run"],
-    "key_item": _SQL["key_item"],
-    "up_node": _SQL["up_node"],
+    **{name: _SQL[name] for name in ("quiet_run", "key_item", "up_node")},
     "balance": balance,
     "broken_tree": broken_tree,
     "start_parent": start_parent,
-    "election": _SQL["election"],
-    "newcomer": _SQL["newcomer"],
+    **{name: _SQL[name] for name in ("election_message", "election", "newcomer")},
 }
 AUDITS = sql_audits("pipelines.protocols.ginger.audits")

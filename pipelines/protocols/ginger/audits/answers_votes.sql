@@ -2,16 +2,11 @@
 -- Alg. 7, rules G18, G19, G29 and G32. The answer is either a vote that names all failed brokers of the sibling's vote,
 -- with the same or later incarnations, or a list of the brokers above, in the same round or later. A broker need not
 -- answer if it crashes later, or if it has not found a parent since its recovery.
-with answer as (
-  select run_id, message_id, src, dst, sent_round, due_round, fate, get_json_object(body, '$.brokers') as brokers,
-    cast(get_json_object(body, '$.vote') as bigint) as degree
-  from sent_message
-  where kind = 'RootElection'
-), named as (
+with named as (
   select run_id, message_id, src, dst, one.broker, one.incarnation from (
     select run_id, message_id, src, dst,
       explode(from_json(brokers, 'array<struct<broker:bigint,incarnation:bigint>>')) as one
-    from answer
+    from election_message
     where degree is not null
   )
 ), shared as (
@@ -28,13 +23,13 @@ with answer as (
   join vote_size z on z.run_id = s.run_id and z.message_id = s.message_id and z.n_named = s.n_named
   union all
   select v.run_id, v.message_id
-  from answer v
-  join answer a on a.run_id = v.run_id and a.src = v.dst and a.dst = v.src and a.degree is null
+  from election_message v
+  join election_message a on a.run_id = v.run_id and a.src = v.dst and a.dst = v.src and a.degree is null
     and a.sent_round >= v.due_round
 )
 select distinct v.run_id, v.due_round as round, v.dst as node_id,
   concat('does not answer the vote of node ', v.src) as detail
-from answer v
+from election_message v
 join quiet_run q on q.run_id = v.run_id
 left join answered a on a.run_id = v.run_id and a.message_id = v.message_id
 left join node_recovery c on c.run_id = v.run_id and c.node_id = v.dst and c.crash_round > v.due_round

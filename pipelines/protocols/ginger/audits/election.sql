@@ -9,14 +9,9 @@
 -- :sibling_degree residual degree in the sibling's last vote that names the same failed brokers; null: the sibling has
 --   sent no vote that names them
 -- :is_out whether the sibling has answered without a vote
-with answer as (
-  select run_id, message_id, src, dst, sent_round, due_round, fate, get_json_object(body, '$.brokers') as brokers,
-    cast(get_json_object(body, '$.vote') as bigint) as degree
-  from sent_message
-  where kind = 'RootElection'
-), compared as (
+with compared as (
   select *, lag(brokers) over (partition by run_id, src order by message_id) as last_brokers
-  from answer
+  from election_message
   where degree is not null
 ), numbered as (
   select *, sum(case when brokers = last_brokers then 0 else 1 end) over (partition by run_id, src order by message_id)
@@ -65,14 +60,14 @@ with answer as (
 ), elector as (
   select distinct e.run_id, e.node_id, e.brokers, e.degree, e.round, e.end_id, e.end_round, e.winner, v.dst as sibling
   from ended e
-  join answer v on v.run_id = e.run_id and v.src = e.node_id and v.brokers = e.brokers and v.degree is not null
-    and v.message_id >= e.first_id and v.message_id < e.end_id
+  join election_message v on v.run_id = e.run_id and v.src = e.node_id and v.brokers = e.brokers
+    and v.degree is not null and v.message_id >= e.first_id and v.message_id < e.end_id
 )
 select e.run_id, e.node_id, e.brokers, e.degree, e.round, e.end_id, e.end_round, e.winner, e.sibling,
   max_by(v.degree, v.message_id) as sibling_degree, count(o.run_id) > 0 as is_out
 from elector e
-left join answer v on v.run_id = e.run_id and v.src = e.sibling and v.dst = e.node_id and v.fate = 'delivered'
+left join election_message v on v.run_id = e.run_id and v.src = e.sibling and v.dst = e.node_id and v.fate = 'delivered'
   and v.due_round <= e.end_round and v.degree is not null and v.brokers = e.brokers
-left join answer o on o.run_id = e.run_id and o.src = e.sibling and o.dst = e.node_id and o.fate = 'delivered'
-  and o.due_round between e.round and e.end_round and o.degree is null
+left join election_message o on o.run_id = e.run_id and o.src = e.sibling and o.dst = e.node_id
+  and o.fate = 'delivered' and o.due_round between e.round and e.end_round and o.degree is null
 group by e.run_id, e.node_id, e.brokers, e.degree, e.round, e.end_id, e.end_round, e.winner, e.sibling

@@ -21,11 +21,6 @@ with judged as (
   from moment m
   join held h on h.run_id = m.run_id and h.topic = m.topic and h.round <= m.round and h.until_round > m.round
   group by m.run_id, m.topic, m.round
-), reported as (
-  select run_id, dst as node_id, cast(get_json_object(body, '$.peer') as bigint) as peer_id, min(due_round) as round
-  from sent_message
-  where kind = 'NODE_DOWN' and fate = 'delivered'
-  group by run_id, dst, get_json_object(body, '$.peer')
 ), found as (
   select run_id, greatest(round, first_round) as round, node_id, topic, label,
     'it is not the supervisor of the topic' as what
@@ -54,7 +49,7 @@ with judged as (
     concat('the crash of node ', t.subscriber, ' was reported in round ', r.round) as what
   from tuple_span t
   join topic_supervisor v on v.run_id = t.run_id and v.topic = t.topic and v.supervisor = t.node_id
-  join reported r on r.run_id = t.run_id and r.node_id = t.node_id and r.peer_id = t.subscriber
+  join crash_report r on r.run_id = t.run_id and r.node_id = t.node_id and r.peer_id = t.subscriber
   where t.until_round > r.round
 )
 select run_id, round, node_id, concat('topic ', topic, ', label ', label, ': ', what) as detail
