@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Callable, Mapping
 from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
@@ -249,8 +250,9 @@ def _audit_and_exit(
     result: Result, fail_on: list[str] | None, *, quiet: bool, as_json: bool, has_report: bool = False
 ) -> NoReturn:
     from pipelines.cli import verdict
+    from pipelines.sql.small_store import suited_to
 
-    with result, result.suited():
+    with result, suited_to(result.store.absolute(), result.session):
         try:
             report = result.audit()
         except BaseException as error:
@@ -274,8 +276,21 @@ def _audit_and_exit(
         raise typer.Exit(INVALID if failed else BY_VERDICT[result.verdict])
 
 
-comparing.add_to(app)
-queries.add_to(app)
-reporting.add_to(app)
-testers.add_to(app)
-hunting.add_to(app)
+_EXAMPLES: Mapping[Callable[..., None], str] = {
+    comparing.compare: 'compare quickstart --want "exactly_once, p95 < 500 ms"',
+    queries.audit: "audit runs/quickstart/latest",
+    queries.why: "why runs/figure1/latest --subscriber S1 --source P --seq 2",
+    queries.compare_node: "compare-node runs/single_crash/latest --node B",
+    queries.sql: "sql runs/quickstart/latest 'SELECT * FROM run_summary'",
+    queries.export: "export runs/bank/latest -o run0.jsonl",
+    reporting.report: "report runs/quickstart/latest --run 0 --out run0.html",
+    reporting.plot: "plot runs/delta_study/latest --x quantile --y latency_rounds "
+    "--colour protocol_delta -o latency.pdf",
+    testers.extract: "extract runs/crash_sweep/latest --run 17 -o run17.yaml",
+    testers.shrink: "shrink runs/crash_sweep/latest --run 17 -o small.yaml",
+    testers.diff: "diff runs/small/latest runs/small/latest --run 0 --other-run 1",
+    hunting.hunt: "hunt conf/scenarios/figure5.yaml --runs 500 --corpus corpus",
+}
+"""The commands of other modules, each with an example for its help."""
+for command, example in _EXAMPLES.items():
+    app.command(epilog=f"Example: roundtable {example}")(command)

@@ -17,11 +17,6 @@ if TYPE_CHECKING:
     from pipelines.comparing.compare import Comparison, Ranked
 
 
-def add_to(app: typer.Typer) -> None:
-    """Adds the command of this module to ``app``."""
-    app.command(epilog='Example: roundtable compare quickstart --want "exactly_once, p95 < 500 ms"')(compare)
-
-
 def compare(
     file: File,
     want: Annotated[

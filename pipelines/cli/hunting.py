@@ -22,11 +22,6 @@ _STRATEGIES = ("guided", "aimed", "exhaustive", "random")
 PAGE = "hunt.html"
 
 
-def add_to(app: typer.Typer) -> None:
-    """Adds the command of this module to ``app``."""
-    app.command(epilog="Example: roundtable hunt conf/scenarios/figure5.yaml --runs 500 --corpus corpus")(hunt)
-
-
 def hunt(
     file: File,
     runs: Annotated[int, option("N", "Number of schedules to execute; 0 only replays the corpus.", min=0)] = 1_000,

@@ -42,17 +42,6 @@ def one_of(names: tuple[str, ...]) -> Callable[[str | None], str | None]:
     return check
 
 
-def _all_of(names: tuple[str, ...]) -> Callable[[list[str] | None], list[str] | None]:
-    check = one_of(names)
-
-    def check_all(values: list[str] | None) -> list[str] | None:
-        for value in values or ():
-            check(value)
-        return values
-
-    return check_all
-
-
 def begun(names: tuple[str, ...]) -> Callable[[str], list[str]]:
     """Returns a callback for shell completion, which returns those of ``names`` that begin with its argument."""
 
@@ -197,12 +186,19 @@ Overrides = Annotated[
     list[str] | None, option("PATH=VALUE", "Replace a value of the scenario; may be repeated.", "--set")
 ]
 
+
+def _failing(values: list[str] | None) -> list[str] | None:
+    for value in values or ():
+        one_of(FAILING)(value)
+    return values
+
+
 FailOn = Annotated[
     list[str] | None,
     option(
         "|".join(FAILING),
         "Also exit with 1 if violations were excused, faults exceeded the fault model, or wanted deliveries are "
-        "missing; may be repeated.", "--fail-on", callback=_all_of(FAILING), autocompletion=begun(FAILING),
+        "missing; may be repeated.", "--fail-on", callback=_failing, autocompletion=begun(FAILING),
     ),
 ]  # fmt: skip
 Quiet = Annotated[bool, flag("Print only the verdict.", "--quiet")]

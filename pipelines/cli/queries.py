@@ -79,15 +79,6 @@ def print_overview(result: Result, run_id: int | None, *, as_json: bool) -> None
         print(f"  {command}")
 
 
-def add_to(app: typer.Typer) -> None:
-    """Adds the commands of this module to ``app``."""
-    app.command(epilog="Example: roundtable audit runs/quickstart/latest")(audit)
-    app.command(epilog="Example: roundtable why runs/figure1/latest --subscriber S1 --source P --seq 2")(why)
-    app.command(epilog="Example: roundtable compare-node runs/single_crash/latest --node B")(compare_node)
-    app.command(epilog="Example: roundtable sql runs/quickstart/latest 'SELECT * FROM run_summary'")(sql)
-    app.command(epilog="Example: roundtable export runs/bank/latest -o run0.jsonl")(export)
-
-
 def _all_well(result: Result) -> str:
     if result.reader.is_finished():
         return "each wanted delivery happened once, with the latency of the fastest path"
@@ -136,7 +127,7 @@ def why(
     that are missing, late, duplicate or excused, grouped by cause, and explains the first one.
     """
     from pipelines.report.space_time import of_story
-    from pipelines.why.story import json_line, print_story, story_name
+    from pipelines.why.story import print_story, story_name
 
     if (subscriber is None) != (source is None) or (subscriber is None and (seq, call, svg) != (None, None, None)):
         message = "give --subscriber and --source together, with --seq or --call; without them all losses are listed"
@@ -149,7 +140,7 @@ def why(
     if svg is not None:
         of_story(told).draw(story_name(told)).save(svg)
     if as_json:
-        print(json_line(told))
+        print(json.dumps(told.as_dict(), ensure_ascii=False))
     else:
         print_story(told)
 

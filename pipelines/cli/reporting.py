@@ -7,19 +7,9 @@ from pathlib import Path
 from typing import Annotated
 
 import pyarrow as pa
-import typer
 
 from pipelines.cli.options import Engine, Folder, Parsed, Remote, SomeRunId, opened_store, option, rounds_of, the_run
 from pipelines.cli.printing import write_rows
-
-
-def add_to(app: typer.Typer) -> None:
-    """Adds the commands of this module to ``app``."""
-    app.command(epilog="Example: roundtable report runs/quickstart/latest --run 0 --out run0.html")(report)
-    app.command(
-        epilog="Example: roundtable plot runs/delta_study/latest --x quantile --y latency_rounds "
-        "--colour protocol_delta -o latency.pdf"
-    )(plot)
 
 
 def report(

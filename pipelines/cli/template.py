@@ -10,8 +10,6 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree as ET
 
-import pyarrow as pa
-
 from pipelines.cli.ends import complain
 from pipelines.cli.printing import print_lines, unbroken
 from pipelines.errors import DataFileError, ScenarioError
@@ -188,7 +186,7 @@ def _origin(tables: Mapping[str, Path | None], names: Collection[str]) -> str:
     for what, path in tables.items():
         column = None if path is None or _is_padres(path) else _roles(path, what, names)["at_ms"]
         if path is not None and column is not None:
-            firsts.append(moments_of(_loaded(path)[column], None).origin_ms)
+            firsts.append(moments_of(load(path).table[column], None).origin_ms)
     known = [first for first in firsts if first is not None]
     if not known:
         return f"time: {{rounds: 1000, round_ms: {_ROUND_MS}}}"
@@ -207,11 +205,11 @@ def _table(path: Path, what: str, beside: Path, names: Collection[str], *, sprea
     settings: dict[str, Any] = {"path": _relative(path, beside)}
     if what == "publications" and _is_padres(path):
         return f"    file: {flow_text(settings | {'nodes': 3})}   # nodes: the publishers"
-    columns, found = _columns(path), _roles(path, what, names)
+    found = _roles(path, what, names)
     if found["topic"] is None and found.get("where") is None and what == "subscriptions":
         raise DataFileError(
-            f"{path} has the columns {', '.join(columns)}; subscriptions need one with the topic ({', '.join(_TOPIC)}) "
-            "or with a predicate (where); rename it"
+            f"{path} has the columns {', '.join(_rows(path)[0])}; subscriptions need one with the topic "
+            f"({', '.join(_TOPIC)}) or with a predicate (where); rename it"
         )
     settings |= {key: column for key, column in found.items() if column is not None}
     comment = ""
@@ -266,31 +264,19 @@ def _share(rows: Sequence[Sequence[str]], index: int, names: Collection[str]) ->
     return sum(value in names for value in values) / len(values) if values else 0.0
 
 
-def _columns(path: Path) -> list[str]:
-    return list(_rows(path)[0])
-
-
 def _rows(path: Path) -> list[list[str]]:
     """Returns a list with the column titles of a table, followed by its first `_SAMPLE` rows as strings."""
-    table = _loaded(path)
+    table = load(path).table
     rows = table.slice(0, _SAMPLE).to_pylist()
     return [table.column_names, *(["" if value is None else str(value) for value in row.values()] for row in rows)]
-
-
-def _loaded(path: Path) -> pa.Table:
-    return load(path).table
-
-
-def _unreadable(path: Path, error: Exception) -> DataFileError:
-    reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-    return DataFileError(f"{path} cannot be read: {reason}; check its name and format")
 
 
 def _edge_attributes(path: Path) -> list[str]:
     try:
         keys = [element for _, element in ET.iterparse(path) if element.tag.endswith("key")]  # noqa: S314 - the user's
     except (OSError, ET.ParseError) as error:
-        raise _unreadable(path, error) from error
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        raise DataFileError(f"{path} cannot be read: {reason}; check its name and format") from error
     return [key.get("attr.name", "") for key in keys if key.get("for") in ("edge", "all")]
 
 

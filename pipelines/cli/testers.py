@@ -30,13 +30,6 @@ if TYPE_CHECKING:
     from pipelines.sql.differences import Difference
 
 
-def add_to(app: typer.Typer) -> None:
-    """Adds the commands of this module to ``app``."""
-    app.command(epilog="Example: roundtable extract runs/crash_sweep/latest --run 17 -o run17.yaml")(extract)
-    app.command(epilog="Example: roundtable shrink runs/crash_sweep/latest --run 17 -o small.yaml")(shrink)
-    app.command(epilog="Example: roundtable diff runs/small/latest runs/small/latest --run 0 --other-run 1")(diff)
-
-
 def extract(folder: Folder, run_id: SomeRunId = None, output: Output = None) -> None:
     """Write a scenario that repeats one run of a store.
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import shlex
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -392,27 +392,13 @@ def _first_line(text: str) -> str:
 
 
 def failures(result: Result, report: AuditReport, causes: Collection[str]) -> list[str]:
-    """Returns a phrase for each value of ``--fail-on`` in ``causes`` that applies to the runs, see `CAUSES`."""
-    found = {cause: CAUSES[cause](result, report) for cause in CAUSES if cause in causes}
-    return [f"{cause}, {what}" for cause, what in found.items() if what]
-
-
-def _excused(_: Result, report: AuditReport) -> str:
-    number = sum(finding.n_excused or 0 for finding in report.findings)
-    return f"{plural(number, 'violation')} excused" if number else ""
-
-
-def _runs_beyond(_: Result, report: AuditReport) -> str:
-    return f"{plural(len(report.beyond), 'run')} beyond the bound" if report.beyond else ""
-
-
-def _missing(result: Result, _: AuditReport) -> str:
-    n_delivered, n_wanted = wanted(result)
-    number = n_wanted - n_delivered
-    return f"{number:,} of {n_wanted:,} wanted deliveries did not happen" if number else ""
-
-
-CAUSES: Mapping[str, Callable[[Result, AuditReport], str]] = {
-    "excused": _excused, "beyond": _runs_beyond, "missing": _missing,
-}  # fmt: skip
-"""Maps each value of ``--fail-on`` to a function that returns a phrase if the cause applies, else an empty string."""
+    """Returns a phrase for each value of ``--fail-on`` in ``causes`` that applies to the runs."""
+    n_excused = sum(finding.n_excused or 0 for finding in report.findings)
+    n_delivered, n_wanted = wanted(result) if "missing" in causes else (0, 0)
+    n_missing = n_wanted - n_delivered
+    found = {
+        "excused": (n_excused, f"{plural(n_excused, 'violation')} excused"),
+        "beyond": (len(report.beyond), f"{plural(len(report.beyond), 'run')} beyond the bound"),
+        "missing": (n_missing, f"{n_missing:,} of {n_wanted:,} wanted deliveries did not happen"),
+    }  # fmt: skip
+    return [f"{cause}, {text}" for cause, (number, text) in found.items() if number and cause in causes]

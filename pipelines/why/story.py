@@ -6,7 +6,6 @@ A story prints as text or as JSON. A step is a child of the step that caused it.
 from __future__ import annotations
 
 import io
-import json
 import sys
 from collections import defaultdict
 from collections.abc import Collection, Sequence
@@ -329,11 +328,6 @@ def print_story(story: Story, out: TextIO | None = None) -> None:
     if story.steps is not None:
         console.print(_tree(story.steps))
     console.print(Text(story.verdict))
-
-
-def json_line(story: Story) -> str:
-    """Returns a story as one JSON object; see `Story.as_dict`."""
-    return json.dumps(story.as_dict(), ensure_ascii=False)
 
 
 def publication_name(source: str, seq: int | None, call: int) -> str:
