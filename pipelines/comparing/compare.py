@@ -121,8 +121,7 @@ def compare_prepared(
     ``store`` is an empty location, or a schema without tables. ``observe`` receives the progress after each job.
     ``say`` receives a line for each step before the first round.
     """
-    columns = measures()
-    wants, measure = parse_wants(want, columns), measure_named(minimise, columns)
+    wants, measure = parse_wants(want), measure_named(minimise)
     candidates, refused = with_candidates(prepared)
     with run_prepared(candidates, spark=spark, store=store, engine=engine, observe=observe, say=say) as result:
         result.audit()
@@ -220,10 +219,10 @@ def measures() -> list[str]:
     return [*_SHARED, *view_head(_VIEW).columns]
 
 
-def parse_wants(text: str, columns: Sequence[str]) -> dict[str, tuple[Condition, ...]]:
+def parse_wants(text: str) -> dict[str, tuple[Condition, ...]]:
     """Parses criteria, separated by commas, and returns the conditions of each criterion.
 
-    A run satisfies a criterion if all its conditions hold. ``columns`` is the result of `measures`.
+    A run satisfies a criterion if all its conditions hold.
 
     Raises:
         QueryError: A criterion is invalid, or its measure is unknown.
@@ -231,10 +230,10 @@ def parse_wants(text: str, columns: Sequence[str]) -> dict[str, tuple[Condition,
     parts = [part.strip() for part in text.split(",")]
     if not all(parts):
         raise QueryError(f"an item of the wants {text!r} is empty; write e.g. 'exactly_once, p95 < 500 ms'")
-    return {part: _conditions(part, columns) for part in parts}
+    return {part: _conditions(part) for part in parts}
 
 
-def _conditions(part: str, columns: Sequence[str]) -> tuple[Condition, ...]:
+def _conditions(part: str) -> tuple[Condition, ...]:
     if part in _NAMED:
         return _NAMED[part]
     found = _CONDITION.fullmatch(part)
@@ -248,7 +247,7 @@ def _conditions(part: str, columns: Sequence[str]) -> tuple[Condition, ...]:
             raise QueryError(f"the want {part!r} is a time without a unit; write {', '.join(_UNITS)}")
         of, factor = _UNITS[unit]
         return (Condition(_TIMES[name].format(of), relation, float(number) * factor),)
-    measure, limit = measure_of(name, columns), float(number) / (100 if unit == "%" else 1)
+    measure, limit = measure_of(name), float(number) / (100 if unit == "%" else 1)
     if unit is not None and (unit != "%" or measure != "wanted_ratio"):
         raise QueryError(f"the want {part!r} has the unit {unit!r}, but {name} has no unit; leave it out")
     if measure == "wanted_ratio" and limit > 1:
@@ -256,7 +255,7 @@ def _conditions(part: str, columns: Sequence[str]) -> tuple[Condition, ...]:
     return (Condition(measure, relation, limit),)
 
 
-def measure_of(name: str, columns: Sequence[str]) -> str:
+def measure_of(name: str) -> str:
     """Returns the column of view `comparison` for a measure.
 
     ``name`` is the column itself, or a short name in `_MEASURES`.
@@ -264,24 +263,23 @@ def measure_of(name: str, columns: Sequence[str]) -> str:
     Raises:
         QueryError: The measure is unknown.
     """
+    columns = measures()
     if name in columns:
         return name
     if name in _MEASURES:
         return _MEASURES[name]
-    known = [*_MEASURES, *columns]
-    raise QueryError(
-        f"{name!r} is not a measure;{nearest(name, [*known, *_TIMES])} known are {', '.join([*_TIMES, *_MEASURES])}"
-        " and the columns of view comparison"
-    )
+    short = [*_TIMES, *_MEASURES]
+    hint = nearest(name, [*short, *columns])
+    raise QueryError(f"{name!r} is not a measure;{hint} known are {', '.join(short)} and the columns of view {_VIEW}")
 
 
-def measure_named(name: str, columns: Sequence[str]) -> str:
+def measure_named(name: str) -> str:
     """Returns the column of view `comparison` for the measure to minimise; durations are in ms.
 
     Raises:
         QueryError: The measure is unknown.
     """
-    return _TIMES[name].format("ms") if name in _TIMES else measure_of(name, columns)
+    return _TIMES[name].format("ms") if name in _TIMES else measure_of(name)
 
 
 def ranked(

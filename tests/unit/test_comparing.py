@@ -6,11 +6,10 @@ from typing import Any
 
 import pytest
 
-from pipelines.comparing.compare import measure_named, measures, parse_wants, ranked, settings_of, with_candidates
+from pipelines.comparing.compare import measure_named, parse_wants, ranked, settings_of, with_candidates
 from pipelines.errors import QueryError, ScenarioError
 from pipelines.experiment.prepared import Prepared, prepare_given
 
-COLUMNS = measures()
 ROW: dict[str, Any] = {
     "n_wanted": 4, "n_wanted_delivered": 4, "wanted_ratio": 1.0, "n_duplicates": 0, "n_source_order_broken": 0,
     "n_causal_order_broken": 1, "n_total_order_broken": 2, "n_asked_causal_broken": None, "n_asked_total_broken": 0,
@@ -30,7 +29,7 @@ LINE: dict[str, Any] = {
 
 
 def holds(want: str, **others: Any) -> bool:
-    (conditions,) = parse_wants(want, COLUMNS).values()
+    (conditions,) = parse_wants(want).values()
     return all(condition.holds({**ROW, **others}) for condition in conditions)
 
 
@@ -75,12 +74,12 @@ def test_what_has_no_value_holds_unless_deliveries_are_missing() -> None:
 )
 def test_wants_that_cannot_be_read(wants: str, message: str) -> None:
     with pytest.raises(QueryError, match=message.replace("?", r"\?")):
-        parse_wants(wants, COLUMNS)
+        parse_wants(wants)
 
 
 def test_a_measure_is_named_by_a_column_or_a_short_name() -> None:
-    assert measure_named("p95", COLUMNS) == "latency_ms_p95"
-    assert measure_named("bytes", COLUMNS) == "bytes_per_delivery"
+    assert measure_named("p95") == "latency_ms_p95"
+    assert measure_named("bytes") == "bytes_per_delivery"
 
 
 def test_candidates_are_ranked_by_wants_and_then_by_the_measure() -> None:
@@ -93,7 +92,7 @@ def test_candidates_are_ranked_by_wants_and_then_by_the_measure() -> None:
         {**ROW, "run_id": 4, "messages_per_delivery": 1.0},
         {**ROW, "run_id": 5, "wanted_ratio": 0.5, "n_wanted_delivered": 2, "within_bound": False},
     ]
-    wants = parse_wants("exactly_once, causal_order", COLUMNS)
+    wants = parse_wants("exactly_once, causal_order")
     settings = dict(enumerate([dear, dear, cheap, cheap, lossy, lossy]))
     found = ranked(rows, settings, wants, "messages_per_delivery")
     assert [(one.protocol, one.settings, one.measure) for one in found] == [
@@ -112,7 +111,7 @@ def test_fewer_missed_wants_win_over_more_runs_that_miss_none() -> None:
     kept = {**ROW, "n_causal_order_broken": 0}
     rows = [{**kept, "run_id": 0}, {**ROW, **lost, "run_id": 1}, {**ROW, "run_id": 2}, {**ROW, "run_id": 3}]
     settings = dict(enumerate([{"name": "forwarding"}] * 2 + [{"name": "delta"}] * 2))
-    wants = parse_wants("at_least_once, at_most_once, per_source_order, causal_order", COLUMNS)
+    wants = parse_wants("at_least_once, at_most_once, per_source_order, causal_order")
     found = ranked(rows, settings, wants, "messages_per_delivery")
     assert [(one.protocol, one.n_as_wanted) for one in found] == [("delta", 0), ("forwarding", 1)]
 
