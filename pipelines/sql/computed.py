@@ -71,18 +71,11 @@ def parameter_paths(parameters: Sequence[str]) -> dict[str, str]:
 def _paths(parsed: Iterable[Mapping[str, Any]]) -> dict[str, str]:
     columns = {_RUN_ID: ""}
     for path in sorted({path for values in parsed for path in values}):
-        columns[_unused_name(column_name(path), columns)] = path
+        name = column_name(path)
+        while name in columns:  # two paths that differ only in invalid characters have one column name
+            name += "_"
+        columns[name] = path
     return {name: path for name, path in columns.items() if path}
-
-
-def _unused_name(name: str, taken: Mapping[str, object]) -> str:
-    """Appends ``_`` to ``name`` until it is not in ``taken``.
-
-    `column_name` returns equal names for two paths that differ only in invalid characters.
-    """
-    while name in taken:
-        name += "_"
-    return name
 
 
 def _column(values: Sequence[Any]) -> pa.Array:

@@ -320,13 +320,12 @@ class StoreReader:
                 return view_sql(name)
             audited = tuple(self._version(one.name) for one in (ROUND_COMMIT, RUN, VIOLATION))
             return self._defined_once(alias, audited, lambda: part.table(name, round_))
-        if made := self._computed_views().get(name):
-            commits = (self._version(ROUND_COMMIT.name),)
-            return self._defined_once(alias, commits, lambda: self._computed(made, round_))
-        computed = {HELD_STATE: self._held_state, BROKEN_ORDER: self._broken_order}.get(name)
-        if computed is not None:
-            commits = (self._version(ROUND_COMMIT.name),)
-            return self._defined_once(alias, commits, lambda: computed(round_))
+        computed: dict[str, Callable[[int | None], DataFrame]] = {
+            HELD_STATE: self._held_state, BROKEN_ORDER: self._broken_order,
+            **{view: partial(self._computed, parts) for view, parts in self._computed_views().items()},
+        }  # fmt: skip
+        if make := computed.get(name):
+            return self._defined_once(alias, (self._version(ROUND_COMMIT.name),), lambda: make(round_))
         if name == _PARAMETER:
             return self._defined_once(f"{self._prefix}_{name}", (), self._parameters)
         # The rows of a name change only with a commit or, for some tables, with an audit.
@@ -383,12 +382,16 @@ class StoreReader:
         return self._protocol_rows(snapshot.frame(self._stored_name(name)), name)
 
     def _described_tables(self) -> DataFrame:
-        tables = self._known_tables()
-        made = {name: views[0][1].question.partition("\n")[0] for name, views in self._computed_views().items()}
+        told = {name: view_head(name).question for name in view_names()} | COMPUTED
+        told |= {name: views[0][1].question.partition("\n")[0] for name, views in self._computed_views().items()}
+        grains = {
+            name: f"a row is {table.grain}; key {', '.join(table.key)}" for name, table in self._known_tables().items()
+        }
         rows = [
-            (name, "view" if name in made else _kind(name), made.get(name) or _description(name, tables))
+            (name, "view", told[name]) if name in told
+            else (name, "state" if name.startswith(STATE) else "history", grains.get(name))
             for name in self.tables()
-        ]
+        ]  # fmt: skip
         return self._session.spark.createDataFrame(rows, "name string, kind string, description string")
 
     def _described_columns(self, statement: Statement, round_: int | None) -> DataFrame:
@@ -464,16 +467,3 @@ class AsOf:
     def is_finished(self) -> bool:
         """Returns whether all runs have ended."""
         return self._reader.is_finished()
-
-
-def _kind(name: str) -> str:
-    if name in COMPUTED or name in view_names():
-        return "view"
-    return "state" if name.startswith(STATE) else "history"
-
-
-def _description(name: str, tables: dict[str, Table]) -> str | None:
-    if name in view_names():
-        return view_head(name).question
-    table = tables.get(name)
-    return COMPUTED.get(name, f"a row is {table.grain}; key {', '.join(table.key)}" if table else None)

@@ -8,7 +8,7 @@ query. Without the logs of small tables, audits take 5 to 25 % less CPU time.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from typing import Final
 
 from pyspark.sql import DataFrame
@@ -43,26 +43,20 @@ def reader_of(session: Session, root: Root) -> StoreReader:
     Raises:
         StoreError: The location is not a store.
     """
-    return _reader(session, root, Store(root, session).n_bytes())
-
-
-def _reader(session: Session, root: Root, n_bytes: int) -> StoreReader:
-    return SmallStoreReader(session, root) if n_bytes <= FEW_BYTES else StoreReader(session, root)
-
-
-def suited_to(root: Root, session: Session) -> AbstractContextManager[bool]:
-    """Returns a context manager that configures the engine for the size of a store inside its ``with`` block.
-
-    The value of the context manager is True if the store has at most `VERY_FEW_BYTES`.
-    """
-    return _suited(session, Store(root, session).n_bytes())
+    is_small = Store(root, session).n_bytes() <= FEW_BYTES
+    return SmallStoreReader(session, root) if is_small else StoreReader(session, root)
 
 
 @contextmanager
-def _suited(session: Session, n_bytes: int) -> Iterator[bool]:
-    is_very_small = n_bytes <= VERY_FEW_BYTES
-    with session.suited(is_small=n_bytes <= INTERPRETED_BYTES, is_in_one=is_very_small):
-        yield is_very_small
+def suited_to(root: Root, session: Session) -> Iterator[bool]:
+    """Configures the engine for the size of a store inside the ``with`` block.
+
+    Yields:
+        Whether the store has at most `VERY_FEW_BYTES`.
+    """
+    n_bytes = Store(root, session).n_bytes()
+    with session.suited(is_small=n_bytes <= INTERPRETED_BYTES, is_in_one=n_bytes <= VERY_FEW_BYTES):
+        yield n_bytes <= VERY_FEW_BYTES
 
 
 @contextmanager
@@ -82,13 +76,12 @@ def fast_reader(
     Yields:
         The reader, the session of the engine, and whether one partition is enough for the queries.
     """
-    n_bytes = Store(root, session).n_bytes()
-    if session.engine == "spark" and session.owns and n_bytes <= INTERPRETED_BYTES:
+    if session.engine == "spark" and session.owns and Store(root, session).n_bytes() <= INTERPRETED_BYTES:
         with beside(session) as other:
-            yield _reader(other, root, n_bytes), other, True
+            yield reader_of(other, root), other, True
         return
-    with _suited(session, n_bytes) as is_very_small:
-        yield opened or _reader(session, root, n_bytes), session, is_very_small
+    with suited_to(root, session) as is_very_small:
+        yield opened or reader_of(session, root), session, is_very_small
 
 
 class SmallStoreReader(StoreReader):
