@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from html import escape
 from operator import itemgetter
@@ -23,9 +22,10 @@ from pipelines.errors import QueryError, StoreError, is_whole, plural
 from pipelines.experiment.manifest import Manifest
 from pipelines.report.pictures import Picture
 from pipelines.report.replay import Span
-from pipelines.report.show import Replay, diagram_of, plot_of, replay_of, write_report
+from pipelines.report.show import Replay, plot_of, replay_of, write_report
+from pipelines.report.space_time import of_run
 from pipelines.sql.errors import readable_errors
-from pipelines.sql.small_store import fast_reader, reader_of, suited_to
+from pipelines.sql.small_store import fast_reader, reader_of
 from pipelines.store.catalog import check_no_store
 from pipelines.store.damage import named_damage
 from pipelines.store.folder import MANIFEST, locked, resume_hint
@@ -278,8 +278,8 @@ class Result:
             if len(rounds) != 2:
                 raise QueryError(f"rounds is {rounds}; allowed: the first and the last round, e.g. (5, 20)")
             _span(*rounds)
-        with self.reader.at_one_commit():
-            return diagram_of(self.reader, run_id, source, call, node, rounds)
+        with self.reader.at_one_commit(), readable_errors():
+            return of_run(self.reader, run_id, source, call, node, rounds).draw(f"Run {run_id}")
 
     def plot(
         self, name: str | None = None, run_id: int | None = None, *, x: str | None = None, y: str | None = None,
@@ -339,13 +339,6 @@ class Result:
         found = {run.run_id: run for run in report.runs}
         self.runs = [replace(run, **found[run.run_id]._asdict()) for run in self.runs]
         return report
-
-    def suited(self) -> AbstractContextManager[bool]:
-        """Returns a context manager that configures the engine for the size of the store inside its ``with`` block.
-
-        The value of the context manager is True if the store has at most 2 MiB, see `suited_to`.
-        """
-        return suited_to(self.store.absolute(), self.session)
 
     def publish(self, schema: str) -> list[str]:
         """Writes the history and the results as Delta tables into a schema. Tables that exist are replaced.

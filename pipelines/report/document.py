@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from pipelines.errors import RoundtableError
@@ -19,7 +19,6 @@ from pipelines.report.summary import (
     MOST_RUNS,
     chosen_runs,
     losses,
-    omitted_sentences,
     overlaid,
     run_rows,
     studies,
@@ -28,6 +27,7 @@ from pipelines.report.summary import (
 from pipelines.sql.errors import readable_errors
 from pipelines.sql.query import StoreReader
 from pipelines.store.roots import Root
+from pipelines.why.overview import PREDICATES
 
 NODE_FIELDS = frozenset((
     "a", "acked", "acknowledged", "answered", "answers", "approach", "asked", "askers", "assistant", "awaited", "b",
@@ -62,13 +62,13 @@ def gather(reader: StoreReader, root: Root, named: Sequence[int] = (), span: Spa
         found, study = summary(reader, rows), studies(reader, rows)
         lines = overlaid(reader, list(chosen), rows)
     charts = {name: specification(name) for name in ("space_time", "measures", "study")}
-    left_out = (_runs_left_out(rows, chosen, root), _rounds_left_out(replays), _told_left_out(replays, study, root))
+    left_out = [*_runs_left_out(rows, chosen, root), *_rounds_left_out(replays), *_told_left_out(replays, study, root)]
     return {
         "scenario": rows[0]["scenario"], "protocol": ", ".join(reader.protocols), "store": str(root),
         "text": manifest.text, "overrides": list(manifest.overrides), "start": "verdict",
         "node_fields": sorted(NODE_FIELDS), "message_fields": sorted(MESSAGE_FIELDS), "summary": found,
         "study": study, "overlaid": lines, "specifications": charts | {"config": CONFIG}, "replays": replays,
-        "left_out": [text for part in left_out for text in part],
+        "left_out": left_out,
     }  # fmt: skip
 
 
@@ -102,53 +102,47 @@ def places(manifest: Manifest, run_id: int) -> Mapping[str, tuple[float, float]]
         return {}
 
 
-def _runs_left_out(rows: Sequence[dict[str, Any]], chosen: Mapping[int, str], root: Root) -> list[str]:
-    said = []
+def _runs_left_out(rows: Sequence[dict[str, Any]], chosen: Mapping[int, str], root: Root) -> Iterator[str]:
     if len(rows) > len(chosen):
         number = f"{len(rows) - len(chosen):,} of {len(rows):,} runs have no replay here"
         command = f"{_command('report', root)} --run R brings run R (several times for several runs)"
-        said.append(f"{number}: {command}")
+        yield f"{number}: {command}"
     if len(rows) > MOST_RUNS:
-        said.append(f"the table of runs has the first {MOST_RUNS:,}; view run_summary has all")
-    return said
+        yield f"the table of runs has the first {MOST_RUNS:,}; view run_summary has all"
 
 
 def _command(name: str, root: Root) -> str:
     return f"roundtable {name} {shlex.quote(str(root))}"
 
 
-def _rounds_left_out(replays: Sequence[dict[str, Any]]) -> list[str]:
-    said = []
+def _rounds_left_out(replays: Sequence[dict[str, Any]]) -> Iterator[str]:
     for one in replays:
         name, state = f"run {one['run']['run_id']}", one["state"]
         if one["is_cut"]:
             n_kept = len(one["message"]["message_id"])
-            said.append(
+            yield (
                 f"{one['n_messages'] - n_kept:,} of {one['n_messages']:,} messages of {name}: the replay draws those "
                 f"of rounds {one['first']:,} to {one['last']:,}, up to {MOST_MESSAGES:,}; --rounds A:B draws others"
             )
         shown = one["measures"]
         if len(shown["nodes"]) >= 2 * MOST_BARS or len(shown["links"]) >= MOST_BARS:
             busiest = f"{name}: the {MOST_BARS} busiest nodes and links have bars"
-            said.append(f"{busiest}; views node_load, link_load have all")
+            yield f"{busiest}; views node_load, link_load have all"
         if len(state["commits"]) < state["n_commits"]:
             kept = f"{name}: states of nodes at {len(state['commits'])} of {state['n_commits']} commits"
-            said.append(f"{kept}; --rounds A:B brings more of fewer rounds")
+            yield f"{kept}; --rounds A:B brings more of fewer rounds"
         if state["gone"]:
             rounds = ", ".join(map(str, state["gone"]))
-            said.append(f"{name}: states of nodes at the end of rounds {rounds}, as VACUUM removed their files")
+            yield f"{name}: states of nodes at the end of rounds {rounds}, as VACUUM removed their files"
         if state["left_out"]:
-            said.append(f"{name}: {', '.join(state['left_out'])} have too many rows; --rounds A:B leaves out commits")
-    return said
+            yield f"{name}: {', '.join(state['left_out'])} have too many rows; --rounds A:B leaves out commits"
 
 
-def _told_left_out(replays: Sequence[dict[str, Any]], study: Mapping[str, Any], root: Root) -> list[str]:
+def _told_left_out(replays: Sequence[dict[str, Any]], study: Mapping[str, Any], root: Root) -> Iterator[str]:
     why = _command("why", root)
-    told = [
-        text
-        for one in replays
-        for text in omitted_sentences(one["losses"]["left_out"], f"{why} --run {one['run']['run_id']}")
-    ]
+    for one in replays:
+        command = f"{why} --run {one['run']['run_id']}"
+        for what, number in one["losses"]["left_out"].items():
+            yield f"stories of {number:,} more deliveries that {PREDICATES[what]}; {command} groups them by cause"
     if study["n_left_out"]:
-        told.append(f"{study['n_left_out']:,} combinations of the study; view result_summary has all")
-    return told
+        yield f"{study['n_left_out']:,} combinations of the study; view result_summary has all"

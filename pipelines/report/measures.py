@@ -23,17 +23,19 @@ _MOST_STEPS = 80
 _MOST_COLUMNS = 30
 _MOST_ROUNDS = 2_000
 Rows = list[dict[str, Any]]
+DELIVERED_AND_LOST = """
+select run_id, 'deliveries' as what, round, count(1) as n from delivery where run_id in ({runs}) group by run_id, round
+union all
+select run_id, 'messages lost' as what, due_round as round, count(1) as n from sent_message
+where run_id in ({runs}) and src <> dst and fate like 'lost%' group by run_id, due_round
+"""
+"""SQL for the numbers of deliveries and of lost messages of the runs ``{runs}``, by round."""
 _SQL = {
     "latency": "select run_id, latency_rounds as value, count(1) as n from delivery"
     " where run_id in ({runs}) and latency_rounds is not null group by run_id, latency_rounds",
     "hops": "select run_id, hops as value, count(1) as n from delivery"
     " where run_id in ({runs}) and hops is not null group by run_id, hops",
-    "over_time": """
-select run_id, 'deliveries' as what, round, count(1) as n from delivery where run_id in ({runs}) group by run_id, round
-union all
-select run_id, 'messages lost' as what, due_round as round, count(1) as n from sent_message
-where run_id in ({runs}) and src <> dst and fate like 'lost%' group by run_id, due_round
-""",
+    "over_time": DELIVERED_AND_LOST,
     "kinds": "select run_id, kind, greatest(sent_round, 0) as round, count(1) as n from sent_message"
     " where run_id in ({runs}) and src <> dst group by run_id, kind, greatest(sent_round, 0)",
     "nodes": """

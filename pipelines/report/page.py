@@ -5,13 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from html import escape
-from importlib.resources import files
 from string import Template
 from typing import Any
 
-from pipelines.report.pictures import vega
+from pipelines.report.pictures import asset, vega
 
-_ASSETS = files("pipelines.report") / "assets"
 STYLE = "page.css"
 PROGRAMS = (
     "common.js", "verdict.js", "zoom.js", "replay.js", "space_time.js", "measures.js", "losses.js", "studies.js",
@@ -19,11 +17,6 @@ PROGRAMS = (
 )  # fmt: skip
 """The scripts of the page, in the order of loading."""
 _ESCAPED = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"}
-
-
-def asset(name: str) -> str:
-    """Returns the content of a file in ``assets/``."""
-    return (_ASSETS / name).read_text("utf-8")
 
 
 def page(data: Mapping[str, Any], title: str) -> str:

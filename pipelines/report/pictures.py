@@ -102,9 +102,14 @@ def check_name(file: Path) -> None:
         raise QueryError(f"a picture cannot be written as {file.name!r}; allowed are names that end in {allowed}")
 
 
+def asset(name: str) -> str:
+    """Returns the content of a file in ``assets/``."""
+    return (files("pipelines.report") / "assets" / name).read_text("utf-8")
+
+
 def specification(name: str) -> Any:  # noqa: ANN401 - Vega-Lite's JSON
     """Returns the content of ``assets/NAME.json``: one Vega-Lite specification, or several by name."""
-    return json.loads((files("pipelines.report") / "assets" / f"{name}.json").read_text("utf-8"))
+    return json.loads(asset(f"{name}.json"))
 
 
 def with_unit(spec: Mapping[str, Any], round_ms: float) -> Any:  # noqa: ANN401 - Vega-Lite's JSON

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any
@@ -114,7 +114,7 @@ def replay(reader: StoreReader, run: Mapping[str, Any], span: Span, places: Mapp
     keys = {"run": run["run_id"], "end": end, "most": MOST_MESSAGES}
     counts = columns(reader, _COUNTS.format(**keys))
     rows = {name: columns(reader, text.format(**keys)) for name, text in _ROWS.items() if name != "delivery"}
-    traffic = Traffic.of(counts, end)
+    traffic = traffic_of(counts, end)
     asked = Span(span.first, end if span.last is None else min(span.last, end))
     first, last = window(traffic, asked, _events(rows, counts))
     keys |= {"first": first, "last": last}
@@ -132,7 +132,7 @@ def replay(reader: StoreReader, run: Mapping[str, Any], span: Span, places: Mapp
         if not is_shortcut
     ] if edges else []  # fmt: skip
     form, points = layout(len(nodes["name"]), list(zip(links["src"], links["dst"], strict=True)), placed, held)
-    n_messages = traffic.within(asked.first, asked.last or 0)
+    n_messages = traffic(asked.first, asked.last or 0)
     numbers, texts = _encoded(messages, {"kind": columns(reader, _KINDS.format(**keys))["kind"]})
     return {
         "run": dict(run), "end": end, "first": first, "last": last, "n_messages": n_messages,
@@ -147,27 +147,15 @@ def last_round(reader: StoreReader, run: Mapping[str, Any]) -> int:
     return reader.last_round() if run["rounds"] is None else int(run["rounds"])
 
 
-@dataclass(frozen=True)
-class Traffic:
-    """Cumulative numbers of messages.
+Traffic = Callable[[int, int], int]
+"""A function that returns the number of messages in flight in the rounds from a first to a last round."""
 
-    ``sent[r]`` is the number of messages that were sent in rounds 0 to r. ``due[r]`` is the number of messages that
-    were due in these rounds.
-    """
 
-    sent: Sequence[int]
-    due: Sequence[int]
-
-    @classmethod
-    def of(cls, counts: Mapping[str, Sequence[int]], end: int) -> Traffic:
-        """Computes the cumulative numbers from the counts of each round up to ``end``."""
-        by_round = [dict(zip(counts["round"], counts[name], strict=True)) for name in ("n_sent", "n_due")]
-        sent, due = (list(accumulate(number.get(at, 0) for at in range(end + 1))) for number in by_round)
-        return cls(sent, due)
-
-    def within(self, first: int, last: int) -> int:
-        """Returns the number of messages in flight in the rounds ``first`` to ``last``."""
-        return self.sent[last] - (self.due[first - 1] if first > 0 else 0)
+def traffic_of(counts: Mapping[str, Sequence[int]], end: int) -> Traffic:
+    """Returns the traffic function of a run from its counts for each round up to ``end``."""
+    by_round = [dict(zip(counts["round"], counts[name], strict=True)) for name in ("n_sent", "n_due")]
+    sent, due = (list(accumulate(number.get(at, 0) for at in range(end + 1))) for number in by_round)
+    return lambda first, last: sent[last] - (due[first - 1] if first > 0 else 0)
 
 
 def _events(rows: Mapping[str, Mapping[str, Sequence[Any]]], counts: Mapping[str, Sequence[int]]) -> Counter[int]:
@@ -184,13 +172,13 @@ def window(traffic: Traffic, asked: Span, events: Mapping[int, int]) -> tuple[in
     rounds at both ends until one more round would exceed this limit. A single round may exceed the limit.
     """
     low, high = asked.first, asked.last or 0
-    if traffic.within(low, high) <= MOST_MESSAGES:
+    if traffic(low, high) <= MOST_MESSAGES:
         return low, high
     rounds = [at for at in sorted(events) if low <= at <= high] or [low]
     best, first, last, weight, start = -1, rounds[0], rounds[0], 0, 0
     for at in rounds:
         weight += events.get(at, 0)
-        while rounds[start] < at and traffic.within(rounds[start], at) > MOST_MESSAGES:
+        while rounds[start] < at and traffic(rounds[start], at) > MOST_MESSAGES:
             weight -= events.get(rounds[start], 0)
             start += 1
         if weight > best:
@@ -198,9 +186,9 @@ def window(traffic: Traffic, asked: Span, events: Mapping[int, int]) -> tuple[in
     before = None
     while before != (first, last):
         before = first, last
-        if first > low and traffic.within(first - 1, last) <= MOST_MESSAGES:
+        if first > low and traffic(first - 1, last) <= MOST_MESSAGES:
             first -= 1
-        if last < high and traffic.within(first, last + 1) <= MOST_MESSAGES:
+        if last < high and traffic(first, last + 1) <= MOST_MESSAGES:
             last += 1
     return first, last
 

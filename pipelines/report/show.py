@@ -1,4 +1,4 @@
-"""The entry points of `report`: a report as a file or in a notebook, a space-time diagram, and a chart."""
+"""The entry points of `report`: a report as a file or in a notebook, and a chart."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from pipelines.report.page import page
 from pipelines.report.pictures import Picture, picture, specification, with_unit
 from pipelines.report.plots import Plot, draw_plot
 from pipelines.report.replay import Span, last_round
-from pipelines.report.space_time import of_run
 from pipelines.report.summary import run_rows
 from pipelines.sql.differences import check_run
 from pipelines.sql.errors import readable_errors
@@ -67,16 +66,6 @@ def replay_of(reader: StoreReader, root: Root, run_id: int, span: Span) -> Repla
     """Returns the report page of one run, which initially shows the replay; raises the errors of `document.gather`."""
     data = gather(reader, root, (run_id,), span)
     return Replay(page(data | {"start": "replay"}, f"{data['scenario']}, run {run_id}"))
-
-
-def diagram_of(
-    reader: StoreReader, run_id: int, source: str | None, call: int | None, node: str | None,
-    rounds: tuple[int, int] | None,
-) -> Picture:  # fmt: skip
-    """Returns the space-time diagram of a run; parameters and errors are those of `space_time.of_run`."""
-    with readable_errors():
-        check_run(reader, run_id)
-        return of_run(reader, run_id, source, call, node, rounds).draw(f"Run {run_id}")
 
 
 def plot_of(reader: StoreReader, name: str | None, run_id: int | None, columns: Mapping[str, str | None]) -> Picture:

@@ -14,9 +14,10 @@ from pipelines.contract.audit import Audit
 from pipelines.errors import check_run_id, plural
 from pipelines.experiment.prepared import labelled
 from pipelines.protocols import protocol_named
+from pipelines.report.measures import DELIVERED_AND_LOST, Rows
 from pipelines.sql.query import StoreReader
 from pipelines.why import Story, stories
-from pipelines.why.overview import LATE, MISSING, PREDICATES, TWICE, gone_wrong, grouped, why_options
+from pipelines.why.overview import LATE, MISSING, TWICE, gone_wrong, grouped, why_options
 
 MOST_RUNS = 20_000
 """The maximum number of runs in the table of runs of a report; view ``run_summary`` has all runs."""
@@ -46,16 +47,11 @@ _MOST_STEPS = 120
 _QUANTILES = """
 select run_id, quantile as x, latency_rounds as y from latency_quantile where run_id in ({runs}) order by run_id, x
 """
-_SERIES = """
-select run_id, 'deliveries' as what, round, count(1) as n from delivery where run_id in ({runs}) group by run_id, round
-union all
+_SENT = """
 select run_id, 'messages sent' as what, greatest(sent_round, 0) as round, count(1) as n from sent_message
 where run_id in ({runs}) and src <> dst group by run_id, greatest(sent_round, 0)
-union all
-select run_id, 'messages lost' as what, due_round as round, count(1) as n from sent_message
-where run_id in ({runs}) and src <> dst and fate like 'lost%' group by run_id, due_round
 """
-Rows = list[dict[str, Any]]
+_SERIES = f"{DELIVERED_AND_LOST} union all {_SENT}"
 
 
 def run_rows(reader: StoreReader) -> list[dict[str, Any]]:
@@ -236,11 +232,11 @@ def losses(reader: StoreReader, run_ids: Sequence[int]) -> dict[int, dict[str, A
     }
     for what in (MISSING, TWICE, LATE):
         asked = gone_wrong(reader, what, run_ids, MOST_EXPLAINED, is_by_run=True)
-        told = stories(reader, [one.question for one in asked])
+        told = stories(reader, [question for question, _ in asked])
         for run_id, of_run in found.items():
             own = [story for story in told if story.run_id == run_id]
             if own:
-                of_run["number"][what] = next(one.number for one in asked if one.question.run_id == run_id)
+                of_run["number"][what] = next(number for question, number in asked if question.run_id == run_id)
                 of_run["n_asked"][what] = len(own)
                 _add_stories(of_run, what, own)
     return found
@@ -263,18 +259,6 @@ def _add_stories(found: dict[str, Any], what: str, told: Sequence[Story]) -> Non
         found["stories"].append(story.as_dict() | {"what": what, "group": index[id(story)], "options": options})
     if len(kept) < found["number"][what]:
         found["left_out"][what] = found["number"][what] - len(kept)
-
-
-def omitted_sentences(found: Mapping[str, int], command: str) -> list[str]:
-    """Returns a sentence about the omitted stories of each category of deliveries.
-
-    ``found`` maps a category to its number of omitted stories. Each sentence names ``command``, the command line with
-    which the user lists the causes of these deliveries.
-    """
-    return [
-        f"stories of {number:,} more deliveries that {PREDICATES[what]}; {command} groups them by cause"
-        for what, number in found.items()
-    ]
 
 
 def overlaid(reader: StoreReader, first: Sequence[int], rows: Sequence[dict[str, Any]]) -> dict[str, Any]:

@@ -10,7 +10,6 @@ import shlex
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import networkx as nx
 
@@ -63,34 +62,24 @@ order by d.run_id, d.delivery_round, d.subscriber, d.source, d.source_seq
 """
 
 
-class Wrong(NamedTuple):
-    """A missing, repeated, late or excused delivery; ``number`` is the number of all deliveries of this category."""
-
-    question: Question
-    number: int
-
-
 def gone_wrong(
     reader: StoreReader, what: str, run_ids: Sequence[int] | None = None, most: int = MAX_ASKED, *,
     is_by_run: bool = False,
-) -> list[Wrong]:  # fmt: skip
+) -> list[tuple[Question, int]]:  # fmt: skip
     """Returns the first ``most`` deliveries of a category, ordered by run, round, subscriber, source and call number.
 
-    ``what`` is one of the categories `KINDS`; ``run_ids`` None means all runs. If ``is_by_run``, the function returns
-    the first ``most`` deliveries of each run, and `Wrong.number` counts the deliveries of the run.
+    ``what`` is one of the categories `KINDS`; ``run_ids`` None means all runs. Each delivery is paired with the number
+    of all deliveries of the category. If ``is_by_run``, both numbers apply to each run.
     """
     where = "" if run_ids is None else f"where run_id in ({', '.join(map(str, run_ids))})"
     if what == LATE:
         groups: dict[int, list[Question]] = defaultdict(list)
         for one in _late(reader, where):
             groups[one.run_id if is_by_run else 0].append(one)
-        return [Wrong(one, len(group)) for group in groups.values() for one in group[:most]]
+        return [(one, len(group)) for group in groups.values() for one in group[:most]]
     partition = "partition by run_id" if is_by_run else ""
     text = _FIRST.format(partition=partition, rows=_SQL[what], where=where, most=most)
-    return [
-        Wrong(Question(row.run_id, row.subscriber, row.source, row.source_seq), row.n)
-        for row in reader.sql(text).collect()
-    ]
+    return [(Question(*row[:4]), row.n) for row in reader.sql(text).collect()]
 
 
 def _late(reader: StoreReader, where: str) -> Iterator[Question]:
@@ -181,8 +170,9 @@ def overview(reader: StoreReader, run_id: int | None = None) -> Overview:
     left_out: dict[str, int] = {}
     for what in KINDS:
         asked = gone_wrong(reader, what, None if run_id is None else [run_id])
-        left_out |= {what: asked[0].number - len(asked)} if asked and asked[0].number > len(asked) else {}
-        groups += grouped(what, stories(reader, [one.question for one in asked]))
+        if asked and (more := asked[0][1] - len(asked)):
+            left_out[what] = more
+        groups += grouped(what, stories(reader, [question for question, _ in asked]))
     return Overview(groups, left_out)
 
 
