@@ -49,8 +49,7 @@ app = typer.Typer(
     cls=Commands, add_completion=True, pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
     help="Run publish/subscribe protocols on Spark, and check their guarantees.",
-    epilog="Exit codes: 0 guarantees hold; 1 broken; 2 undecided; 64 invalid input; 70 internal error; "
-    "130 interrupted.",
+    epilog="Exit codes: 0 valid; 1 broken; 2 undecided; 64 bad input; 70 internal error.",
 )  # fmt: skip
 
 
@@ -74,7 +73,7 @@ def list_(
     ] = None,
     form: RowFormat = "table", as_json: AsJson = False, output: Output = None,
 ) -> None:  # fmt: skip
-    """List protocols, overlays, workloads, faults, audits and scenarios."""
+    """List protocols, audits, scenarios, overlays, calls and faults."""
     with opened_output(output) as out:
         print_groups(tuple(GROUPS) if group is None else (group,), "json" if as_json else form, out)
 

@@ -327,7 +327,7 @@ def test_a_new_store_has_to_be_new(example: Path) -> None:
     (full / "thesis.txt").write_text("mine")
     link = example.parent / "dangling"
     link.symlink_to("nowhere")
-    for folder, words in ((full, "holds thesis.txt; name a new folder"), (example, "is a file"), (link, "dangling")):
+    for folder, words in ((full, "contains thesis.txt; name a new folder"), (example, "is a file"), (link, "dangling")):
         result = cli("run", example, "--store", folder)
         assert result.exit_code == 64
         assert words in result.stderr

@@ -50,7 +50,10 @@ SERVERS_NEED_BUILD = (
         _REPOSITORY.replace("[[A, B]]", "[[A, B], [B, C]]") + "workload: {joins: §[{node: C, to: B, round: 9}]}\n",
         "linked from the start", "its servers join by workload.calls, kind: join",
     ),
-    _build("a call that the protocol does not take", _CALLS + "{at: A, round: 1, kind: §leave}]}\n", "no call leave"),
+    _build(
+        "a call that the protocol does not take", _CALLS + "{at: A, round: 1, kind: §leave}]}\n",
+        "does not support call leave",
+    ),
     _build(
         "more servers than brokers", _REPOSITORY.replace("servers: [{name: R, at: A}, {name: S, at: B}]",
         "servers: {generate: {count: §3}}"), "2 brokers",
@@ -138,7 +141,7 @@ SERVERS_NEED_BUILD = (
     ),
     _build(
         "repository: a repository that removes itself",
-        _REPOSITORY + _CALLED + "{at: R, round: 5, kind: remove, peer: §R}]}\n", "no other member of a bundle",
+        _REPOSITORY + _CALLED + "{at: R, round: 5, kind: remove, peer: §R}]}\n", "not a member of a bundle other than",
     ),
     _build(
         "repository: a server outside the bundle that joins",
