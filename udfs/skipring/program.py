@@ -122,7 +122,7 @@ class SkipRing(NodeProgram):
         self.crashed[peer] = Crashed(peer)
         for topic in sorted(self.database):
             if (supervision := self._supervision(topic, ctx)) is not None:
-                supervision.remove_crashed(peer)
+                supervision.remove(peer)
 
     # ---- the ring
 

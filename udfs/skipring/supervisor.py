@@ -29,7 +29,7 @@ class Supervision:
 
         Args:
             database: The database that the actions change.
-            crashed: Ids of crashed subscribers. To report a crash, callers add an id and call `remove_crashed`.
+            crashed: Ids of crashed subscribers. To report a crash, callers add an id and call `remove`.
         """
         self.changed: dict[Label, Tuple | None] = {}
         self._database = database
@@ -80,14 +80,10 @@ class Supervision:
         """
         if subscriber in self._crashed:
             return
-        label = self._remove(subscriber)
+        label = self.remove(subscriber)
         if label is not None:
             self._configure(label, "moved", ctx)
         self._dismiss(subscriber, "leave", ctx)
-
-    def remove_crashed(self, subscriber: int) -> None:
-        """Removes a crashed subscriber, and gives its label to the subscriber with the last label (section 3.3)."""
-        self._remove(subscriber)
 
     def _repair(self) -> None:
         entries = repaired(self._entries, self._crashed)
@@ -99,8 +95,11 @@ class Supervision:
         self._entries.update(entries)
         self._labels = {node: label for label, node in entries.items()}
 
-    def _remove(self, subscriber: int) -> Label | None:
-        """Removes `subscriber`. Returns its label if the last subscriber has moved to this label, else None."""
+    def remove(self, subscriber: int) -> Label | None:
+        """Removes `subscriber`, and gives its label to the subscriber with the last label (section 3.3).
+
+        Returns the label if a subscriber has moved to it, else None.
+        """
         label = self._labels.pop(subscriber, None)
         if label is None:
             return None

@@ -26,26 +26,20 @@ MESSAGE = pa.struct([
 """The fields of a message in the history. Field ``body`` is JSON."""
 
 
-class Flights:
-    """The messages of one topic, except those that were due at a node after its crash."""
+def flights_at(rows: pa.StructArray, round_: int) -> list[Flight]:
+    """Returns those messages in `rows` that are in flight at the end of round `round_`, ascending by id.
 
-    def __init__(self, rows: pa.StructArray) -> None:
-        """Stores the messages, which have the fields of `MESSAGE` and ascend by id."""
-        self._rows = rows
-        self._sent = rows.field("sent_round")
-        self._due = rows.field("due_round")
-
-    def at(self, round_: int) -> list[Flight]:
-        """Returns the messages that are in flight at the end of round `round_`, ascending by id."""
-        is_in_flight = pc.and_(pc.less_equal(self._sent, round_), pc.greater(self._due, round_))
-        names = ("message_id", "kind", "src", "dst", "sent_round", "due_round")
-        found = self._rows.filter(is_in_flight).to_pylist()
-        return [
-            Flight(**{name: row[name] for name in names}, fate=None, message=json.loads(row["body"])) for row in found
-        ]
+    Argument `rows` has the fields of `MESSAGE`, and ascends by id.
+    """
+    is_in_flight = pc.and_(pc.less_equal(rows.field("sent_round"), round_), pc.greater(rows.field("due_round"), round_))
+    names = ("message_id", "kind", "src", "dst", "sent_round", "due_round")
+    return [
+        Flight(**{name: row[name] for name in names}, fate=None, message=json.loads(row["body"]))
+        for row in rows.filter(is_in_flight).to_pylist()
+    ]
 
 
-def flights_of(rows: pa.StructArray, down: Mapping[int, int]) -> Iterator[tuple[str, Flights]]:
+def flights_of(rows: pa.StructArray, down: Mapping[int, int]) -> Iterator[tuple[str, pa.StructArray]]:
     """Yields each topic with its messages, except those that were due at a node after its crash.
 
     Args:
@@ -57,7 +51,7 @@ def flights_of(rows: pa.StructArray, down: Mapping[int, int]) -> Iterator[tuple[
         rows = rows.filter(pc.invert(is_met))
     topic = rows.field("topic")
     for name in sorted(topic.unique().to_pylist()):
-        yield name, Flights(rows.filter(pc.equal(topic, name)))
+        yield name, rows.filter(pc.equal(topic, name))
 
 
 START, CRASH = "start", "crash"
@@ -159,7 +153,7 @@ class TopicReplay:
         self.topic = topic
         self.kept: dict[int, ConfigurationChange | None] = {}
         self.databases: dict[int, dict[str, int | None]] = {}
-        self.flights: Flights | None = None
+        self.flights: pa.StructArray | None = None
         self.disturbances = [Disturbance(0, START, None)]
         self.measured: list[Measured] = []
         self.broken: list[Broken] = []
@@ -234,7 +228,7 @@ class TopicReplay:
         explicit state is not legitimate.
         """
         if self.flights is not None:
-            yield from self.flights.at(round_)
+            yield from flights_at(self.flights, round_)
 
     def end(self) -> None:
         """Adds violations of audits ``labels`` and ``degrees`` to `broken`, if the topic has become legitimate.

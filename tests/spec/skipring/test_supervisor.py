@@ -192,7 +192,7 @@ def test_actions_keep_the_database_as_a_repair_of_all_of_it_would() -> None:
             else:
                 if action == "crash":
                     crashed.add(node)
-                    supervision.remove_crashed(node)
+                    supervision.remove(node)
                 else:
                     supervision.unsubscribe(node, ctx)
                 if at is not None and (action == "crash" or node not in crashed):
