@@ -5,6 +5,7 @@ The initial tree contains all brokers except those that join later. Initially no
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator
 from typing import Any, ClassVar, Final
 
@@ -17,7 +18,7 @@ from udfs.ginger.messages import MESSAGES
 from udfs.ginger.node import Node, State
 from udfs.ginger.records import ClientTopic, Contact, Neighbour, TreeView
 from udfs.ginger.tree import Tree
-from udfs.nodes.arrow import record_columns, settings_of, table_schema
+from udfs.nodes.arrow import record_columns, table_schema
 from udfs.nodes.calls import Call, JoinCall, PublishCall, SubscribeCall
 from udfs.nodes.context import Context
 from udfs.nodes.program import ANY, TIMERS, Declared
@@ -176,7 +177,7 @@ def _nodes_of(run: dict[str, Any]) -> Iterator[dict[str, Any]]:
         calls.setdefault(call["node_id"], []).append(one)
     nodes = {one["node_id"]: NodeInfo(one["node_id"], one["name"], one["role"]) for one in run["nodes"]}
     links = {(one["src"], one["dst"]): one["latency_rounds"] for one in run["links"]}
-    world = begin(Ginger, World(nodes, links, calls, settings_of(run["settings"])))
+    world = begin(Ginger, World(nodes, links, calls, json.loads(run["settings"])))
     for node in sorted(nodes):
         tables = {name: _rows(Ginger.declared[name], getattr(world.program(node), name)) for name in INITIAL}
         yield {"run_id": run["run_id"], "node_id": node, **tables}

@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields
-from functools import cache, lru_cache
 from itertools import accumulate
 from operator import attrgetter
 from typing import Annotated, Any
@@ -16,7 +15,7 @@ from typing import Annotated, Any
 import pyarrow as pa
 
 from udfs.nodes.calls import CALLS, Call, PublishCall
-from udfs.nodes.context import Internal, Watch
+from udfs.nodes.context import Internal, Watched
 from udfs.nodes.fields import remembered, shown_name, sql_of, written
 from udfs.nodes.program import Declared, NodeProgram, Plan
 from udfs.nodes.records import HEAD, hidden_of, key_of, record, spec_of
@@ -67,15 +66,6 @@ class Timer:
     round: Annotated[int, "the round in which the timer expires"]
 
 
-@record(key="peer")
-class Watched:
-    """A node that another node watches for crashes."""
-
-    peer: Annotated[int, "the watched node"]
-    latency_rounds: Annotated[int, "latency of the connection to the watched node, in rounds"]
-    round: Annotated[int, "the round in which the watch started"]
-
-
 OWN: Mapping[str, Declared] = {"timer": Declared("keyed", Timer, False), "watch": Declared("keyed", Watched, False)}
 """The tables of the runtime: the timers and watches of a node."""
 RESERVED = frozenset({*PLAYED, "node_id", "nodes", *EVENTS, *OWN})
@@ -108,7 +98,7 @@ class ProgramColumns:
         if name == "timer":
             return [Timer(*timer, at) for timer, at in sorted(node.internal.timers.items())]
         if name == "watch":
-            return [Watched(peer, *watch) for peer, watch in sorted(node.internal.watched.items())]
+            return [watch for _, watch in sorted(node.internal.watched.items())]
         return rows_of_value(self.tables[name], getattr(node.program, name))
 
     def node(self, started_round: int, values: dict[str, Any]) -> RunningNode:
@@ -119,11 +109,8 @@ class ProgramColumns:
         timers, watched = values.pop("timer", {}), values.pop("watch", {})
         program = self.plan.program()
         program.set(values)
-        return RunningNode(program, Internal(
-            started_round,
-            {key: one.round for key, one in timers.items()},
-            {peer: Watch(one.latency_rounds, one.round) for peer, one in watched.items()},
-        ))  # fmt: skip
+        expiries = {key: one.round for key, one in timers.items()}
+        return RunningNode(program, Internal(started_round, expiries, dict(watched.items())))
 
 
 def rows_of_value(declared: Declared, value: Any) -> Sequence[Any]:  # noqa: ANN401 - of any declaration
@@ -176,13 +163,6 @@ def rows_of(program: type[NodeProgram]) -> ProgramColumns:
     if program not in _COLUMNS:
         _COLUMNS[program] = ProgramColumns(program)
     return _COLUMNS[program]
-
-
-@lru_cache(maxsize=1024)
-def settings_of(text: str) -> Mapping[str, Any]:
-    """Parses the JSON of a run's settings."""
-    found: Mapping[str, Any] = json.loads(text)
-    return found
 
 
 def as_call(values: Sequence[Any], matches: tuple[int, ...] = ()) -> Call:
@@ -361,7 +341,6 @@ def _unfit(rows: Iterable[Any], error: Exception, classes: tuple[type, ...]) -> 
     return ProgramError(str(error))
 
 
-@cache
 def _made(cls: type) -> Callable[[dict[str, Any]], Any]:
     """Returns a function that constructs an object of class `cls` from a JSON object. Missing fields become None."""
     names = [shown_name(name) for name in spec_of(cls).types]

@@ -7,6 +7,7 @@ block. The result row is the run after the block: its nodes, its messages in fli
 
 from __future__ import annotations
 
+import json
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -29,7 +30,6 @@ from udfs.nodes.arrow import (
     record_columns,
     rows_of,
     rows_of_value,
-    settings_of,
     structs,
     table_schema,
     values_by_node,
@@ -41,7 +41,7 @@ from udfs.nodes.network import HistoryRows, Network, RunInput
 from udfs.nodes.processes import Play, rare_collections
 from udfs.nodes.program import Declared, NodeProgram
 from udfs.nodes.run import LinkReplacement, NodeInterval, NodeIntervals
-from udfs.nodes.world import Flight, NodeInfo, ProgramError, World
+from udfs.nodes.world import Flight, NodeInfo, ProgramError
 
 _LONG = pa.int64()
 _BATCH_ROWS = 20_000
@@ -112,7 +112,7 @@ def block_of(program: type[NodeProgram]) -> Play:
     - the list columns `GIVEN`;
     - ``calls`` of the block (node_id and `arrow.CALL`), and ``attributes`` of publications (`matching.ATTRIBUTE`).
 
-    The rows of the first block, which starts the runs, also have the columns for `world.World`:
+    The rows of the first block, which starts the runs, also have the columns:
 
     - ``overlay`` (`OVERLAY`) and ``all_calls`` (fields of ``calls``).
 
@@ -176,18 +176,18 @@ def _error_of_run(rows: ProgramColumns, runs: Sequence[BlockRun]) -> ProgramErro
 
 def _begun(rows: ProgramColumns, batch: pa.RecordBatch) -> Iterator[BlockRun]:
     """Yields each run in `batch` in its initial state. `batch` has input rows of the first block."""
-    overlays, called, lasts = list_rows(batch.column("overlay")), list_rows(batch.column("all_calls")), _lasts(batch)
+    overlays, called = list_rows(batch.column("overlay")), list_rows(batch.column("all_calls"))
+    lasts = batch.column("last").to_pylist()
     for place, (given, faults) in enumerate(_given(batch, [()] * batch.num_rows)):
         nodes = {node: NodeInfo(node, name, role) for node, name, role in sorted(overlays[place])}
         calls = calls_by_node(called[place])
-        world = World(nodes, given.links, calls, given.settings, bool(given.crashes.rounds), given.predicates)
-        yield BlockRun(given.run, *Network.begun(rows.plan, given, world), lasts[place], faults)
+        yield BlockRun(given.run, *Network.begun(rows.plan, given, nodes, calls), lasts[place], faults)
 
 
 def _resumed(rows: ProgramColumns, batch: pa.RecordBatch) -> Iterator[BlockRun]:
     """Yields each run in `batch` in its state after the previous block. `batch` has input rows of a later block."""
-    nodes, flights, lasts = list_rows(batch.column("nodes")), list_rows(batch.column("in_flight")), _lasts(batch)
-    rounds = batch.column("after").to_pylist()
+    nodes, flights = list_rows(batch.column("nodes")), list_rows(batch.column("in_flight"))
+    rounds, lasts = batch.column("after").to_pylist(), batch.column("last").to_pylist()
     values: list[defaultdict[int, dict[str, Any]]] = [defaultdict(dict) for _ in nodes]
     for name, one in rows.tables.items():
         for of_run, by_node in zip(values, values_by_node(one, batch.column(name)), strict=True):
@@ -207,10 +207,6 @@ def _resumed(rows: ProgramColumns, batch: pa.RecordBatch) -> Iterator[BlockRun]:
         )
 
 
-def _lasts(batch: pa.RecordBatch) -> list[int]:
-    return list(batch.column("last").to_pylist())
-
-
 def _given(
     batch: pa.RecordBatch, counted: Sequence[Sequence[int]]
 ) -> Iterator[tuple[RunInput, RunLinkFaults | None]]:  # fmt: skip
@@ -225,7 +221,7 @@ def _given(
         is_any = bool(on_links or sides or nth)
         faults = RunLinkFaults(on_links, sides, nth, counted[place] or ()) if is_any else None
         given = RunInput(
-            run, settings_of(settings), {(src, dst): latency for src, dst, latency in sorted(lists["links"][place])},
+            run, json.loads(settings), {(src, dst): latency for src, dst, latency in sorted(lists["links"][place])},
             _by_round(*(lists[name][place] for name in ("calls", "attributes", "comparisons"))), crashes, pauses,
             None if faults is None else faults.strike, may_duplicate,
             {number: node for number, node, _ in lists["subscriptions"][place]},

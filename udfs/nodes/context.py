@@ -7,8 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from numbers import Integral
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
+from udfs.nodes.records import record
 from udfs.nodes.run import RunView
 
 _TWO_53 = float(1 << 53)
@@ -35,11 +36,13 @@ class Delivery(NamedTuple):
     hops: int
 
 
-class Watch(NamedTuple):
-    """A watch on another node: the latency of the connection, and the round in which the watch started."""
+@record(key="peer")
+class Watched:
+    """A node that another node watches for crashes."""
 
-    latency_rounds: int
-    round: int
+    peer: Annotated[int, "the watched node"]
+    latency_rounds: Annotated[int, "latency of the connection to the watched node, in rounds"]
+    round: Annotated[int, "the round in which the watch started"]
 
 
 @dataclass
@@ -54,7 +57,7 @@ class Internal:
 
     started_round: int = -1
     timers: dict[tuple[str, int], int] = field(default_factory=dict)
-    watched: dict[int, Watch] = field(default_factory=dict)
+    watched: dict[int, Watched] = field(default_factory=dict)
 
     @property
     def wake_round(self) -> int | None:
@@ -173,7 +176,7 @@ class Context:
         The report arrives after the detection delay plus `latency_rounds`, the latency of the connection, in the next
         round at the earliest.
         """
-        self._internal.watched[peer] = Watch(latency_rounds, self.round)
+        self._internal.watched[peer] = Watched(peer, latency_rounds, self.round)
         self.connected.append(peer)
 
     def unwatch(self, peer: int) -> None:
@@ -181,7 +184,7 @@ class Context:
         self._internal.watched.pop(peer, None)
 
     @property
-    def watched(self) -> Mapping[int, Watch]:
+    def watched(self) -> Mapping[int, Watched]:
         """The watch on each watched node, by node id."""
         return self._internal.watched
 

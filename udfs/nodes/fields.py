@@ -107,11 +107,6 @@ def field_type(annotation: Any, where: str) -> FieldType:  # noqa: ANN401 - anno
     )
 
 
-def written(types: Mapping[str, FieldType]) -> Callable[[Any], str]:
-    """Returns a function that writes the fields `types` of a dataclass or NamedTuple as a JSON object."""
-    return compiled({name: kind.writer for name, kind in types.items()})
-
-
 def remembered(types: Mapping[str, FieldType]) -> Callable[[Any], str]:
     """Returns the function of `written`, with a cache of JSON objects if all fields are hashable.
 
@@ -119,7 +114,7 @@ def remembered(types: Mapping[str, FieldType]) -> Callable[[Any], str]:
     """
     if not types or not all(kind.is_hashable for kind in types.values()):
         return written(types)
-    write = lru_cache(_REMEMBERED, typed=True)(compiled({name: kind.writer for name, kind in types.items()}, _VALUE))
+    write = lru_cache(_REMEMBERED, typed=True)(written(types, _VALUE))
     values = attrgetter(*types)
     return (lambda row: write(values(row))) if len(types) == 1 else lambda row: write(*values(row))
 
@@ -278,26 +273,26 @@ def shown_name(name: str) -> str:
     return name.rstrip("_")
 
 
-def compiled(fields: Mapping[str, Writer], given: str = "row.{}") -> Callable[..., str]:
-    """Returns a function that writes fields as a JSON object, and omits fields that are None.
+def written(types: Mapping[str, FieldType], given: str = "row.{}") -> Callable[..., str]:
+    """Returns a function that writes the fields `types` of a record as a JSON object, and omits fields that are None.
 
     The function raises a TypeError if the type of a value differs from its annotation.
 
     Args:
-        fields: The writer of each field.
+        types: The storage type of each field.
         given: The expression for the value of a field. With ``row.{}`` the parameter of the function is an object. With
             `_VALUE` its parameters are the values of the fields.
     """
-    if not fields:
+    if not types:
         return lambda row: "{}"
     template, values, names = "", list[str](), dict[str, Any]()
-    for name, writer in fields.items():
-        head, value = f",{to_text(shown_name(name))}:", given.format(name)
+    for name, kind in types.items():
+        writer, head, value = kind.writer, f",{to_text(shown_name(name))}:", given.format(name)
         text = writer.of(value)
         template += "%s" if writer.is_optional else f"{head}%s"
         values.append(f"('' if {value} is None else {head!r} + {text})" if writer.is_optional else text)
         names |= writer.names
-    parameters = "row" if given != _VALUE else ", ".join(map(_VALUE.format, fields))
+    parameters = "row" if given != _VALUE else ", ".join(map(_VALUE.format, types))
     source = f"lambda {parameters}: '{{' + ({template!r} % ({', '.join(values)},))[1:] + '}}'"
     found: Callable[..., str] = eval(source, names)  # noqa: S307 - built from field names only
     return found

@@ -11,7 +11,7 @@ from udfs.nodes.network import HistoryRows, Network, RunInput, Strike
 from udfs.nodes.processes import rare_collections
 from udfs.nodes.program import NodeProgram, Plan
 from udfs.nodes.run import LinkReplacement, NodeInterval, NodeIntervals
-from udfs.nodes.world import Flight, NodeInfo, World
+from udfs.nodes.world import Flight, NodeInfo
 
 
 class LocalNetwork:
@@ -179,7 +179,4 @@ class LocalNetwork:
             subscribers=subscribers, predicates=self._predicates,
             replacements=sorted(self._replaced, key=lambda one: one.round),
         )  # fmt: skip
-        world = World(
-            self._nodes, self._links, self._calls, self._settings, bool(self._down), predicates=self._predicates
-        )
-        return Network.begun(self._plan, given, world)
+        return Network.begun(self._plan, given, self._nodes, self._calls)

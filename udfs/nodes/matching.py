@@ -30,11 +30,6 @@ class Value(NamedTuple):
     text: str | None
 
 
-class _Comparison(NamedTuple):
-    op: str
-    value: Value
-
-
 _ORDERS: Mapping[str, Callable[[Any, Any], bool]] = {"=": eq, "<": lt, "<=": le, ">": gt, ">=": ge}
 _pattern = cache(re.compile)
 
@@ -79,13 +74,13 @@ class Matcher:
 
     def __init__(self, comparisons: Iterable[tuple[Any, ...]]) -> None:
         """Builds the index from rows with the columns `COMPARISON`. A topic filter is given as a regular expression."""
-        self._predicates: dict[int, dict[str, list[_Comparison]]] = defaultdict(lambda: defaultdict(list))
+        self._predicates: dict[int, dict[str, list[tuple[str, Value]]]] = defaultdict(lambda: defaultdict(list))
         for subscription, attribute, op, *value in comparisons:
-            self._predicates[subscription][attribute].append(_Comparison(op, Value(*value)))
+            self._predicates[subscription][attribute].append((op, Value(*value)))
         self._equal: dict[tuple[str, float | str | None], list[int]] = defaultdict(list)
         self._others: dict[str, list[int]] = defaultdict(list)
         for subscription, predicate in self._predicates.items():
-            equals = ((name, one.value) for name, of in predicate.items() for one in of if one.op == "=")
+            equals = ((name, value) for name, of in predicate.items() for op, value in of if op == "=")
             if (equal := next(equals, None)) is None:
                 self._others[next(iter(predicate))].append(subscription)
             else:
@@ -101,7 +96,7 @@ class Matcher:
 
     def _is_satisfied(self, subscription: int, values: Mapping[str, Value]) -> bool:
         return all(
-            attribute in values and all(holds(one.op, values[attribute], one.value) for one in comparisons)
+            attribute in values and all(holds(op, values[attribute], value) for op, value in comparisons)
             for attribute, comparisons in self._predicates[subscription].items()
         )
 

@@ -22,7 +22,7 @@ from udfs.nodes.context import Context, Delivery, Internal
 from udfs.nodes.processes import check
 from udfs.nodes.program import NodeDown, Plan
 from udfs.nodes.run import LinkChange, LinkReplacement, Links, NodeIntervals, RunView, first_after
-from udfs.nodes.world import BEFORE, Flight, ProgramError, RunningNode, World, begin, step
+from udfs.nodes.world import BEFORE, Flight, NodeInfo, ProgramError, RunningNode, World, begin, step
 
 _GROUP = 1024
 """The number of consecutive node ids that share a counter of message ids."""
@@ -121,15 +121,19 @@ class Network:
             self._set_wake(at, node)
 
     @classmethod
-    def begun(cls, plan: Plan, given: RunInput, world: World) -> tuple[Network, HistoryRows]:
+    def begun(
+        cls, plan: Plan, given: RunInput, nodes: Mapping[int, NodeInfo], calls: Mapping[int, Sequence[Call]]
+    ) -> tuple[Network, HistoryRows]:  # fmt: skip
         """Returns the network in its initial state, and the history rows of this state: statuses and appended rows.
 
         Args:
             plan: The program with its declarations and handlers.
             given: The input of the run.
-            world: The nodes and links of the run. `world.begin` creates the programs of the nodes.
+            nodes: The nodes by id.
+            calls: All calls of the run by node.
         """
-        begin(plan.program, world)
+        has_crashes = given.crashes.first_round is not None
+        world = begin(plan.program, World(nodes, given.links, calls, given.settings, has_crashes, given.predicates))
         network, rows = cls(plan, given, world.at, (), BEFORE), HistoryRows()
         network.put(network.numbered(world.contexts))
         for ctx in world.contexts:

@@ -27,7 +27,7 @@ def serve(parent: int) -> None:
     Starts a thread that ends this process within a second after process `parent` has ended.
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    collect_rarely()
+    gc.set_threshold(*_RARELY)
 
     def watch() -> None:
         while os.getppid() == parent:
@@ -136,11 +136,6 @@ _RARELY = (1_000_000, 20, 20)
 _lock = Lock()
 _usual: list[tuple[int, int, int]] = []
 """The GC thresholds to restore: one entry for each thread that executes nodes."""
-
-
-def collect_rarely() -> None:
-    """Raises the GC thresholds of this process, which only executes runs."""
-    gc.set_threshold(*_RARELY)
 
 
 @contextmanager

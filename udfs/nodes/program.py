@@ -209,13 +209,9 @@ class NodeProgram:
 
 def snake(kind: str) -> str:
     """Returns message kind `kind` in snake case, the form that handler names contain."""
-    return "_".join(_snake(part) for part in kind.replace("*", "").split("-"))
-
-
-def _snake(kind: str) -> str:
-    if kind.upper() == kind:
-        return kind.lower()
-    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", kind).lower()
+    parts = kind.replace("*", "").split("-")
+    starts = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")  # of words
+    return "_".join(one if one.isupper() else starts.sub("_", one) for one in parts).lower()
 
 
 @dataclass(frozen=True)

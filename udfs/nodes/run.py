@@ -74,18 +74,6 @@ class NodeIntervals:
         return sum(one.end_round is not None and one.end_round <= round_ for one in spans)
 
 
-class Ended(NamedTuple):
-    """The last incarnation of a node that has ended. An incarnation lasts from a start or restart to the next crash.
-
-    Attributes:
-        incarnation: The number of the incarnation, from 0, or -1 if no incarnation has ended.
-        is_down: Whether the node is down, so that no later incarnation has started.
-    """
-
-    incarnation: int
-    is_down: bool
-
-
 def patterns_of(predicates: Mapping[int, str]) -> dict[int, int]:
     """Returns the event pattern of each subscription: the lowest id of a subscription with an equal predicate."""
     first: dict[str, int] = {}
@@ -165,10 +153,13 @@ class RunView:
         """Returns the number of recoveries of `node` up to round `round_`."""
         return self.crashes.n_ended(node, round_)
 
-    def ended(self, node: int, round_: int) -> Ended:
-        """Returns the last incarnation of `node` that has ended up to round `round_`."""
+    def ended(self, node: int, round_: int) -> tuple[int, bool]:
+        """Returns the last incarnation of `node` that has ended up to round `round_`, and whether the node is down.
+
+        Incarnations are numbered from 0. The first result is -1 if no incarnation has ended.
+        """
         n_ended, is_down = self.crashes.n_ended(node, round_), self.crashes.at(node, round_) is not None
-        return Ended(n_ended if is_down else n_ended - 1, is_down)
+        return n_ended if is_down else n_ended - 1, is_down
 
     def is_gone(self, node: int, round_: int) -> bool:
         """Returns whether `node` is down in round `round_` and never recovers."""

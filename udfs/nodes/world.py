@@ -90,14 +90,6 @@ def begin(program: type[NodeProgram], world: World) -> World:
 class ProgramError(Exception):
     """A handler of a node program raised an exception, or the program did what a program may not do."""
 
-    @classmethod
-    def of(cls, run: int, ctx: Context, what: str, error: BaseException) -> ProgramError:
-        """Returns the error for a handler that raised `error` during event `what`.
-
-        The error message names run, node, round and event.
-        """
-        return cls(f"run {run}, node {ctx.node}, round {ctx.round}, {what}: {type(error).__name__}: {error}")
-
 
 class Flight(NamedTuple):
     """A message in flight, with columns as in table ``message``. A `fate` of None stands for ``delivered``."""
@@ -186,7 +178,8 @@ def step(
         what = "end of the round"
         program.on_round_end(ctx)
     except (Exception, SystemExit) as error:
-        raise ProgramError.of(run, ctx, _described(what), error) from error
+        where = f"run {run}, node {ctx.node}, round {ctx.round}, {_described(what)}"
+        raise ProgramError(f"{where}: {type(error).__name__}: {error}") from error
 
 
 def _expire_timers(node: RunningNode, ctx: Context) -> list[Timer]:

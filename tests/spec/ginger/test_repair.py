@@ -43,6 +43,7 @@ from support.ginger.single import (
 from udfs.ginger import messages as ms
 from udfs.ginger.buffer import MissingSets
 from udfs.ginger.repair_records import Awaited, Coverage
+from udfs.nodes.context import Watched
 
 TREE: list[Any] = [mode(), *around(0, (2,), (9,)), *sub_tree((0, 2), (9,))]
 SEES = view(n4=(0, 2), n5=(1, 1))
@@ -176,7 +177,7 @@ def answered(answer: str, sender: int = 4, incarnation: int = 0, of_4: int = 0, 
 def test_a_broker_that_accepts_is_the_parent_in_all_sub_trees_of_the_old_one() -> None:
     rows = answered(ms.ACCEPTED, break_degree=True, n_passes=2, declined=[5])
     assert sent(rows) == []
-    assert (rows.ctx.watched[4], rows.ctx.statuses) == ((4, ROUND), [])
+    assert (rows.ctx.watched[4], rows.ctx.statuses) == (Watched(4, 4, ROUND), [])
     assert ("parent", 4) in kept(rows, "neighbour", "relationship", "neighbour")
     assert ("broker", 4) in kept(rows, "subscriber", "relationship", "neighbour")
     known = repair(rows)
@@ -302,7 +303,7 @@ def test_a_broker_with_degree_left_takes_an_orphan_in() -> None:
     assert messages(rows, ms.ParentBuffer) == [ms.ParentBuffer(missing(passed=ids(1), processed=ids()))]
     assert (answers(rows), timers(rows)) == ([ms.ACCEPTED], {("child", 7): 2 * 3 + 3 * 12})
     assert paths(rows)[1] == (7, [(0, 0, 1, 2), (2, 1, 0, 1), (4, 0, 2, 4), (5, 1, 1, 4)])
-    assert (kept(rows, "awaited", "partner"), rows.ctx.watched[7]) == ([7], (3, ROUND))
+    assert (kept(rows, "awaited", "partner"), rows.ctx.watched[7]) == ([7], Watched(7, 3, ROUND))
     assert ("broker", 7) in kept(rows, "subscriber", "relationship", "neighbour")
     assert ("child", 7) in kept(rows, "neighbour", "relationship", "neighbour")
     assert repair(rows).dead == {6}

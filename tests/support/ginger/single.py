@@ -15,7 +15,7 @@ from udfs.ginger.buffer import Event, Id, Message, MissingSets
 from udfs.ginger.program import Ginger
 from udfs.ginger.tree import relationship
 from udfs.nodes.calls import Call
-from udfs.nodes.context import Context, Internal, Watch
+from udfs.nodes.context import Context, Internal, Watched
 from udfs.nodes.program import NodeDown, Plan
 from udfs.nodes.run import RunView
 from udfs.nodes.world import Flight, RunningNode, step
@@ -245,7 +245,7 @@ def _finish(program: Ginger, internal: Internal, pieces: list[Any]) -> None:
         program.repair.is_root = True
     for row in program.neighbour.values():
         if row.relationship != "client":
-            internal.watched.setdefault(row.neighbour, Watch(row.latency_rounds, -1))
+            internal.watched.setdefault(row.neighbour, Watched(row.neighbour, row.latency_rounds, -1))
 
 
 def sent(outcome: Outcome, *names: str) -> list[tuple[Any, ...]]:
