@@ -6,13 +6,13 @@ Rules R9, R19 to R21, R24, R25 and R35.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import NamedTuple
 
 from udfs.delta import view
 from udfs.delta.forwarding import finish
-from udfs.delta.messages import MULTICAST, ConRequest, Detect, JoinRequested, Stated, SynRequest, ToldLink
+from udfs.delta.messages import MULTICAST, ConRequest, Detect, JoinRequested, Request, Stated, SynRequest, ToldLink
 from udfs.delta.state import Path, PeerState, Synch
 from udfs.delta.turn import FAULT, Finished, Turn
+from udfs.nodes.records import kind_of
 
 ABANDONED = -1
 """The value of `Finished.trigger` for a message that no live recipient can confirm."""
@@ -35,7 +35,7 @@ def bypass(turn: Turn) -> None:
     _suspect(turn, failed)
     if turn.node.is_synchronising:  # a node that joined at a failed peer may be known to that peer alone
         stored = (one for peer in failed for one in turn.ctx.run.stored(peer, "topology").values())
-        view.add_received_links(turn, [(one.a, one.b, one.is_marked) for one in stored])
+        view.add_received_links(turn, [ToldLink(one.a, one.b, one.is_marked) for one in stored])
     lost = {peer for peer in failed if peer in turn.node.synch and not turn.node.synch[peer].is_answered}
     lost |= failed.keys() if turn.node.is_joining else set()
     for peer in failed:
@@ -49,7 +49,7 @@ def bypass(turn: Turn) -> None:
         synchronise(turn, {peer: way for peer, way in left.items() if peer not in turn.node.synch})
     else:
         asked = {peer: way for peer, way in beyond.items() if peer not in turn.node.peer}
-        request(turn, "CON_REQUEST", asked)
+        request(turn, ConRequest, asked)
     view.update_paths(turn)
     _resend_orphans(turn, failed)
 
@@ -157,17 +157,6 @@ def _resend_orphans(turn: Turn, failed: Mapping[int, int]) -> None:
 _EXEMPT = ("CON_REQUEST", "SYN_REQUEST", "JOIN_REQUEST")
 
 
-class Connection(NamedTuple):
-    """A connection of a node to one incarnation of `peer`.
-
-    An `incarnation` of None stands for the incarnation that will answer the node's JOIN_REQUEST.
-    """
-
-    peer: int
-    incarnation: int | None
-    latency: int
-
-
 def fill_inbox(turn: Turn) -> None:
     """Fills the inbox with the due messages. Drops messages that were sent to an earlier incarnation of this node."""
     own = turn.node.incarnation
@@ -187,25 +176,24 @@ def fill_inbox(turn: Turn) -> None:
             turn.ctx.drop("lost_crash", one.message_id)
 
 
-def connections(turn: Turn) -> list[Connection]:
-    """Returns the connections of this node.
+def connections(turn: Turn) -> list[PeerState]:
+    """Returns the state of each peer to which this node has a connection.
 
     The peers are live neighbours, live nodes beyond failed nodes, and the join point to which this node has sent
     JOIN_REQUEST.
     """
     node, links = turn.node, turn.ctx.run.links
     found = [
-        Connection(one.target, 0, links[turn.id, one.target])
+        PeerState(one.target, "OPERATIONAL", 0, links[turn.id, one.target])
         for one in node.path.values()
         if one.distance == 1 and one.target not in node.peer and (turn.id, one.target) in links
     ]
-    others = [one for one in node.peer.values() if one.status != "FAILED"]
-    found += [Connection(one.peer, one.incarnation, one.latency_rounds or 0) for one in others]
+    found += [one for one in node.peer.values() if one.status != "FAILED"]
     return [*found, *join_point_connection(turn)]
 
 
-def join_point_connection(turn: Turn) -> list[Connection]:
-    """Returns the connection to the join point while this node waits for the answer to its JOIN_REQUEST.
+def join_point_connection(turn: Turn) -> list[PeerState]:
+    """Returns the state of the join point while this node waits for the answer to its JOIN_REQUEST.
 
     Otherwise the list is empty.
     """
@@ -213,7 +201,7 @@ def join_point_connection(turn: Turn) -> list[Connection]:
     if join is None or join.status != "DETACHED" or not join.is_asked:
         return []
     latency = turn.ctx.run.links.get((turn.id, join.join_point))
-    return [] if latency is None else [Connection(join.join_point, None, latency)]
+    return [] if latency is None else [PeerState(join.join_point, "WAITING", None, latency)]
 
 
 def notice_crashes(turn: Turn) -> None:
@@ -222,9 +210,13 @@ def notice_crashes(turn: Turn) -> None:
         watch(turn, [one for one in connections(turn) if one.peer in turn.due.crashed])
 
 
-def watch(turn: Turn, opened: Iterable[Connection]) -> None:
-    """Schedules a failure report for each connection in `opened` whose peer's incarnation has ended (rule R35)."""
-    for peer, incarnation, latency in opened:
+def watch(turn: Turn, opened: Iterable[PeerState]) -> None:
+    """Schedules a failure report for each new peer in `opened` whose incarnation has ended (rule R35).
+
+    An incarnation of None stands for the incarnation that will answer the request of this node.
+    """
+    for one in opened:
+        peer, incarnation, latency = one.peer, one.incarnation, one.latency_rounds or 0
         ended, is_down = turn.ctx.run.ended(peer, turn.round)
         if is_down if incarnation is None else incarnation <= ended:
             before = turn.broken.get(peer, (ended, latency))
@@ -265,14 +257,14 @@ def told_links(turn: Turn) -> tuple[ToldLink, ...] | None:
     return tuple(ToldLink(one.a, one.b, one.is_marked) for one in turn.node.topology.values()) or None
 
 
-def request(turn: Turn, kind: str, asked: Mapping[int, tuple[int, ...]]) -> None:
+def request(turn: Turn, cls: type[Request], asked: Mapping[int, tuple[int, ...]]) -> None:
     """Sends CON_REQUEST (Alg. 3, line 11) or SYN_REQUEST (Alg. 6, line 8) to each node in `asked`.
 
     The request contains TOP, the view of this node. A receiver that is not a peer becomes a peer with status WAITING.
 
     Args:
         turn: The round of this node.
-        kind: The message kind of the request.
+        cls: The message class of the request.
         asked: The path to each receiver. The sum of the link latencies on the path is the latency of the request.
     """
     links = told_links(turn) if asked else None
@@ -280,8 +272,7 @@ def request(turn: Turn, kind: str, asked: Mapping[int, tuple[int, ...]]) -> None
         latency = turn.ctx.route_latency(path)
         if peer not in turn.node.peer:
             turn.node.peer[peer] = PeerState(peer, "WAITING", None, latency)
-        make = ConRequest if kind == "CON_REQUEST" else SynRequest
-        turn.send(FAULT, 1, kind, peer, make(turn.node.incarnation, links, None), latency=latency)
+        turn.send(FAULT, 1, kind_of(cls), peer, cls(turn.node.incarnation, links, None), latency=latency)
 
 
 def synchronise(turn: Turn, asked: Mapping[int, tuple[int, ...]]) -> None:
@@ -298,7 +289,7 @@ def synchronise(turn: Turn, asked: Mapping[int, tuple[int, ...]]) -> None:
     turn.asked |= fresh.keys()
     for peer in fresh:
         turn.node.synch[peer] = Synch(peer, is_answered=False)
-    request(turn, "SYN_REQUEST", fresh)
+    request(turn, SynRequest, fresh)
 
 
 def answer(turn: Turn) -> None:
@@ -314,20 +305,20 @@ def answer(turn: Turn) -> None:
             max(incarnation, one.message.incarnation), max(latency, turn.round - one.sent_round)
         )  # fmt: skip
     for peer, (incarnation, latency) in newest.items():
-        _state(turn, 0, Connection(peer, incarnation, latency))
+        _state(turn, 0, peer, incarnation, latency)
 
 
 def tell_peers(turn: Turn) -> None:
     """Sends the new status of this node to all its peers, after the answers to requests."""
     for one in connections(turn):
-        _state(turn, 2, one)
+        _state(turn, 2, one.peer, one.incarnation, one.latency_rounds or 0)
 
 
-def _state(turn: Turn, rank: int, to: Connection) -> None:
+def _state(turn: Turn, rank: int, peer: int, incarnation: int | None, latency: int) -> None:
     node = turn.node
     state = "DETACHED" if node.is_detached else "RECOVERING" if node.is_recovering else "OPERATIONAL"
     body = Stated(state, node.incarnation, None)
-    turn.send(FAULT, rank, "STATUS", to.peer, body, for_incarnation=to.incarnation, latency=to.latency)
+    turn.send(FAULT, rank, "STATUS", peer, body, for_incarnation=incarnation, latency=latency)
 
 
 def request_join(turn: Turn, trigger: int, join_point: int, source_seq: int) -> None:

@@ -243,7 +243,7 @@ def routing_changes(turn: Turn) -> Changes:
         return _UNCHANGED
     store_tombstones(turn, finished)
     store_own_subscriptions(turn, finished)
-    return changes_of(turn, finished)
+    return changes_of(turn, finished, turn.told)
 
 
 def answer_duplicates(turn: Turn, late: Iterable[MulticastCopy]) -> None:
@@ -279,8 +279,7 @@ def answer_senders(turn: Turn) -> None:
             turn.send(trigger, 3, "CONF", waiting_sender, Conf(m.source, m.source_seq, None))
         if m.source == turn.id and m.source_seq > 0:
             turn.ctx.confirm(m.source_seq)
-        if m.kind == "J":
-            unmark(turn, [one])
+    unmark(turn, turn.finished)
     for row in answered:
         del waiting[row.source, row.source_seq, row.sender]
 

@@ -11,6 +11,7 @@ The steps for a joining node N and its join point M:
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import NamedTuple
 
 from udfs.delta import bypass, view
@@ -97,16 +98,16 @@ def _advance_status(turn: Turn) -> None:
         turn.entered.append(confirmed["REJOIN"])
 
 
-def _take_offer(turn: Turn) -> list[view.LinkRow]:
+def _take_offer(turn: Turn) -> list[ToldLink]:
     """Handles the join point's PAR_TOP and PAR_SUB at the joining node: issues J and stores the routing entries.
 
     Returns:
         The links of PAR_TOP without marks, and the marked link to the join point.
     """
-    links = list[view.LinkRow]()
+    links = list[ToldLink]()
     for one in turn.of("PAR_TOP"):
         if one.message.source_seq is not None:
-            links += [(a, b, False) for a, b, _ in one.message.links or ()]
+            links += [link._replace(is_marked=False) for link in one.message.links or ()]
             links.append(view.link_of(one.src, turn.id, is_marked=True))
             turn.copies.append(MulticastCopy(
                 "J", one.message.source, one.message.source_seq, one.message_id, None, issued_round=turn.round,
@@ -141,7 +142,7 @@ def _waiting(call: Call) -> WaitingCall:
     return WaitingCall(call.source_seq, call.kind, subscription, matches or None)
 
 
-def _answer_requests(turn: Turn) -> list[view.LinkRow]:
+def _answer_requests(turn: Turn) -> list[ToldLink]:
     """Answers each JOIN_REQUEST at the join point. Returns the new, marked links to the joining nodes.
 
     A blocked join point stores the requests and returns no links.
@@ -160,7 +161,7 @@ def _answer_requests(turn: Turn) -> list[view.LinkRow]:
         _connect_joiners(turn, [request for request, _ in accepted])
     entries = dict(node.routing_entry.items()) if accepted else {}
     if accepted:
-        view.change_entries(entries, view.changes_of(turn, turn.finished))
+        view.change_entries(entries, view.changes_of(turn, turn.finished, turn.told))
     for request, trigger in accepted:
         _send_offer(turn, request, trigger, entries)
     for request, trigger in accepted:
@@ -194,8 +195,7 @@ def _connect_joiners(turn: Turn, accepted: list[JoinRequest]) -> None:
             turn.node.peer[request.joiner] = PeerState(request.joiner, "OPERATIONAL", request.incarnation, latency)
             peers.append(request.joiner)
     forget_behind(turn, peers, peers)
-    made = [turn.node.peer[peer] for peer in peers]
-    bypass.watch(turn, [bypass.Connection(one.peer, one.incarnation, one.latency_rounds or 0) for one in made])
+    bypass.watch(turn, [turn.node.peer[peer] for peer in peers])
 
 
 def _send_offer(turn: Turn, request: JoinRequest, trigger: int, entries: dict[int, SubscriptionEntry]) -> None:
@@ -235,9 +235,5 @@ def _add_joiner(turn: Turn, joiner: int, trigger: int) -> None:
             if path is None or path.distance >= turn.delta or m.source == joiner:
                 continue
         m.recipients[joiner] = Recipient(None, joiner)
-        copy = MulticastCopy(
-            m.kind, m.source, m.source_seq, trigger, m.sender, m.hops, None, m.subscription_id, m.origin, m.join_point,
-            None, None, m.origin_path, m.visited, m.msg_id,
-        )  # fmt: skip
-        turn.send(trigger, rank, m.kind, joiner, copy)
+        turn.send(trigger, rank, m.kind, joiner, replace(m, issued_round=None, matches=None))
         rank += 1

@@ -40,7 +40,7 @@ def handle_faults(turn: Turn) -> None:
     node = turn.node
     if not (turn.due.is_recovered or node.is_recovering or node.syn_request or turn.has(*_CONCERNING)):
         return
-    before = {(one.peer, -1 if one.incarnation is None else one.incarnation) for one in node.peer.values()}
+    before = {(one.peer, one.incarnation) for one in node.peer.values()}
     if turn.due.is_recovered:
         _restart(turn)
     bypass.bypass(turn)
@@ -48,11 +48,8 @@ def handle_faults(turn: Turn) -> None:
         _connect(turn)
     _apply_routing_information(turn)
     hand_over(turn)
-    for one in node.peer.values():
-        known = one.peer, -1 if one.incarnation is None else one.incarnation
-        if one.status != "FAILED" and known not in before:
-            made = bypass.Connection(one.peer, one.incarnation, one.latency_rounds or 0)
-            bypass.watch(turn, [made])
+    live = (one for one in node.peer.values() if one.status != "FAILED")
+    bypass.watch(turn, [one for one in live if (one.peer, one.incarnation) not in before])
     if node.is_recovering and not node.is_waiting_for_answers():
         _end_recovery(turn)
 
@@ -154,11 +151,11 @@ def forget_behind(turn: Turn, recovered: list[int], kept: list[int]) -> None:
             del node.peer[peer.peer]
 
 
-def _told_links(turn: Turn) -> list[view.LinkRow]:
+def _told_links(turn: Turn) -> list[ToldLink]:
     """Returns the links in SYN_REQUEST, CON_REQUEST, and the PAR_TOP of synchronisation points."""
     told = [one for one in turn.of("SYN_REQUEST", "CON_REQUEST", "PAR_TOP")
             if one.kind != "PAR_TOP" or one.message.source_seq is None]  # fmt: skip
-    return [(a, b, is_marked) for one in told for a, b, is_marked in one.message.links or ()]
+    return [link for one in told for link in one.message.links or ()]
 
 
 def _send_again(turn: Turn, answers: list[PeerAnswer]) -> None:
@@ -294,18 +291,6 @@ _LOW = -1
 """The trigger of PAR_TOP and PAR_SUB to a recovering node; their ranks sort them behind normal messages (rule R10)."""
 
 
-class Route(NamedTuple):
-    """The path from a recovering node R to a node X, as a synchronisation point S of R computes it.
-
-    Attributes:
-        path: The path.
-        is_behind: Whether X is behind R: the path from S to X leads through R.
-    """
-
-    path: tuple[int, ...]
-    is_behind: bool
-
-
 def hand_over(turn: Turn) -> None:
     """Sends PAR_TOP and PAR_SUB for each SYN_REQUEST that this node can answer (Algorithm 7, lines 13 to 20).
 
@@ -316,7 +301,7 @@ def hand_over(turn: Turn) -> None:
     for peer in [one for one in node.syn_request if not _waits(turn, one)]:
         del node.syn_request[peer]
         routes = _routes(turn, peer)
-        near = {target for target, one in routes.items() if len(one.path) <= turn.delta + 2}
+        near = {target for target, route in routes.items() if len(route) <= turn.delta + 2}
         links = tuple(
             ToldLink(one.a, one.b, one.is_marked) for one in node.topology.values() if one.a in near and one.b in near
         )
@@ -343,7 +328,7 @@ def _side(turn: Turn, peer: int) -> int | None:
     return path.path[1] if path is not None and path.distance else None
 
 
-def _routes(turn: Turn, peer: int) -> dict[int, Route]:
+def _routes(turn: Turn, peer: int) -> dict[int, tuple[int, ...]]:
     """Returns the path from the recovering node `peer` to each node X in the view of this node S.
 
     The path goes back from `peer` to the fork of the paths from S to `peer` and from S to X, and then on to X.
@@ -355,24 +340,24 @@ def _routes(turn: Turn, peer: int) -> dict[int, Route]:
     found = {}
     for one in node.path.values():
         shared = len({*to_peer} & {*one.path})
-        route = (*to_peer[::-1][: len(to_peer) - shared + 1], *one.path[shared:])
-        found[one.target] = Route(route, peer in one.path and one.target != peer)
+        found[one.target] = (*to_peer[::-1][: len(to_peer) - shared + 1], *one.path[shared:])
     return found
 
 
-def _entries(turn: Turn, peer: int, routes: dict[int, Route]) -> tuple[ToldEntry, ...]:
+def _entries(turn: Turn, peer: int, routes: dict[int, tuple[int, ...]]) -> tuple[ToldEntry, ...]:
     """Returns the entries of PAR_SUB for the recovering node `peer` (rule R30).
 
     The result has each entry whose origin is not behind `peer`. An origin more than δ+1 hops from `peer` is replaced by
     the node δ+1 hops away. The result also has each entry behind `peer` whose origin is the subscriber itself and is at
-    most δ+1 hops from `peer`.
+    most δ+1 hops from `peer`. A node is behind `peer` if the path to it leads through `peer`.
     """
     reach, found = turn.delta + 2, []
     subscribers = turn.ctx.run.subscribers
     for entry in turn.node.routing_entry.values():
-        route, is_behind = routes.get(entry.origin, (None, False))
+        route = routes.get(entry.origin)
         if route is None or entry.origin == peer:
             continue
+        is_behind = peer in turn.node.path[entry.origin].path
         if is_behind and not (entry.origin == subscribers.get(entry.subscription_id) and len(route) <= reach):
             continue
         origin = route[turn.delta + 1] if len(route) > reach else entry.origin

@@ -302,11 +302,6 @@ class NodeTables(NodeProgram):
         known = self.peer.get(peer)
         return known is not None and known.status == "FAILED"
 
-    def is_open(self, peer: int) -> bool:
-        """Returns whether table ``peer`` has a connection to `peer`. Ignores neighbours without a row."""
-        known = self.peer.get(peer)
-        return known is not None and known.status != "FAILED"
-
     def is_waiting_for_answers(self) -> bool:
         """Returns whether a synchronisation point of the node has not answered yet."""
         return any(not one.is_answered for one in self.synch.values())

@@ -7,12 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from udfs.delta.messages import ToldLink
 from udfs.delta.state import ConfirmedSubscription, NodeTables, Path, SubscriptionEntry, Tombstone, ViewLink
 from udfs.delta.turn import Finished, Turn
 from udfs.nodes.records import Keyed
 
-LinkRow = tuple[int, int, bool]
-"""A link of a view: its lower end, its higher end, and whether it is marked."""
 Ends = dict[int, list[int]]
 """The neighbours of each node."""
 
@@ -50,7 +49,7 @@ def closest(node: NodeTables, path: Sequence[int]) -> int | None:
         return None
     if not node.is_suspected(path[1]):
         return path[1]
-    return next((one for one in path[1:] if node.is_open(one)), None)
+    return next((one for one in path[1:] if one in node.peer and not node.is_suspected(one)), None)
 
 
 def nearest_live(node: NodeTables, path: Sequence[int]) -> int | None:
@@ -95,7 +94,7 @@ def reroute(node: NodeTables) -> None:
             entry.distance, entry.first_hop, entry.responsible = way.distance, way.first_hop, way.responsible
 
 
-def merge_links(node: NodeTables, links: Iterable[LinkRow]) -> None:
+def merge_links(node: NodeTables, links: Iterable[ToldLink]) -> None:
     """Adds `links` to the view of `node`. A marked link loses its mark if `links` contains the link without a mark."""
     merged = dict(node.topology.items())
     for a, b, is_marked in links:
@@ -104,22 +103,22 @@ def merge_links(node: NodeTables, links: Iterable[LinkRow]) -> None:
     node.topology = Keyed.in_order(sorted(merged.items()))
 
 
-def add_received_links(turn: Turn, told: Iterable[LinkRow]) -> None:
+def add_received_links(turn: Turn, told: Iterable[ToldLink]) -> None:
     """Adds the received links `told` to the view of the node if both ends are within δ+1 hops of the node (Eq. 1)."""
     top = turn.node.topology
-    fresh = [(a, b, mark) for a, b, mark in told if (a, b) not in top or (top[a, b].is_marked and not mark)]
+    fresh = [one for one in told if one[:2] not in top or (top[one[:2]].is_marked and not one.is_marked)]
     if not fresh:
         return
-    near = paths_from(turn.id, ends_of({*top, *((a, b) for a, b, _ in fresh)}), turn.delta + 1)
-    within = [(a, b, mark) for a, b, mark in fresh if a in near and b in near]
+    near = paths_from(turn.id, ends_of({*top, *(one[:2] for one in fresh)}), turn.delta + 1)
+    within = [one for one in fresh if one.a in near and one.b in near]
     if within:
         merge_links(turn.node, within)
         turn.has_new_links = True
 
 
-def link_of(one: int, other: int, *, is_marked: bool) -> LinkRow:
+def link_of(one: int, other: int, *, is_marked: bool) -> ToldLink:
     """Returns the link between the nodes `one` and `other`, lower end first."""
-    return min(one, other), max(one, other), is_marked
+    return ToldLink(min(one, other), max(one, other), is_marked)
 
 
 def unmark(turn: Turn, finished: Iterable[Finished]) -> None:
@@ -161,11 +160,16 @@ Changes = tuple[dict[int, tuple[int, SubscriptionEntry]], dict[int, int]]
 """The changes of SUBS_SET by subscription: the new entries with their triggers, and the triggers of removals."""
 
 
-def changes_of(turn: Turn, finished: Sequence[Finished]) -> Changes:
-    """Returns the changes that `finished` messages and the join point's PAR_SUB make to SUBS_SET (Alg. 1, line 26)."""
+def changes_of(
+    turn: Turn, finished: Sequence[Finished], told: Sequence[tuple[int, SubscriptionEntry]] = ()
+) -> Changes:  # fmt: skip
+    """Returns the changes that `finished` messages and the join point's PAR_SUB make to SUBS_SET (Alg. 1, line 26).
+
+    PAR_SUB contains the entries `told`, each with the trigger of PAR_SUB.
+    """
     node, added = turn.node, dict[int, tuple[int, SubscriptionEntry]]()
     ended = ((one.trigger, entry_of(turn, one)) for one in finished if one.m.kind == "SUB")
-    for trigger, entry in (*turn.told, *ended):
+    for trigger, entry in (*told, *ended):
         if entry is None:
             continue
         known = entry.subscription_id
@@ -210,6 +214,4 @@ def apply_finished(turn: Turn, finished: Sequence[Finished]) -> None:
     """
     unmark(turn, finished)
     store_tombstones(turn, finished)
-    told, turn.told = turn.told, []
     change_entries(turn.node.routing_entry, changes_of(turn, finished))
-    turn.told = told
