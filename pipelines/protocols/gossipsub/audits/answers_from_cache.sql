@@ -1,20 +1,15 @@
 -- audit, is_unconditional: an IWANT is answered for `history_length` heartbeats, and no longer
 -- Rules S16 and S17. Nodes that crash, runs with pauses, and publications that a node has forgotten are left out.
-with crashed as (select run_id, node_id, round from fault_event where kind = 'crash'), asked as (
-  select run_id, src as peer, dst as node_id, due_round,
-    explode(from_json(get_json_object(body, '$.ids'), 'array<struct<source:bigint,source_seq:bigint>>')) as id
-  from sent_message
-  where kind = 'IWANT' and fate = 'delivered'
-), known as (
-  select a.run_id, a.node_id, a.peer, a.due_round, a.id, min(h.round) as had_round
-  from asked a
-  join had h on h.run_id = a.run_id and h.node_id = a.node_id and h.source = a.id.source
+with crashed as (select run_id, node_id, round from fault_event where kind = 'crash'), known as (
+  select a.run_id, a.dst as node_id, a.src as peer, a.due_round, a.id, min(h.round) as had_round
+  from gossip_id a
+  join had h on h.run_id = a.run_id and h.node_id = a.dst and h.source = a.id.source
     and h.source_seq = a.id.source_seq and h.round < a.due_round
-  left join crashed x on x.run_id = a.run_id and x.node_id = a.node_id
-  left join forgotten f on f.run_id = a.run_id and f.node_id = a.node_id and f.source = a.id.source
+  left join crashed x on x.run_id = a.run_id and x.node_id = a.dst
+  left join forgotten f on f.run_id = a.run_id and f.node_id = a.dst and f.source = a.id.source
     and f.source_seq = a.id.source_seq
-  where x.run_id is null and f.run_id is null
-  group by a.run_id, a.node_id, a.peer, a.due_round, a.id
+  where a.kind = 'IWANT' and a.fate = 'delivered' and x.run_id is null and f.run_id is null
+  group by a.run_id, a.dst, a.src, a.due_round, a.id
 ), answered as (
   select k.run_id, k.node_id, k.peer, k.due_round, k.id, k.had_round, m.message_id
   from known k

@@ -1,15 +1,9 @@
 -- audit, is_unconditional: a subscriber requests each missing publication that an IHAVE names
 -- Rule S15. Nodes that crash are left out.
 with crashed as (select distinct run_id, node_id from fault_event where kind = 'crash'), told as (
-  select run_id, dst as node_id, src as sender, due_round, get_json_object(body, '$.topic') as topic,
-    explode(from_json(get_json_object(body, '$.ids'), 'array<struct<source:bigint,source_seq:bigint>>')) as id
-  from sent_message
+  select run_id, dst as node_id, src as sender, due_round, topic, id
+  from gossip_id
   where kind = 'IHAVE' and fate = 'delivered'
-), asked as (
-  select run_id, src as node_id, dst as holder, sent_round,
-    explode(from_json(get_json_object(body, '$.ids'), 'array<struct<source:bigint,source_seq:bigint>>')) as id
-  from sent_message
-  where kind = 'IWANT'
 )
 select t.run_id, t.due_round as round, t.node_id, t.id.source as source, t.id.source_seq as source_seq,
   concat('does not ask node ', t.sender, ' for it, and lacks it') as detail
@@ -19,7 +13,7 @@ join subscription s on s.run_id = t.run_id and s.subscriber = t.node_id and s.is
   and regexp_extract(s.predicate, "topic = '([^']*)'", 1) = t.topic
 left join had h on h.run_id = t.run_id and h.node_id = t.node_id and h.source = t.id.source
   and h.source_seq = t.id.source_seq and h.round <= t.due_round
-left join asked a on a.run_id = t.run_id and a.node_id = t.node_id and a.holder = t.sender
+left join gossip_id a on a.run_id = t.run_id and a.kind = 'IWANT' and a.src = t.node_id and a.dst = t.sender
   and a.sent_round = t.due_round and a.id.source = t.id.source and a.id.source_seq = t.id.source_seq
 left join crashed x on x.run_id = t.run_id and x.node_id = t.node_id
 where h.run_id is null and a.run_id is null and x.run_id is null

@@ -1,15 +1,7 @@
 -- audit, is_unconditional: an IWANT names only publications that an IHAVE has named and that its sender lacks
 -- Rule S15. Nodes that crash are left out.
-with crashed as (select distinct run_id, node_id from fault_event where kind = 'crash'), wanted as (
-  select run_id, dst as node_id, src as sender, due_round,
-    explode(from_json(get_json_object(body, '$.ids'), 'array<struct<source:bigint,source_seq:bigint>>')) as id
-  from sent_message
-  where kind = 'IHAVE' and fate = 'delivered'
-), asked as (
-  select run_id, src as node_id, sent_round,
-    explode(from_json(get_json_object(body, '$.ids'), 'array<struct<source:bigint,source_seq:bigint>>')) as id
-  from sent_message
-  where kind = 'IWANT'
+with crashed as (select distinct run_id, node_id from fault_event where kind = 'crash'), asked as (
+  select run_id, src as node_id, sent_round, id from gossip_id where kind = 'IWANT'
 ), known as (
   select a.run_id, a.node_id, a.sent_round, a.id, min(h.round) as had_round
   from asked a
@@ -27,6 +19,6 @@ union all
 select a.run_id, a.sent_round as round, a.node_id, a.id.source as source, a.id.source_seq as source_seq,
   'asks for it, and no IHAVE of this round names it' as detail
 from asked a
-left join wanted w on w.run_id = a.run_id and w.node_id = a.node_id and w.due_round = a.sent_round
-  and w.id.source = a.id.source and w.id.source_seq = a.id.source_seq
+left join gossip_id w on w.run_id = a.run_id and w.kind = 'IHAVE' and w.fate = 'delivered' and w.dst = a.node_id
+  and w.due_round = a.sent_round and w.id.source = a.id.source and w.id.source_seq = a.id.source_seq
 where w.run_id is null
