@@ -23,7 +23,6 @@ from pipelines.why.reading import read_overlays
 from pipelines.why.story import Story
 
 MISSING, TWICE, LATE, EXCUSED = "missing", "twice", "late", "excused"
-KINDS = (MISSING, TWICE, LATE, EXCUSED)
 PREDICATES = {MISSING: "are missing", TWICE: "were delivered twice", LATE: "are late", EXCUSED: "are excused"}
 """Maps a category to the predicate of a sentence about its deliveries."""
 MAX_ASKED = 300
@@ -68,8 +67,8 @@ def gone_wrong(
 ) -> list[tuple[Question, int]]:  # fmt: skip
     """Returns the first ``most`` deliveries of a category, ordered by run, round, subscriber, source and call number.
 
-    ``what`` is one of the categories `KINDS`; ``run_ids`` None means all runs. Each delivery is paired with the number
-    of all deliveries of the category. If ``is_by_run``, both numbers apply to each run.
+    ``what`` is a key of `PREDICATES`; ``run_ids`` None means all runs. Each delivery is paired with the number of all
+    deliveries of the category. If ``is_by_run``, both numbers apply to each run.
     """
     where = "" if run_ids is None else f"where run_id in ({', '.join(map(str, run_ids))})"
     if what == LATE:
@@ -168,7 +167,7 @@ def overview(reader: StoreReader, run_id: int | None = None) -> Overview:
         check_run(reader, run_id)
     groups: list[Group] = []
     left_out: dict[str, int] = {}
-    for what in KINDS:
+    for what in PREDICATES:
         asked = gone_wrong(reader, what, None if run_id is None else [run_id])
         if asked and (more := asked[0][1] - len(asked)):
             left_out[what] = more

@@ -81,6 +81,7 @@ def read_facts(
     for name, take in _TAKE.items():
         for row in rows[name]:
             take(facts[row["run_id"]], row)
+    events, crashes, statuses = (_by_run(rows[name]) for name in ("link_fault", "node_recovery", "node_status"))
     for run in facts.values():
         # Engines return rows in arbitrary order.
         for found in (run.others, *run.messages.values()):
@@ -88,12 +89,8 @@ def read_facts(
         for subscriptions in run.subscriptions.values():
             subscriptions.sort(key=lambda subscription: subscription.subscription_id)
         run.spread = _spread(run.messages)
-        events = [row for row in rows["link_fault"] if row["run_id"] == run.run_id]
-        run.link_faults, run.changes = _link_faults(events), _changes(events)
-        run.downs = _downs(
-            [row for row in rows["node_recovery"] if row["run_id"] == run.run_id],
-            [row for row in rows["node_status"] if row["run_id"] == run.run_id],
-        )
+        run.link_faults, run.changes = _link_faults(events[run.run_id]), _changes(events[run.run_id])
+        run.downs = _downs(crashes[run.run_id], statuses[run.run_id])
     return facts
 
 
@@ -108,12 +105,16 @@ def read_overlays(reader: StoreReader, runs: Collection[int]) -> dict[int, RunFa
     for name in ("node", "link"):
         for row in rows[name]:
             _TAKE[name](facts[row["run_id"]], row)
-    events: dict[int, list[Mapping[str, Any]]] = defaultdict(list)
-    for row in rows["link_fault"]:
-        events[row["run_id"]].append(row)
-    for run_id, of_run in events.items():
-        facts[run_id].changes = _changes(of_run)
+    for run_id, events in _by_run(rows["link_fault"]).items():
+        facts[run_id].changes = _changes(events)
     return facts
+
+
+def _by_run(rows: Iterable[Mapping[str, Any]]) -> dict[int, list[Mapping[str, Any]]]:
+    found: dict[int, list[Mapping[str, Any]]] = defaultdict(list)
+    for row in rows:
+        found[row["run_id"]].append(row)
+    return found
 
 
 def _protocol_rows(
