@@ -248,7 +248,7 @@ def test_the_crash_that_lost_a_publication_is_two_clicks_away(study: tuple[Resul
     _, file = study
     with opened(started, file) as found:
         found.follow("#verdict td a[href^='#losses']")
-        assert "A was down (rounds 22 to" in found.text("#losses h3 >> nth=0")
+        assert "A was down (from round 22 on)" in found.text("#losses h3 >> nth=0")
         found.follow("#losses h3 a >> nth=0")
         assert found.page.input_value("#round") == "22"
         assert "A: crash" in found.text("#events")
