@@ -93,12 +93,10 @@ def first_difference(first: StoreReader, second: StoreReader, runs: tuple[int, i
     for row in rows:
         name = _EVENTS[row["place"]][0]
         counts[name] = counts.get(name, 0) + abs(row["n"])
-    names = [node_names(reader, head["run_id"] if run_id is None else run_id) for reader, run_id in (
-        (first, mine), (second, theirs)
-    )]  # fmt: skip
-    only = [[_named(row["row"], known) for row in here if row["n"] * sign > 0][:_MAX_SHOWN] for known, sign in zip(
-        names, (1, -1), strict=True
-    )]  # fmt: skip
+    only = []
+    for reader, chosen, sign in ((first, mine, 1), (second, theirs, -1)):
+        names = node_names(reader, head["run_id"] if chosen is None else chosen)
+        only.append([_named(row["row"], names) for row in here if row["n"] * sign > 0][:_MAX_SHOWN])
     round_ = None if head["round"] == _GIVEN else head["round"]
     return Difference(head["run_id"] if mine is None else mine, round_, table, event, only[0], only[1], counts)
 

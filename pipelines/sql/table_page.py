@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Container, Iterable, Iterator
+from collections.abc import Container, Iterator
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -73,7 +73,7 @@ def _views(session: Session) -> dict[str, str]:
             given = {*reader.table("parameter").columns} - {"run_id"}
             for name in [*view_names(), *COMPUTED, *made]:
                 if name not in found and name in reader.tables():
-                    head = _made_head(made[name]) if name in made else _head(name)
+                    head = "\n".join(_head(name, made.get(name)))
                     found[name] = "\n".join([f"\n### {name}\n{head}\n", *_described(reader, name, given)])
     return found
 
@@ -113,20 +113,13 @@ def _row(name: str, type_: str, meaning: str | None) -> str:
     return f"| `{name}` | {type_} | {cell} |"
 
 
-def _head(view: str) -> str:
-    """Returns the comment lines of a view as Markdown: the question, then the explanation."""
-    if view in COMPUTED:
-        return _wrapped(COMPUTED[view])
-    head = view_head(view)
-    return "\n".join([_wrapped(f"**{head.question}**"), *_paragraphs(head.prose)])
-
-
-def _made_head(view: ComputedView) -> str:
-    first, *rest = view.question.splitlines()
-    return "\n".join([_wrapped(f"**{first}**"), *_paragraphs(rest)])
-
-
-def _paragraphs(lines: Iterable[str]) -> Iterator[str]:
+def _head(name: str, made: ComputedView | None) -> Iterator[str]:
+    """Yields the description of a view as Markdown: the question, then the explanation."""
+    if name in COMPUTED:
+        yield _wrapped(COMPUTED[name])
+        return
+    question, *lines = made.question.splitlines() if made else (view_head(name).question, *view_head(name).prose)
+    yield _wrapped(f"**{question}**")
     parts: list[str] = []
     for line in lines:
         if line.startswith("* ") or not parts:
