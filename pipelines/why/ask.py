@@ -9,7 +9,7 @@ from pipelines.errors import QueryError, is_whole, plural
 from pipelines.sql.differences import node_id, node_names
 from pipelines.sql.query import StoreReader
 from pipelines.why.cause import Cause, crash_words, from_crash, waiting
-from pipelines.why.facts import NEVER, RunFacts
+from pipelines.why.facts import RunFacts, or_never
 from pipelines.why.reading import read_facts
 from pipelines.why.story import Story
 from pipelines.why.telling import issued_story, unissued_story
@@ -107,7 +107,7 @@ def _preventing_crash(facts: RunFacts, question: Question, reader: StoreReader) 
     after = min((round_ for seq, round_ in {**known, **other_calls}.items() if seq > question.seq), default=None)
     if question.seq > 0 and question.seq not in other_calls and after is not None:
         for down in facts.downs.get(question.source, []):
-            if down.round <= after and before < (NEVER if down.until is None else down.until):
+            if down.round <= after and before < or_never(down.until):
                 text = f"{name} issued no call {question.seq} between rounds {max(before, 0)} and {after}"
                 return from_crash(down, f"{text}: it was down ({crash_words(down)})")
     is_other = f" (call {question.seq} is not a publication)"

@@ -39,7 +39,6 @@ from pipelines.errors import plural
 from pipelines.why.facts import (
     LINKED,
     LOST,
-    NEVER,
     UNLINKED,
     Downtime,
     LinkFault,
@@ -48,6 +47,7 @@ from pipelines.why.facts import (
     SubscriptionFact,
     Trail,
     make_trail,
+    or_never,
     rounds_of,
 )
 
@@ -95,28 +95,48 @@ class Cause:
 
 
 @dataclass(frozen=True)
-class Case:
-    """A missing delivery of ``publication``, identified by source and call number, to ``subscriber``.
+class _Case:
+    """A missing delivery. The fields are the parameters of `lost_because`."""
 
-    ``trail`` contains the copies of the publication. ``subscriptions`` are the subscriber's matching subscriptions.
-    """
-
-    facts: RunFacts
     trail: Trail
-    subscriptions: Sequence[SubscriptionFact]
-    subscriber: int
     publication: tuple[int, int]
+    node: int
+    round: int
+    subscriptions: Sequence[SubscriptionFact]
+
+    @property
+    def facts(self) -> RunFacts:
+        return self.trail.facts
+
+    @property
+    def subscriber(self) -> int:
+        return self.trail.path[-1]
+
+    @property
+    def later_nodes(self) -> Sequence[int]:
+        path = self.trail.path
+        return path[path.index(self.node) + 1 :]
+
+    @property
+    def received(self) -> str:
+        """A clause: the node received the publication, or published it, in the round."""
+        return f"{self.name(self.node)} {received_words(self.trail, self.node, self.round)} it in round {self.round}"
+
+    @property
+    def stopped(self) -> str:
+        """A clause: the node received the publication, or published it, and did not forward it."""
+        is_source = received_words(self.trail, self.node, self.round) == "published"
+        return f"{self.received} and did not {'send' if is_source else 'forward'} it"
 
     def name(self, node: int) -> str:
-        """Returns the name of ``node``."""
         return self.facts.names[node]
 
     def spread(self) -> list[Trail]:
         """Returns, for each matching subscription, a trail of the messages that propagate the subscription.
 
-        The path of these trails leads from the subscriber to the last node that received the publication.
+        The path of these trails leads from the subscriber to ``node``.
         """
-        path = self.facts.path(self.subscriber, self.trail.reached())
+        path = self.facts.path(self.subscriber, self.node)
         return [
             make_trail(self.facts, served, path, subscription.issued_round)
             for subscription in self.subscriptions
@@ -124,22 +144,24 @@ class Case:
         ]
 
 
-def lost_because(case: Case, node: int, round_: int) -> tuple[Cause, tuple[Downtime, ...]]:
-    """Returns the reason why no node after ``node`` on the path received the publication.
+def lost_because(
+    trail: Trail, publication: tuple[int, int], node: int, round_: int, subscriptions: Sequence[SubscriptionFact]
+) -> tuple[Cause, tuple[Downtime, ...]]:
+    """Returns the cause of a missing delivery, and the further downtimes that prevented the delivery.
 
     Args:
-        case: The missing delivery.
+        trail: The copies of the publication on the path to the subscriber.
+        publication: Source and call number of the publication.
         node: The last node of the path that received the publication.
         round_: The round in which it did.
-
-    Returns:
-        The cause, and the further downtimes that prevented the delivery.
+        subscriptions: The subscriber's matching subscriptions.
     """
-    if cause := waiting(case.facts, case.publication, case.subscriber, round_):
+    case = _Case(trail, publication, node, round_, subscriptions)
+    if cause := waiting(case.facts, publication, case.subscriber, round_):
         return cause, ()
     for look in _DETECTORS:
-        if cause := look(case, node, round_):
-            return cause, _others(case, node, round_, cause)
+        if cause := look(case):
+            return cause, _others(case, cause)
     text = f"{case.name(node)} did not forward it, and no crash or loss on the path explains this"
     return Cause(UNEXPLAINED, node, round_, text), ()
 
@@ -157,23 +179,22 @@ def waiting(facts: RunFacts, publication: tuple[int, int], subscriber: int, roun
     return Cause(WAITING, waits[0][0], round_, f"it still waits {'; '.join(texts)}{more}")
 
 
-def _others(case: Case, node: int, round_: int, cause: Cause) -> tuple[Downtime, ...]:
-    """Returns the downtimes, besides ``cause``, that prevented ``node`` from sending a copy to the nodes behind it.
+def _others(case: _Case, cause: Cause) -> tuple[Downtime, ...]:
+    """Returns the downtimes, besides ``cause``, that prevented the last node from sending a copy to a later node.
 
-    After ``round_``, the failure detector of ``node`` reports the crash of ``cause.node``. There are two types of
-    downtimes:
+    After the publication arrived, the failure detector of the last node reports the crash of ``cause.node``. There are
+    two types of downtimes:
 
-    1. The downtimes of nodes behind ``node`` on the path that overlap the period from ``round_`` to the report. Without
-       a report the period ends in ``round_``.
-    2. If the report was lost, the downtime of ``node`` in the round of the report.
+    1. The downtimes of later nodes that overlap the period from the arrival to the report. Without a report the period
+       ends in the round of the arrival.
+    2. If the report was lost, the downtime of the last node in the round of the report.
     """
-    path, facts = case.trail.path, case.facts
-    report = next((report for report in facts.reports(node, cause.node) if report.due > round_), None)
-    last = round_ if report is None else report.due
-    found = [down for behind in path[path.index(node) + 1 :] if (down := facts.down(behind, last))]
-    found = [down for down in found if down.overlaps(round_, last)]
+    facts = case.facts
+    report = next((report for report in facts.reports(case.node, cause.node) if report.due > case.round), None)
+    last = case.round if report is None else report.due
+    found = [down for node in case.later_nodes if (down := facts.down(node, last)) and down.overlaps(case.round, last)]
     if report is not None and report.fate in LOST:
-        found += [down for down in [facts.down(node, report.due)] if down is not None]
+        found += [down for down in [facts.down(case.node, report.due)] if down is not None]
     return tuple(down for down in found if (down.node, down.round) != (cause.node, cause.round))
 
 
@@ -187,7 +208,7 @@ def crashed(facts: RunFacts, down: Downtime, first: int | None = None) -> str:
 
     The clause says that the node was down, or that it was recovering if its recovery precedes round ``first``.
     """
-    is_down = first is None or first < (NEVER if down.until is None else down.until)
+    is_down = first is None or first < or_never(down.until)
     state = "was down" if is_down else "was recovering after its downtime"
     return f"{facts.names[down.node]} {state} ({crash_words(down)})"
 
@@ -216,7 +237,7 @@ def lost_copy(facts: RunFacts, copy: MessageFact) -> Cause:
     return from_crash(down, f"{text} in round {down.round} and recovered in round {down.until}")
 
 
-def _lost_call(case: Case, node: int, round_: int) -> Cause | None:
+def _lost_call(case: _Case) -> Cause | None:
     """Returns the crash of a publisher that accepted the call and crashed before it sent a message for the call.
 
     Returns None if the publisher sent a message, if the call is confirmed, if no crash followed, or if the protocol
@@ -226,23 +247,18 @@ def _lost_call(case: Case, node: int, round_: int) -> Cause | None:
     is_confirmed = facts.publications[case.publication].confirmed_round is not None
     if not facts.confirms or is_confirmed or facts.messages.get(case.publication):
         return None
-    crash = next((down for down in facts.downs.get(source, []) if down.round > round_), None)
+    crash = next((down for down in facts.downs.get(source, []) if down.round > case.round), None)
     if crash is None:
         return None
-    before = facts.down(source, round_)
-    held = f"{case.name(source)} accepted the call in round {round_}"
-    if before is not None and before.is_restoring(round_):
+    before = facts.down(source, case.round)
+    held = f"{case.name(source)} accepted the call in round {case.round}"
+    if before is not None and before.is_restoring(case.round):
         held += f", while recovering from its crash in round {before.round}"
     return from_crash(crash, f"{held}, and crashed before it sent a message for the call: {crashed(facts, crash)}")
 
 
-def _lost_copy(case: Case, node: int, round_: int) -> Cause | None:
-    """Returns the cause of the loss of a copy to a node after ``node`` on the path, else None.
-
-    If several copies were lost, the cause is for the copy that was sent last. If no copy was lost, but receivers
-    dropped some as duplicates, the cause is that of the first drop (`_taken_for_duplicate`).
-    """
-    beyond = case.trail.copies_beyond(node)
+def _lost_copy(case: _Case) -> Cause | None:
+    beyond = case.trail.copies_beyond(case.node)
     lost = [copy for copy in beyond if copy.fate in LOST]
     if lost:
         cause = lost_copy(case.facts, lost[-1])
@@ -250,7 +266,7 @@ def _lost_copy(case: Case, node: int, round_: int) -> Cause | None:
     return _taken_for_duplicate(case, beyond)
 
 
-def _taken_for_duplicate(case: Case, copies: Sequence[MessageFact]) -> Cause | None:
+def _taken_for_duplicate(case: _Case, copies: Sequence[MessageFact]) -> Cause | None:
     """Returns a cause for the first of ``copies`` that its receiver dropped as a duplicate, or None.
 
     The kind of the cause is ``taken_for_duplicate``, with the link fault that let other messages overtake the copy. If
@@ -268,27 +284,25 @@ def _taken_for_duplicate(case: Case, copies: Sequence[MessageFact]) -> Cause | N
     return None
 
 
-def _held_up(case: Case, copy: MessageFact) -> Downtime | None:
+def _held_up(case: _Case, copy: MessageFact) -> Downtime | None:
     """Returns the last downtime of a path node that overlaps the rounds from the call to ``copy.due``, or None."""
     facts, trail = case.facts, case.trail
     downs = [down for node in trail.path for down in facts.downs.get(node, [])]
     return max((down for down in downs if down.overlaps(trail.start, copy.due)), key=lambda d: d.round, default=None)
 
 
-def _forgotten(case: Case, node: int, round_: int) -> Cause | None:
-    """Returns the crash in which ``node`` lost the subscription, if ``node`` was not yet restored in ``round_``."""
-    down = case.facts.down(node, round_)
-    if down is None or not down.is_restoring(round_):
+def _forgotten(case: _Case) -> Cause | None:
+    down = case.facts.down(case.node, case.round)
+    if down is None or not down.is_restoring(case.round):
         return None
-    knew = any(spread.path[0] == node or _has(spread, node, down.round) for spread in case.spread())
+    knew = any(spread.path[0] == case.node or _has(spread, case.node, down.round) for spread in case.spread())
     own = any(subscription.issued_round < down.round for subscription in case.subscriptions)
-    if not (knew if node != case.subscriber else own):
+    if not (knew if case.node != case.subscriber else own):
         return None
-    lost = "its subscription" if node == case.subscriber else f"the subscription of {case.name(case.subscriber)}"
-    received = f"{_received(case, node, round_)} and did not deliver it"
-    what = received if node == case.subscriber else _stopped(case, node, round_)
-    back = f"{case.name(node)} had recovered in round {down.until} from its crash in round {down.round} without {lost}"
-    return from_crash(down, f"{what}: {back}")
+    lost = "its subscription" if case.node == case.subscriber else f"the subscription of {case.name(case.subscriber)}"
+    what = f"{case.received} and did not deliver it" if case.node == case.subscriber else case.stopped
+    back = f"had recovered in round {down.until} from its crash in round {down.round} without {lost}"
+    return from_crash(down, f"{what}: {case.name(case.node)} {back}")
 
 
 def _has(spread: Trail, node: int, round_: int) -> bool:
@@ -296,40 +310,40 @@ def _has(spread: Trail, node: int, round_: int) -> bool:
     return taken is not None and taken[0].due < round_
 
 
-def _issued_later(case: Case, node: int, round_: int) -> Cause | None:
-    """Returns a cause if ``node`` received the publication before the subscriber issued a matching subscription.
+def _issued_later(case: _Case) -> Cause | None:
+    """Returns a cause if the last node received the publication before the subscriber issued a matching subscription.
 
     A node handles the messages of a round before its calls.
     """
     first = min((subscription.issued_round for subscription in case.subscriptions), default=None)
-    is_own = node == case.subscriber != case.publication[0]
-    if first is None or first < round_ or (first == round_ and not is_own):
+    is_own = case.node == case.subscriber != case.publication[0]
+    if first is None or first < case.round or (first == case.round and not is_own):
         return None
-    text = f"{_received(case, node, round_)}, before {case.name(case.subscriber)} subscribed in round {first}"
-    return Cause(UNDER_WAY, node, round_, text)
+    text = f"{case.received}, before {case.name(case.subscriber)} subscribed in round {first}"
+    return Cause(UNDER_WAY, case.node, case.round, text)
 
 
-def _unknown_subscription(case: Case, node: int, round_: int) -> Cause | None:
-    """Returns a cause if the publication reached ``node`` before any matching subscription did, else None.
+def _unknown_subscription(case: _Case) -> Cause | None:
+    """Returns a cause if the publication reached the last node before any matching subscription did, else None.
 
-    Returns None, too, if the last recovery of ``node`` restored its routing table, which may contain the subscription.
+    Returns None, too, if the last recovery of the node restored its routing table, which may contain the subscription.
     """
     ways = case.spread()
-    down = case.facts.down(node, round_)
-    if node == case.subscriber or not ways or (down is not None and down.restored is not None):
+    down = case.facts.down(case.node, case.round)
+    if case.node == case.subscriber or not ways or (down is not None and down.restored is not None):
         return None
-    before = case.trail.first_arrival(node)
-    if any(spread.reached(before) == node for spread in ways):
+    before = case.trail.first_arrival(case.node)
+    if any(spread.reached(before) == case.node for spread in ways):
         return None
     way = ways[0]
     issued = f"the subscription that {case.name(case.subscriber)} issued in round {way.start}"
-    unaware = f"{_stopped(case, node, round_)}: {case.name(node)} did not know {issued}"
+    unaware = f"{case.stopped}: {case.name(case.node)} did not know {issued}"
     beyond = way.copies_beyond(way.reached(before))
     lost = [copy for copy in beyond if copy.fate in LOST]
     if lost:
         cause = lost_copy(case.facts, lost[-1])
         return replace(cause, text=f"{unaware}, of which {cause.text}")
-    later = way.arrivals.get(node)
+    later = way.arrivals.get(case.node)
     if later is None:
         dropped = _taken_for_duplicate(case, beyond)
         return None if dropped is None else replace(dropped, text=f"{unaware}, of which {dropped.text}")
@@ -338,46 +352,47 @@ def _unknown_subscription(case: Case, node: int, round_: int) -> Cause | None:
         text = f"{unaware}, which was confirmed in round {confirmed_round}"
         text += f" because {crashed(case.facts, down, way.start)}, but arrived only in round {later[0].due}"
         return from_crash(down, text)
-    return Cause(UNDER_WAY, node, round_, f"{unaware}, which arrived only in round {later[0].due}")
+    return Cause(UNDER_WAY, case.node, case.round, f"{unaware}, which arrived only in round {later[0].due}")
 
 
-def _distant_subscription(case: Case, node: int, round_: int) -> Cause | None:
-    """Returns a cause if no matching subscription can reach ``node`` before the publication, else None.
+def _distant_subscription(case: _Case) -> Cause | None:
+    """Returns a cause if no matching subscription can reach the last node before the publication, else None.
 
     The earliest possible arrival results from the latencies of links. Returns None, too, if the history shows the
     arrivals of subscriptions or the protocol confirms calls (`_is_spread_unknown`).
     """
     if not _is_spread_unknown(case):
         return None
-    latency = case.facts.latency(case.facts.path(case.subscriber, node))
+    latency = case.facts.latency(case.facts.path(case.subscriber, case.node))
     issued = min(subscription.issued_round for subscription in case.subscriptions)
-    if issued + latency <= round_:
+    if issued + latency <= case.round:
         return None
-    there = f"{plural(latency, 'round')} to {case.name(node)}"
+    there = f"{plural(latency, 'round')} to {case.name(case.node)}"
     text = f"the subscription that {case.name(case.subscriber)} issued in round {issued} takes {there}"
-    return Cause(UNDER_WAY, node, round_, f"{_stopped(case, node, round_)}: {text}")
+    return Cause(UNDER_WAY, case.node, case.round, f"{case.stopped}: {text}")
 
 
-def _delayed_subscription(case: Case, node: int, round_: int) -> Cause | None:
-    """Returns a cause if a link fault may have delayed the matching subscriptions on their way to ``node``, else None.
+def _delayed_subscription(case: _Case) -> Cause | None:
+    """Returns a cause if a link fault may have delayed the subscriptions on their way to the last node, else None.
 
-    The fault delays messages on a link of the path, and is active between the first of these subscriptions and
-    ``round_``. Returns None, too, if the history shows the arrivals of subscriptions (`_is_spread_unknown`).
+    The fault delays messages on a link of the path, and is active between the first matching subscription and the
+    arrival of the publication. Returns None, too, if the history shows the arrivals of subscriptions
+    (`_is_spread_unknown`).
     """
     if not _is_spread_unknown(case):
         return None
     issued = min(subscription.issued_round for subscription in case.subscriptions)
-    links = [*pairwise(case.facts.path(case.subscriber, node))]
+    links = [*pairwise(case.facts.path(case.subscriber, case.node))]
     for fault in case.facts.link_faults:
-        is_then = fault.round <= round_ and issued < (NEVER if fault.until is None else fault.until)
+        is_then = fault.round <= case.round and issued < or_never(fault.until)
         if fault.kind in ("delay", "reorder") and is_then and any(fault.is_on(*link) for link in links):
-            text = f"{_stopped(case, node, round_)}: the subscription that"
+            text = f"{case.stopped}: the subscription that"
             text += f" {case.name(case.subscriber)} issued in round {issued} may have been delayed ({fault})"
-            return Cause(UNDER_WAY, node, round_, text, fault=fault)
+            return Cause(UNDER_WAY, case.node, case.round, text, fault=fault)
     return None
 
 
-def _is_spread_unknown(case: Case) -> bool:
+def _is_spread_unknown(case: _Case) -> bool:
     """Returns whether the arrivals of the subscriber's matching subscriptions must be estimated from link latencies.
 
     This is the case if the protocol forwards subscriptions on a tree and confirms no calls, and no message in the
@@ -386,7 +401,7 @@ def _is_spread_unknown(case: Case) -> bool:
     return case.facts.routes_on_tree and not case.facts.confirms and bool(case.subscriptions) and not case.spread()
 
 
-def _early_confirmation(case: Case, way: Trail) -> tuple[int, Downtime] | None:
+def _early_confirmation(case: _Case, way: Trail) -> tuple[int, Downtime] | None:
     """Returns the round in which a subscription was confirmed too early, and the crash that caused this.
 
     If more nodes fail than protocol ``delta`` tolerates, a node confirms a subscription without the answers of the
@@ -402,49 +417,32 @@ def _early_confirmation(case: Case, way: Trail) -> tuple[int, Downtime] | None:
     return None if first is None else (confirmed_round, first)
 
 
-def _received(case: Case, node: int, round_: int) -> str:
-    """Returns a clause: ``node`` received the publication in ``round_``, or published it in ``round_``."""
-    return f"{case.name(node)} {received_words(case.trail, node, round_)} it in round {round_}"
-
-
-def _stopped(case: Case, node: int, round_: int) -> str:
-    """Returns a clause: ``node`` received the publication in ``round_`` and did not forward it."""
-    received = _received(case, node, round_)
-    is_source = received_words(case.trail, node, round_) == "published"
-    return f"{received} and did not {'send' if is_source else 'forward'} it"
-
-
-def _next_down(case: Case, node: int, round_: int) -> Cause | None:
-    path = case.trail.path
-    for behind in path[path.index(node) + 1 :]:
-        down = case.facts.down(behind, round_)
-        if down is not None and down.overlaps(round_, round_):
-            return from_crash(down, f"{_stopped(case, node, round_)}: {crashed(case.facts, down, round_)}")
+def _next_down(case: _Case) -> Cause | None:
+    for node in case.later_nodes:
+        down = case.facts.down(node, case.round)
+        if down is not None and down.overlaps(case.round, case.round):
+            return from_crash(down, f"{case.stopped}: {crashed(case.facts, down, case.round)}")
     return None
 
 
-def _own_crash(case: Case, node: int, round_: int) -> Cause | None:
-    for down in case.facts.downs.get(node, []):
-        if down.round > round_:
-            return from_crash(down, f"{_stopped(case, node, round_)} before its crash: {crashed(case.facts, down)}")
+def _own_crash(case: _Case) -> Cause | None:
+    for down in case.facts.downs.get(case.node, []):
+        if down.round > case.round:
+            return from_crash(down, f"{case.stopped} before its crash: {crashed(case.facts, down)}")
     return None
 
 
-def _any_loss(case: Case, node: int, round_: int) -> Cause | None:
-    """Returns the last loss by a link of a message sent up to ``round_`` between two nodes of the path, else None.
-
-    The message belongs to no call, or contains a matching subscription.
-    """
+def _any_loss(case: _Case) -> Cause | None:
     facts, path = case.facts, set(case.trail.path)
     ids = {subscription.subscription_id for subscription in case.subscriptions}
     served = [*facts.others, *(m for messages in facts.messages.values() for m in messages if _names(m.body, ids))]
-    lost = [m for m in served if m.fate == "lost_link" and {m.src, m.dst} <= path and m.sent <= round_]
+    lost = [m for m in served if m.fate == "lost_link" and {m.src, m.dst} <= path and m.sent <= case.round]
     if not lost:
         return None
     last = max(lost, key=lambda message: message.at)
     fault = facts.loss(last)
     text = (
-        f"{_stopped(case, node, round_)}; the last message lost on the path before that was"
+        f"{case.stopped}; the last message lost on the path before that was"
         f" {last.kind}, sent from {case.name(last.src)} to {case.name(last.dst)} in round {last.sent}"
     )
     return Cause(LINK, last.dst, last.due, text + ("" if fault is None else f" ({fault})"), fault=fault)
@@ -457,32 +455,27 @@ def _names(value: object, ids: Collection[int]) -> bool:
     return isinstance(value, list) and any(_names(inner, ids) for inner in value)
 
 
-def _any_crash(case: Case, node: int, round_: int) -> Cause | None:
-    """Returns the last crash of a node of the path up to ``round_``, or else the first crash after it."""
+def _any_crash(case: _Case) -> Cause | None:
     downs = [down for other in case.trail.path for down in case.facts.downs.get(other, [])]
     if not downs:
         return None
-    before = [down for down in downs if down.round <= round_]
+    before = [down for down in downs if down.round <= case.round]
     down = max(before, key=lambda d: d.round) if before else min(downs, key=lambda d: d.round)
     which = "the last crash on the path before that" if before else "the first crash on the path after that"
-    text = f"{_stopped(case, node, round_)}; {which}"
+    text = f"{case.stopped}; {which}"
     return from_crash(down, f"{text}: {crashed(case.facts, down)}")
 
 
-def _any_replacement(case: Case, node: int, round_: int) -> Cause | None:
-    """Returns a cause for the last round up to ``round_`` in which links were added or removed, or None.
-
-    After this change, routing tables may be wrong.
-    """
-    changes = [(at, kind, ends) for ends, of_link in case.facts.changes.items() for at, kind in of_link if at <= round_]
-    if not changes:
+def _any_replacement(case: _Case) -> Cause | None:
+    changes = [(at, kind, ends) for ends, of_link in case.facts.changes.items() for at, kind in of_link]
+    last = max((at for at, _, _ in changes if at <= case.round), default=None)
+    if last is None:
         return None
-    last = max(at for at, _, _ in changes)
     changed = sorted({(kind, min(ends), max(ends)) for at, kind, ends in changes if at == last}, reverse=True)
     words = {LINKED: "added", UNLINKED: "removed"}
     links = " and ".join(f"link {case.name(a)} - {case.name(b)} {words[kind]}" for kind, a, b in changed)
     text = f"the last change of links before that was in round {last}: {links}"
-    return Cause(LINK, node, last, f"{_stopped(case, node, round_)}; {text}")
+    return Cause(LINK, case.node, last, f"{case.stopped}; {text}")
 
 
 _DETECTORS = (

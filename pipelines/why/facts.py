@@ -25,6 +25,11 @@ def rounds_of(first: int, until: int | None) -> str:
     return f"round {first}" if until == first + 1 else f"rounds {first} to {until - 1}"
 
 
+def or_never(round_: int | None) -> int:
+    """Returns ``round_``; for None, returns `NEVER`."""
+    return NEVER if round_ is None else round_
+
+
 @dataclass(frozen=True)
 class MessageFact:
     """A row of table ``message``, with ``body`` parsed from JSON."""
@@ -91,16 +96,15 @@ class Downtime:
 
     def covers(self, round_: int) -> bool:
         """Returns whether the node is down in ``round_``."""
-        return self.round <= round_ < (NEVER if self.until is None else self.until)
+        return self.round <= round_ < or_never(self.until)
 
     def overlaps(self, first: int, last: int) -> bool:
         """Returns whether the node is down or recovering in one of the rounds from ``first`` to ``last``."""
-        return self.round <= last and first < (NEVER if self.end is None else self.end)
+        return self.round <= last and first < or_never(self.end)
 
     def is_restoring(self, round_: int) -> bool:
         """Returns whether the node is up in ``round_``, but the protocol does not yet report it as restored."""
-        until, restored = (NEVER if end is None else end for end in (self.until, self.restored))
-        return until <= round_ < restored
+        return or_never(self.until) <= round_ < or_never(self.restored)
 
 
 @dataclass(frozen=True)
@@ -123,7 +127,7 @@ class LinkFault:
 
     def is_at(self, round_: int) -> bool:
         """Returns whether the fault is active in ``round_``."""
-        return self.round <= round_ < (NEVER if self.until is None else self.until)
+        return self.round <= round_ < or_never(self.until)
 
     def is_on(self, src: int, dst: int) -> bool:
         """Returns whether the fault affects the messages from ``src`` to ``dst``."""

@@ -12,7 +12,6 @@ from pipelines.protocols import protocol_named
 from pipelines.sql.query import StoreReader
 from pipelines.why.facts import (
     LINKED,
-    NEVER,
     UNLINKED,
     Downtime,
     LinkFault,
@@ -21,6 +20,7 @@ from pipelines.why.facts import (
     RunFacts,
     SubscriptionFact,
     Wait,
+    or_never,
 )
 
 _END = "_end"
@@ -242,6 +242,6 @@ def _down(row: Mapping[str, Any], said: Sequence[tuple[int, str]]) -> Downtime:
     """
     until, operational = row["recovery_round"], row["operational_round"]
     end = row["end_round"] if operational is None else operational + 1
-    after = tuple(pair for pair in said if until is not None and until <= pair[0] < (NEVER if end is None else end))
+    after = tuple(pair for pair in said if until is not None and until <= pair[0] < or_never(end))
     restored = operational if after else None
     return Downtime(row["node_id"], row["crash_round"], until, row["end_round"], restored, after)

@@ -14,7 +14,6 @@ from pipelines.why.cause import (
     LINK,
     UNDER_WAY,
     WAITED,
-    Case,
     Cause,
     crashed,
     from_crash,
@@ -25,7 +24,6 @@ from pipelines.why.cause import (
 )
 from pipelines.why.facts import (
     LOST,
-    NEVER,
     Downtime,
     MessageFact,
     PublicationFact,
@@ -33,6 +31,7 @@ from pipelines.why.facts import (
     SubscriptionFact,
     Trail,
     make_trail,
+    or_never,
 )
 from pipelines.why.story import Ended, Story, StoryBuilder, StoryStep, subscribing
 
@@ -50,7 +49,7 @@ def established_subscriptions(facts: RunFacts, subscriber: int, publication: Pub
     return [
         subscription
         for subscription in satisfied_by(facts, subscriber, publication)
-        if _since(facts, subscription) <= publication.round < _or_never(subscription.unsubscribed_round)
+        if _since(facts, subscription) <= publication.round < or_never(subscription.unsubscribed_round)
     ]
 
 
@@ -88,7 +87,7 @@ def excuse(facts: RunFacts, subscriber: int, publication: PublicationFact) -> st
         felt = [down for down in facts.downs.get(node, []) if down.round > publication.round]
     else:
         node, words = subscriber, "was down or recovering"
-        felt = [down for down in facts.downs.get(node, []) if _or_never(down.end) > publication.round]
+        felt = [down for down in facts.downs.get(node, []) if or_never(down.end) > publication.round]
     return f"{facts.names[node]} {words}" + (f" (crash in round {felt[0].round})" if felt else "")
 
 
@@ -124,16 +123,12 @@ def _ends_early(facts: RunFacts, subscription: SubscriptionFact, publication: Pu
 
 
 def _unsubscribed(name: str, subscriber: int, subscription: SubscriptionFact) -> Cause:
-    round_ = _or_never(subscription.unsubscribed_round)
+    round_ = or_never(subscription.unsubscribed_round)
     return Cause(UNSUBSCRIBED, subscriber, round_, f"{name} unsubscribed in round {round_}")
 
 
 def _since(facts: RunFacts, subscription: SubscriptionFact) -> int:
-    return _or_never(subscription.confirmed_round) if facts.confirms else subscription.issued_round
-
-
-def _or_never(round_: int | None) -> int:
-    return NEVER if round_ is None else round_
+    return or_never(subscription.confirmed_round) if facts.confirms else subscription.issued_round
 
 
 _TOO_LATE = (ISSUED_LATER, NOT_CONFIRMED, UNDER_WAY)
@@ -312,7 +307,7 @@ def _missing(trail: Trail, subscriber: int, publication: PublicationFact) -> Sto
     if pending is not None:
         return _story(facts, trail.path, named, "unknown", f"unknown: {pending.text}", pending, node, round_)
     standing = established_subscriptions(facts, subscriber, publication) or satisfied_by(facts, subscriber, publication)
-    cause, also = lost_because(Case(facts, trail, standing, subscriber, named), node, round_)
+    cause, also = lost_because(trail, named, node, round_, standing)
     key = (subscriber, *named)
     excused = facts.receivers.get(key)
     text = f"lost: {cause.text}"
