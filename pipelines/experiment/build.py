@@ -67,9 +67,7 @@ def build_inputs(
         built: The results of `build_run` for all runs; None calls `build_run`.
 
     Raises:
-        InputError: An overlay cannot be built.
-        InputError: A workload does not fit its overlay.
-        InputError: Faults do not fit their overlay, or cannot be scheduled.
+        InputError: An overlay cannot be built, calls or faults do not fit it, or faults cannot be scheduled.
     """
     parts: dict[str, list[pa.Table]] = {name: [] for name in Inputs.__dataclass_fields__}
     chunks: list[Inputs] = []
