@@ -18,6 +18,8 @@ import pipelines
 from pipelines.cli import app as commands, listing
 from pipelines.cli.app import app
 from pipelines.errors import InternalError, RoundtableError
+from pipelines.files import installed_data
+from pipelines.scenario.load import load_scenario
 
 EXAMPLE = """name: example
 protocol: {name: delta}
@@ -233,6 +235,15 @@ def test_a_grid_may_have_several_protocols(example: Path, grid: str) -> None:
 def test_a_grid_of_one_value_is_no_variation(example: Path) -> None:
     example.write_text(EXAMPLE.replace("protocol.delta: [0, 2]", "time.rounds: [30]"))
     assert cli("validate", example).stdout.splitlines() == [f"{example}: ok (3 runs)", f"{example}: {SEEDS}"]
+
+
+def test_the_first_command_of_the_readme_needs_no_java(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("JAVA_HOME", "/none")
+    for name in ("SPARK_REMOTE", "PYSPARK_GATEWAY_PORT", "ROUNDTABLE_ENGINE"):
+        monkeypatch.delenv(name, raising=False)
+    assert "engine    local" in cli("plan", "quickstart").stdout
+    scenarios = (installed_data() / "conf" / "scenarios").rglob("*.yaml")
+    assert {load_scenario(path).scenario.engine for path in scenarios} == {"auto", "local"}
 
 
 def test_an_overlay_of_one_node_is_planned(example: Path) -> None:
