@@ -8,12 +8,12 @@ block while the next block is being executed.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, wait
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import partial
-from threading import Event
+from threading import Event, Thread
 
 import numpy as np
 import pyarrow as pa
@@ -55,6 +55,8 @@ from udfs.nodes.world import BEFORE, Flight
 
 _MOST_BYTES = 1 << 30
 """The maximum size of a chunk of a list column. An Arrow array holds at most 2 GiB of strings."""
+_END_SECONDS = 10.0
+"""The number of seconds that `Blocks.close` waits for the end of an interrupted block."""
 _NODE = ["run_id", "node_id"]
 _CALL = ("node_id", *CALL)
 
@@ -230,7 +232,6 @@ class Blocks(Rounds):
         self._written = {state.table.name for state in protocol.states if state.derived_from is None}
         self._is_changed = False
         self._block: _Block | None = None
-        self._thread = ThreadPoolExecutor(1)
         self._ended = Event()
 
     def _constant_inputs(self, setting: pa.Table) -> pa.Table:
@@ -341,7 +342,7 @@ class Blocks(Rounds):
         schema = block_schema(rows_of(self._protocol.program))
         runs = f"runs {run[0].as_py():,} to {run[-1].as_py():,}" if len(run) > 1 else f"run {run[0].as_py():,}"
         what = f"{self.name}: {runs}, rounds {max(self.round, BEFORE) + 1:,} to {reached:,}"
-        return _Block(last, reached, self._thread.submit(self._play_runs, given, schema, what))
+        return _Block(last, reached, _in_thread(partial(self._play_runs, given, schema, what)))
 
     def _play_runs(self, given: pa.Table, schema: pa.Schema, what: str) -> pa.Table:
         """Executes the runs in `given`, in processes of this machine or on the executors.
@@ -376,12 +377,29 @@ class Blocks(Rounds):
         self._block = None
 
     def close(self) -> None:
-        """Interrupts the block that is being executed. Afterwards no block can be executed."""
+        """Interrupts the block that is being executed. Afterwards no block can be executed.
+
+        A block in this process ends before its next round. A handler that never returns keeps its thread.
+        """
         self._ended.set()
         if self._block is not None and not self._block.runs.done():
             stop_workers()
             self._session.end_tagged()
-        self._thread.shutdown(wait=False, cancel_futures=True)
+            wait([self._block.runs], _END_SECONDS)
+
+
+def _in_thread(function: Callable[[], pa.Table]) -> Future[pa.Table]:
+    """Calls a function in a new thread. The thread does not delay the end of the program, unlike an executor's."""
+    future: Future[pa.Table] = Future()
+
+    def call() -> None:
+        try:
+            future.set_result(function())
+        except BaseException as error:  # the caller of `Future.result` gets the error
+            future.set_exception(error)
+
+    Thread(target=call, daemon=True, name="block").start()
+    return future
 
 
 def players(runs: Sequence[RunConfig], engine: str, form: AskedForm) -> AbstractContextManager[None]:

@@ -340,6 +340,25 @@ def test_an_interruption_ends_a_block_before_its_time(tmp_path: Path, engine: st
         assert '"round"' not in out.read()
 
 
+def test_an_interruption_ends_a_handler_that_never_returns(tmp_path: Path) -> None:
+    program = (
+        "import time\nfrom pathlib import Path\nfrom pipelines import cli\nfrom udfs.nodes.context import Context\n"
+        "def hang(*_):\n"
+        "    Path('hanging').touch()\n"
+        "    while True: time.sleep(1)\n"
+        "Context.deliver = hang\ncli.main()\n"
+    )
+    path = scenario_file(tmp_path, SCENARIO)
+    with started([sys.executable, "-c", program, "run", str(path), "--engine", "local"], tmp_path) as (running, _, err):
+        while not (tmp_path / "hanging").exists():
+            assert running.poll() is None
+            time.sleep(0.1)
+        running.send_signal(signal.SIGINT)
+        assert running.wait(60) == 130
+        assert err.read().endswith("interrupted\n")
+    assert not [*(tmp_path / "runs").glob("*")]
+
+
 def test_why_lists_what_went_wrong_and_tells_the_first(tmp_path: Path) -> None:
     store = tmp_path / "store"
     cli("run", scenario_file(tmp_path, LOSSY), "--store", store, "--quiet")
