@@ -228,6 +228,11 @@ def test_a_number_that_no_column_holds_is_told_with_its_field() -> None:
         lists_of([1], {"n": [2**63], "of": ["x"]}, structs(n=pa.int64(), of=pa.string()))
 
 
+def test_a_string_that_is_no_unicode_is_told_with_its_field() -> None:
+    with pytest.raises(ProgramError, match="a value of of is not of type string"):
+        lists_of([1], {"n": [1], "of": ["\ud800"]}, structs(n=pa.int64(), of=pa.string()))
+
+
 def test_a_truth_value_counts_as_a_number_where_it_stands_for_one() -> None:
     assert written(spec_of(Counted).types)(Counted(True)) == '{"n":1,"of":""}'
 

@@ -235,7 +235,7 @@ def lists_of(lengths: Sequence[int], columns: Mapping[str, Sequence[Any] | pa.Ar
 def _array(values: Sequence[Any] | pa.Array, field: pa.Field) -> pa.Array:
     try:
         return values if isinstance(values, pa.Array) else pa.array(values, field.type)
-    except (pa.ArrowException, OverflowError, TypeError) as error:
+    except (pa.ArrowException, OverflowError, TypeError, UnicodeEncodeError) as error:
         raise ProgramError(f"a value of {field.name} is not of type {sql_of(field.type)}: {error}") from error
 
 
