@@ -213,7 +213,8 @@ def open_session(
         kind, cores = engine_of(found), os.cpu_count() or 1
         if kind != "local":
             check_spark(found.version, "the session", "use a session of a tested Spark, or engine 'local'")
-        partitions = cores if kind == "local" else int(found.conf.get("spark.sql.shuffle.partitions") or cores)
+        asked = "" if kind == "local" else found.conf.get("spark.sql.shuffle.partitions") or ""
+        partitions = int(asked) if asked.isdigit() else cores  # Databricks also accepts "auto"
         session = Session(found, kind, partitions, given is None, scratch, closing.pop_all())
     atexit.register(session._closing.close)
     session.activate()

@@ -112,6 +112,14 @@ def test_an_unknown_engine_is_refused_with_the_nearest() -> None:
         open_session("locla")  # type: ignore[arg-type]  # the error is the point
 
 
+def test_a_session_may_leave_the_number_of_partitions_to_spark(sail: session.Session) -> None:
+    """Databricks accepts ``auto``, which no other Spark does."""
+    conf = SimpleNamespace(get=lambda _: "auto")
+    with open_session(spark=cast("SparkSession", SimpleNamespace(version=pyspark.__version__, conf=conf))) as found:
+        assert found.partitions == os.cpu_count()
+    sail.activate()
+
+
 def test_connect_asks_for_the_server(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("SPARK_REMOTE", raising=False)
     with pytest.raises(EngineError, match="name it with --remote or in SPARK_REMOTE"):
