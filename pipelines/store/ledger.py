@@ -60,13 +60,15 @@ class Ledger:
         """Reads the ledger of a store.
 
         Raises:
-            StoreError: The ledger has no commit.
+            StoreError: The ledger has no commit, or the log of a table does not reach the version in the last commit.
         """
         if not store.is_committed():
             raise no_round(store.root)
         names = [field.name for field in fields(Commit)]
         rows = store.rows(ROUND_COMMIT.name, names)
-        return cls([Commit(**{**row, "versions": json.loads(row["versions"])}) for row in rows], store.root)
+        found = cls([Commit(**{**row, "versions": json.loads(row["versions"])}) for row in rows], store.root)
+        store.check_versions(found.last.versions if rows else {})
+        return found
 
     @property
     def last(self) -> Commit:

@@ -30,7 +30,7 @@ from pipelines.engines.session import Session, concurrently
 from pipelines.errors import StoreError, VacuumedError, first_line
 from pipelines.store.damage import disk_error
 from pipelines.store.folder import missing_table, resume_hint
-from pipelines.store.roots import Root, delta_rows, engine_path, options_of, plain, remove, sizes
+from pipelines.store.roots import Root, delta_rows, engine_path, options_of, plain, remove, size_of, sizes
 from pipelines.tables import ROUND_COMMIT, Table
 
 _PROPERTIES = {
@@ -309,10 +309,7 @@ class Store:
             yield
         except (DeltaError, pa.ArrowException, OSError) as error:
             cause = first_line(error).split(" 0: <")[0]
-            raise disk_error(error, self.root) or StoreError(
-                f"table {name!r} of the store {str(self.root)!r} is damaged: {cause}; put its files back, or run the "
-                "scenario again, with a new --store"
-            ) from error
+            raise disk_error(error, self.root) or self._damaged(name, cause) from error
 
     def n_bytes(self) -> int:
         """Returns the total size of the Parquet files in bytes."""
@@ -337,6 +334,30 @@ class Store:
         remote store.
         """
         return {name: version for name, version in self._versions.items() if name != ROUND_COMMIT.name and version >= 0}
+
+    def check_versions(self, versions: Mapping[str, int]) -> None:
+        """Checks that the logs of a local folder contain the given versions of tables, and the last row of the ledger.
+
+        A copy of the folder during the run, or a power failure, can cut the end of a log. A query would then silently
+        omit the last rows.
+
+        Raises:
+            StoreError: A table does not exist, or its log does not contain the version.
+        """
+        if not isinstance(self.root, Path):
+            return
+        for name, version in {ROUND_COMMIT.name: self.version(ROUND_COMMIT.name), **versions}.items():
+            self._check_exists(name)
+            newest, file = self.version(name), self.path(name) / _LOG / f"{version:020}.json"
+            if newest < version or (file.is_file() and not size_of(file)):
+                lost = "the folder was copied during the run, or a file was lost"
+                raise self._damaged(name, f"its log lacks version {version}, which a commit has written ({lost})")
+
+    def _damaged(self, name: str, cause: str) -> StoreError:
+        return StoreError(
+            f"table {name!r} of the store {str(self.root)!r} is damaged: {cause}; put its files back, or run the "
+            "scenario again, with a new --store"
+        )
 
     def is_committed(self) -> bool:
         """Returns whether the ledger has a row, so that at least one round is complete."""

@@ -10,6 +10,7 @@ import resource
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -79,6 +80,24 @@ def test_a_missing_table_is_named(store: Path, table: str) -> None:
         result = cli(*arguments)
         assert result.exit_code == 64, arguments
         assert f"is damaged: the folder of table '{table}' is missing; put it back, or run the" in result.stderr
+
+
+def emptied(file: Path) -> None:
+    file.write_bytes(b"")
+
+
+@pytest.mark.parametrize(
+    ("table", "lose"),
+    [("delivery", Path.unlink), ("delivery", emptied), ("state_message", Path.unlink), ("round_commit", emptied)],
+)
+def test_rows_of_a_lost_log_entry_are_missed(store: Path, table: str, lose: Callable[[Path], None]) -> None:
+    """A copy of the folder during the run, or a power failure, loses the last entry of a log."""
+    lose(max((store / table / "_delta_log").glob("*.json")))
+    told = rf"table '{table}' .* is damaged: its log lacks version \d+, which a commit has written"
+    for arguments in (("sql", store, "select count(*) from delivery"), ("audit", store), ("resume", store)):
+        result = cli(*arguments)
+        assert result.exit_code == 64, arguments
+        assert re.search(told, result.stderr), result.stderr
 
 
 def test_a_store_that_is_removed_during_its_run_is_told(tmp_path: Path, sail: Session) -> None:
