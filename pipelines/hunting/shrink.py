@@ -284,7 +284,7 @@ def played(playable: Sequence[Playable], session: Session) -> Iterator[tuple[Sto
         A reader of the store, and the session that executes its queries (see `fast_reader`).
     """
     runs = [replace(one.run, run_id=index) for index, one in enumerate(playable)]
-    with TemporaryDirectory(prefix="roundtable-") as folder:
+    with TemporaryDirectory(dir=session.scratch) as folder:
         store = Store(Path(folder), session)
         with players(runs, session.engine, "auto"):
             inputs = build_inputs(runs, None, built=[one.built for one in playable])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import sys
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,12 +15,16 @@ from support.commands import cli
 
 import pipelines as rt
 from pipelines.contract.audit import Audit
+from pipelines.engines.session import Session
 from pipelines.errors import NodeProgramError, QueryError
 from pipelines.experiment.listed import listed_scenario
 from pipelines.experiment.prepared import prepare_given
 from pipelines.hunting import Standing
 from pipelines.hunting.findings import Corpus, page
 from pipelines.protocols import PROTOCOLS
+from pipelines.rounds.execute import Experiment, execute
+from pipelines.rounds.progress import Progress
+from pipelines.store.store import Store
 from udfs.forwarding import Forwarding, RoutingEntry
 from udfs.nodes.context import Context
 
@@ -43,6 +48,23 @@ def line(tmp_path: Path) -> Path:
 
 def test_a_hunt_executes_a_job_even_without_time(line: Path) -> None:
     assert rt.hunt(line, 30, minutes=0.0, shrinks=False, engine="local").n_played == 25
+
+
+def test_the_stores_of_a_hunt_are_removed_when_the_program_is_killed(
+    line: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:  # fmt: skip
+    """They are in the scratch folder of the session, which another process removes."""
+    folders: list[tuple[Path, Path]] = []
+
+    def kept(experiment: Experiment, session: Session, store: Store, observe: Callable[[Progress], None]) -> None:
+        assert isinstance(store.root, Path)
+        folders.append((store.root, session.scratch))
+        execute(experiment, session, store, observe)
+
+    monkeypatch.setattr("pipelines.hunting.shrink.execute", kept)
+    rt.hunt(line, 1, shrinks=False)
+    assert folders
+    assert all(store.is_relative_to(scratch) for store, scratch in folders)
 
 
 @pytest.mark.parametrize("strategy", ["random", "exhaustive"])
