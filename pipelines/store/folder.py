@@ -322,7 +322,7 @@ def new_store(
         raise StoreError(message) from error
     with locked(root, say) as still_locked:
         check_empty(root)
-        earlier = _link_latest(root) if isinstance(root, Path) and given is None else None
+        earlier = _link_latest(root, say) if isinstance(root, Path) and given is None else None
         try:
             yield root, still_locked
         except BaseException as error:
@@ -340,11 +340,16 @@ def resume_hint(root: Root) -> str:
     return f"to resume: roundtable resume {shlex.quote(str(root))}"
 
 
-def _link_latest(root: Path) -> Path | None:
-    """Links ``runs/<scenario>/latest`` to a store; returns the previous target of the link, or None for a new link."""
+def _link_latest(root: Path, say: Callable[[str], None]) -> Path | None:
+    """Links ``runs/<scenario>/latest`` to a store; returns the previous target of the link, or None for a new link.
+
+    A copy of folder ``runs`` may contain a folder in place of the link. The function leaves it, and says so.
+    """
     link = root.parent / LATEST
     earlier = link.readlink() if link.is_symlink() else None
     point(link, Path(root.name))
+    if link.exists() and not link.is_symlink():
+        say(f"{link} is an older copy, not a link to this run; the store is {root}; remove the copy")
     return earlier
 
 
@@ -364,7 +369,10 @@ def point(link: Path, target: Path) -> None:
     new = link.parent / f".{link.name}-{target.name}"
     with suppress(OSError):  # some file systems lack symbolic links; the store works without them
         new.symlink_to(target)
-        new.replace(link)
+        try:
+            new.replace(link)
+        finally:
+            new.unlink(missing_ok=True)
 
 
 def _is_store(root: Root) -> bool:

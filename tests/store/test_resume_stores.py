@@ -20,7 +20,7 @@ from pipelines.engines.session import Session
 from pipelines.errors import StoreError
 from pipelines.experiment.prepared import prepare
 from pipelines.rounds.progress import Progress
-from pipelines.store.folder import LOCK, MANIFEST, is_being_written, locked
+from pipelines.store.folder import LOCK, MANIFEST, is_being_written, locked, new_store
 from pipelines.store.store import Store
 from pipelines.tables import STORE_FORMAT
 
@@ -271,3 +271,14 @@ def test_latest_points_to_a_run_from_its_start(folder: Path, sail: Session, monk
         "store": f"runs/small/{store}", "scenario": "s", "state": "valid", "runs": 1, "parameters": "forwarding",
         "settings": "",
     }  # fmt: skip
+
+
+def test_a_copy_in_place_of_the_link_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Some programs that copy folders copy the target of a link."""
+    (tmp_path / "runs" / "small" / "latest").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path)
+    told: list[str] = []
+    with new_store(None, "small", told.append) as (root, _):
+        is_copy = "is an older copy, not a link to this run"
+        assert told == [f"runs/small/latest {is_copy}; the store is {root}; remove the copy"]
+        assert {path.name for path in Path("runs/small").iterdir()} == {"latest", root.name}
