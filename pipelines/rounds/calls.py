@@ -1,30 +1,105 @@
 """The application calls by round, and the subscriptions that each publication satisfies.
 
 In the form ``program``, workers match publications with subscriptions (`udfs.nodes.matching`). In the form ``dataflow``
-the driver matches them for one window of rounds at a time, because the matches of all rounds would take too much
+the engine matches them for one window of rounds at a time, because the matches of all rounds would take too much
 memory.
+
+Matching counts satisfied comparisons. The *anchor* of a subscription is one of its comparisons, and an equality if the
+subscription has an equality. A hash join on the value or the attribute of the anchor returns candidate pairs. A pair
+matches if the publication satisfies all comparisons of the subscription.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Sequence
-from functools import cached_property
-from typing import Any
-
 import numpy as np
 import pyarrow as pa
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, functions as F
 
 from pipelines.contract.predicate import compiled
+from pipelines.contract.run_inputs import row_numbers
 from pipelines.engines.checkpoints import Checkpoints
+from pipelines.engines.frames import frame_of
 from pipelines.experiment.inputs import Inputs
 from pipelines.rounds.faults import next_of
 from udfs.nodes.arrow import CALL
-from udfs.nodes.matching import ATTRIBUTE, COMPARISON, Matcher, values_of
 
+_PUBLICATION = ["run_id", "source", "source_seq"]
+_RANK = """row_number() over (
+  partition by run_id, subscription_id order by op <> '=', attribute = 'topic', attribute, op, text, number, whole)"""
+"""SQL for the rank of a comparison in its subscription. Comparisons with equal sort keys are equal."""
 _WINDOW_CALLS = 200_000
-_ATTRIBUTE = ["run_id", *ATTRIBUTE]
+_ATTRIBUTE = [*_PUBLICATION, "attribute", "number", "whole", "text"]
+
+
+def _compared(op: str) -> str:
+    """Returns SQL for comparison `op` of two strings, two whole numbers (exact), or two doubles."""
+    return (
+        f"case when number is null then value_text {op} text "
+        f"when whole is null or value_whole is null then value_number {op} number else value_whole {op} whole end"
+    )
+
+
+_COMPARISONS = f"""case op
+  when '=' then {_compared("=")}
+  when '!=' then (number is null and value_text is null) or (number is not null and value_number is null)
+    or {_compared("<>")}
+  when '<' then {_compared("<")}
+  when '<=' then {_compared("<=")}
+  when '>' then {_compared(">")}
+  when '>=' then {_compared(">=")}
+  when 'prefix' then startswith(value_text, text)
+  when 'suffix' then endswith(value_text, text)
+  when 'contains' then contains(value_text, text)
+  when 'filter' then regexp_like(concat(value_text, '/'), text)
+end"""
+
+
+def anchored_predicates(predicate: DataFrame) -> DataFrame:
+    """Adds the columns ``position`` and ``n_comparisons``.
+
+    ``position`` is 1 for the anchor of a subscription. ``n_comparisons`` is the number of its comparisons.
+    """
+    return predicate.selectExpr(
+        "*", f"{_RANK} as position", "count(1) over (partition by run_id, subscription_id) as n_comparisons"
+    )
+
+
+def matches(attribute: DataFrame, anchored: DataFrame) -> DataFrame:
+    """Returns the matching pairs of publications and subscriptions.
+
+    Args:
+        attribute: ``run_id, source, source_seq, attribute, number, whole, text``; one row per attribute.
+        anchored: The result of `anchored_predicates`.
+
+    Returns:
+        ``run_id, source, source_seq, matches``: the sorted ids of the matching subscriptions. A publication without a
+        matching subscription has no row.
+    """
+    value = attribute.selectExpr(
+        *_PUBLICATION, "attribute", "number as value_number", "whole as value_whole", "text as value_text"
+    )
+    anchor = anchored.where("position = 1").select("run_id", "subscription_id", "attribute", "op", "number", "text")
+    equal = anchor.where("op = '='")
+    by_text = equal.where("text is not null").withColumnRenamed("text", "value_text").drop("number", "op")
+    by_number = equal.where("number is not null").withColumnRenamed("number", "value_number").drop("text", "op")
+    others = anchor.where("op <> '='").select("run_id", "subscription_id", "attribute")
+    pair = [*_PUBLICATION, "subscription_id"]
+    candidate = (
+        value.join(by_text, ["run_id", "attribute", "value_text"]).select(pair)
+        .unionAll(value.join(by_number, ["run_id", "attribute", "value_number"]).select(pair))
+        .unionAll(value.join(others, ["run_id", "attribute"]).select(pair))
+    )  # fmt: skip
+    compared = candidate.join(anchored, ["run_id", "subscription_id"]).join(value, [*_PUBLICATION, "attribute"])
+    return (
+        compared.where(_COMPARISONS)
+        .groupBy(*pair, "n_comparisons")
+        .agg(F.expr("count(1) as n_satisfied"))
+        .where("n_satisfied = n_comparisons")
+        .groupBy(_PUBLICATION)
+        .agg(F.expr("array_sort(collect_list(subscription_id)) as matches"))
+    )
+
+
 _CALL = ["run_id", "node_id", *CALL]
 WINDOW = pa.schema([
     ("run_id", pa.int64()), ("node_id", pa.int64()), *CALL.items(), ("matches", pa.list_(pa.int64())),
@@ -40,7 +115,7 @@ class Calls:
 
         Args:
             inputs: The calls of all runs, with the attributes of publications and the predicates of subscriptions.
-            checkpoints: Stores the DataFrames of calls.
+            checkpoints: Stores the DataFrames of calls. Its session matches publications with subscriptions.
         """
         self._checkpoints = checkpoints
         self._call = inputs.call.sort_by("round")
@@ -50,8 +125,9 @@ class Calls:
         kind = self._call["kind"].combine_chunks().dictionary_encode()
         self._kind_codes = kind.indices.to_numpy()
         self._kinds = kind.dictionary.to_pylist()
-        self._predicate = inputs.predicate
+        self._predicate = compiled(inputs.predicate)
         self._window: tuple[int, int] = (0, 0)
+        self._rows = WINDOW.empty_table()
         self._frame: DataFrame | None = None
 
     def next_round(self, after: int) -> int | None:
@@ -67,8 +143,9 @@ class Calls:
         """Returns the calls in round `round_` as a DataFrame with columns `WINDOW`; None if the round has no calls."""
         if not self.kinds(round_):
             return None
-        if self._frame is None or not self._window[0] <= round_ < self._window[1]:
-            self._frame = self._read_window(round_)
+        self._read_window(round_)
+        if self._frame is None:
+            self._frame = self._checkpoints.load(self._rows)
         return self._frame.where(f"round = {round_}")
 
     def between(self, after: int, last: int) -> tuple[pa.Table, pa.Table, int]:
@@ -93,31 +170,30 @@ class Calls:
         """Returns the calls of all rounds as a DataFrame, without ``matches``."""
         return self._checkpoints.load(self._call.select(_CALL))
 
-    def _read_window(self, round_: int) -> DataFrame:
-        """Returns the calls of a window of rounds from `round_` on."""
+    def _read_window(self, round_: int) -> None:
+        """Loads calls for a window of rounds from `round_` on, unless the loaded window contains `round_`."""
+        if self._window[0] <= round_ < self._window[1]:
+            return
         start = int(np.searchsorted(self._rounds, round_))
         last_round = self._last_round(start, start + _WINDOW_CALLS)
         end = int(np.searchsorted(self._rounds, last_round, side="right"))
-        self._window = (round_, last_round + 1)
         call = self._call.slice(start, end - start).select(_CALL)
-        matches = call.append_column("matches", self._matches(call, round_, last_round))
-        return self._checkpoints.load(matches.cast(WINDOW))
+        self._rows = call.append_column("matches", self._matches(call, round_, last_round)).cast(WINDOW)
+        self._frame, self._window = None, (round_, last_round + 1)
 
-    def _matches(self, call: pa.Table, first_round: int, last_round: int) -> pa.Array:
+    def _matches(self, call: pa.Table, first_round: int, last_round: int) -> pa.ChunkedArray:
         """Returns, for each row of `call`, the ids of its matching subscriptions; null if it has none."""
         first, last = np.searchsorted(self._attribute_rounds, [first_round, last_round + 1])
-        found = {
-            (run, *publication): matcher.matches(values)
-            for run, rows in _by_run(self._attribute.slice(int(first), int(last - first)), ATTRIBUTE).items()
-            if (matcher := self._matchers.get(run)) is not None
-            for publication, values in values_of(rows).items()
-        }
-        keys = zip(*(call[name].to_pylist() for name in ("run_id", "node_id", "source_seq")), strict=True)
-        return pa.array([found.get(key) or None for key in keys], pa.list_(pa.int64()))
-
-    @cached_property
-    def _matchers(self) -> dict[int, Matcher]:
-        return {run: Matcher(rows) for run, rows in _by_run(compiled(self._predicate), COMPARISON).items()}
+        if not len(self._predicate) or first == last:
+            return pa.chunked_array([pa.nulls(len(call), pa.list_(pa.int64()))])
+        spark = self._checkpoints.session.spark
+        attribute = frame_of(spark, self._attribute.slice(int(first), int(last - first)).select(_ATTRIBUTE))
+        found = matches(attribute, anchored_predicates(frame_of(spark, self._predicate))).toArrow()
+        index = found.select(_PUBLICATION).append_column("index", row_numbers(found))
+        given = call.select(["run_id", "node_id", "source_seq"]).rename_columns(_PUBLICATION)
+        place = given.append_column("place", row_numbers(call))
+        joined = place.join(index, _PUBLICATION, join_type="left outer").sort_by("place")
+        return found["matches"].take(joined["index"])
 
     def _last_round(self, start: int, end: int) -> int:
         """Returns the last round of a window that begins with the call at index `start`.
@@ -128,11 +204,3 @@ class Calls:
         if end < len(self._rounds) and int(self._rounds[start]) < last:
             return int(self._rounds[int(np.searchsorted(self._rounds, last)) - 1])
         return last
-
-
-def _by_run(rows: pa.Table, columns: Sequence[str]) -> dict[int, list[tuple[Any, ...]]]:
-    """Returns the values of `columns` in the rows of each run."""
-    found = defaultdict[int, list[tuple[Any, ...]]](list)
-    for run, *values in zip(*(rows[name].to_pylist() for name in ("run_id", *columns)), strict=True):
-        found[run].append(tuple(values))
-    return found

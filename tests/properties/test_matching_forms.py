@@ -1,0 +1,74 @@
+"""Node programs match publications as the joins of dataflow steps do."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pyarrow as pa
+
+from pipelines.contract.predicate import compiled
+from pipelines.engines.session import Session
+from pipelines.rounds.calls import anchored_predicates, matches
+from pipelines.tables import PREDICATE
+from udfs.nodes.matching import ATTRIBUTE, COMPARISON, Matcher, values_of
+
+N_RUNS = 40
+WHOLES = (0, 3, -3, 2**53, 2**53 + 1, 2**63 - 1)
+NUMBERS = (0.5, 3.0, 1e300, -0.0)
+TEXTS = ("", "a", "ab", "b/c", "é", "Z", "\U0001f600")
+FILTERS = ("a/#", "+/c", "#", "b/+")
+ORDERS = ("=", "!=", "<", "<=", ">", ">=")
+WORDS = ("prefix", "suffix", "contains", "filter")
+
+
+def value(draw: random.Random) -> tuple[float | None, int | None, str | None]:
+    form = draw.randrange(3)
+    if form == 0:
+        whole = draw.choice(WHOLES)
+        return float(whole), whole, None
+    return (draw.choice(NUMBERS), None, None) if form == 1 else (None, None, draw.choice(TEXTS))
+
+
+def comparison(draw: random.Random, subscription: int) -> tuple[Any, ...]:
+    op = draw.choice((*ORDERS, *ORDERS, *WORDS))
+    compared = value(draw)
+    if op in WORDS:
+        compared = None, None, draw.choice(FILTERS if op == "filter" else TEXTS)
+    return subscription, draw.choice("xyz"), op, *compared
+
+
+def test_the_same_subscriptions_are_found(sail: Session) -> None:
+    predicates, attributes = [], []
+    for run in range(N_RUNS):
+        draw = random.Random(run)
+        predicates += [
+            (run, *one) for number in range(12)
+            for one in dict.fromkeys(comparison(draw, number) for _ in range(draw.choice((1, 1, 2, 3))))
+        ]  # fmt: skip
+        attributes += [
+            (run, 5, seq, name, *value(draw)) for seq in range(20) for name in draw.sample("xyz", draw.randint(1, 3))
+        ]
+    names = ["run_id", *COMPARISON], ["run_id", *ATTRIBUTE]
+    types = {"number": pa.float64(), "attribute": pa.string(), "op": pa.string(), "text": pa.string()}
+    predicate, attribute = (
+        pa.table({
+            name: pa.array(column, types.get(name, pa.int64()))
+            for name, column in zip(of, zip(*rows, strict=True), strict=True)
+        })
+        for of, rows in zip(names, (predicates, attributes), strict=True)
+    )  # fmt: skip
+    assert PREDICATE.columns == names[0]
+    given = compiled(predicate)
+    frames = [sail.spark.createDataFrame(table) for table in (attribute, given)]
+    joined = matches(frames[0], anchored_predicates(frames[1])).toArrow().to_pylist()
+    expected = {(row["run_id"], row["source_seq"]): tuple(row["matches"]) for row in joined}
+    found = {}
+    rows = [tuple(row.values()) for row in given.to_pylist()]
+    for run in range(N_RUNS):
+        matcher = Matcher(row[1:] for row in rows if row[0] == run)
+        for (_, seq), values in values_of(row[1:] for row in attributes if row[0] == run).items():
+            if of := matcher.matches(values):
+                found[run, seq] = of
+    assert found == expected
+    assert len(found) > 10 * N_RUNS
