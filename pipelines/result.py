@@ -15,7 +15,6 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 
 from pipelines.audits.run import AuditReport, Verdict, audit_all, record, store_verdict
-from pipelines.contract.settings import nfc
 from pipelines.engines.frames import frame_of
 from pipelines.engines.session import Session
 from pipelines.errors import QueryError, StoreError, is_whole, plural
@@ -181,7 +180,7 @@ class Result:
             QueryError: The store has no such run, or the run has no such node.
         """
         with self.reader.at_one_commit():
-            return frame_of(self.session.spark, compare_node(self.reader, run_id, _composed(node)))
+            return frame_of(self.session.spark, compare_node(self.reader, run_id, node))
 
     def why(self, run_id: int, subscriber: str, source: str, seq: int | None = None, call: int | None = None) -> Story:
         """Explains the delivery of a publication to a subscriber: its hops, and the cause if it is missing or late.
@@ -199,7 +198,7 @@ class Result:
                 set.
         """
         with self.reader.at_one_commit():
-            return story(self.reader, run_id, _composed(subscriber), _composed(source), seq, call)
+            return story(self.reader, run_id, subscriber, source, seq, call)
 
     def lost_by_moves(self, run_id: int | None = None) -> list[MoveLoss]:
         """Returns the publications that applications missed while they moved, ordered by run and round.
@@ -380,13 +379,6 @@ def _runs(store: Store) -> list[RunRow]:
         RunRow(**{**row, "parameters": json.loads(row["parameters"]), "verdict": row["verdict"] or "unknown"})
         for row in rows
     ]
-
-
-def _composed(node: object) -> str:
-    """Returns the name of a node in Unicode's composed form; raises `QueryError` for a value of another type."""
-    if not isinstance(node, str):
-        raise QueryError(f"node {node!r} is no name; pass a string; table node names the nodes")
-    return nfc(node)
 
 
 def _span(first_round: int, last_round: int | None) -> Span:

@@ -15,6 +15,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame
 
+from pipelines.contract.settings import nfc
 from pipelines.errors import QueryError, check_run_id, listed, nearest
 from pipelines.sql.query import StoreReader
 
@@ -160,16 +161,17 @@ def node_names(reader: StoreReader, run_id: int) -> dict[int, str]:
 
 
 def node_id(names: Mapping[int, str], run_id: int, name: str) -> int:
-    """Returns the id of a node of run ``run_id``; ``names`` is the result of `node_names`.
+    """Returns the id of the node ``name`` of run ``run_id``; ``names`` is the result of `node_names`.
 
     Raises:
         QueryError: The run has no node of this name.
     """
     ids = {known: number for number, known in names.items()}
-    if name not in ids:
+    found = ids.get(nfc(name)) if isinstance(name, str) else None
+    if found is None:
         known = listed([*ids])
         raise QueryError(f"node {name!r} does not exist in run {run_id};{nearest(name, ids)} known: {known}")
-    return ids[name]
+    return found
 
 
 def _named(row: str, names: Mapping[int, str]) -> dict[str, Any]:
