@@ -211,7 +211,7 @@ def test_the_workloads_that_failed_are_refused_with_the_cure_and_read_with_it(
 ) -> None:
     path = shared_case("files", f"{name}.yaml")
     column = {"wl_iso": "time", "wl_epoch": "ts"}[name]
-    with pytest.raises(ScenarioError, match=f"the column holds times: write at_ms: {column} in place of round"):
+    with pytest.raises(ScenarioError, match=f"the column contains times: write at_ms: {column} in place of round"):
         check(prepare(path))
     monkeypatch.chdir(path.parent)
     text = path.read_text().replace(f"round: {column}", f"at_ms: {column}")

@@ -126,8 +126,8 @@ WORKLOADS: dict[str, tuple[dict[str, Any], dict[str, Any], dict[str, Any]]] = {
 SCENARIOS = {
     "mat": "no row for 1 of 3 nodes: 'Narvik'; give the rows the names of the nodes",
     "nested": "no <node> declares; allowed: the id of a <node>",
-    "wl_epoch": "the column holds times: write at_ms: ts in place of round",
-    "wl_iso": "the column holds times: write at_ms: time in place of round",
+    "wl_epoch": "the column contains times: write at_ms: ts in place of round",
+    "wl_iso": "the column contains times: write at_ms: time in place of round",
 }
 """Scenarios that are refused, with words of the message."""
 
