@@ -7,7 +7,6 @@ import json
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import reduce
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,6 @@ from pyspark.sql import DataFrame
 
 from pipelines.audits.run import AuditReport, audit_store, found_by
 from pipelines.contract.forms import AskedForm
-from pipelines.contract.state_tables import STATE
 from pipelines.engines.session import Session
 from pipelines.experiment.build import build_inputs
 from pipelines.protocols import protocol_named
@@ -25,7 +23,8 @@ from pipelines.scenario.expand import RunConfig
 from pipelines.scenario.model import Scenario
 from pipelines.sql.query import StoreReader
 from pipelines.sql.small_store import reader_of, suited_to
-from pipelines.store.ledger import Commit, Ledger
+from pipelines.sql.snapshot import StoredRuns, StoreSnapshot
+from pipelines.store.ledger import Ledger
 from pipelines.store.store import Store
 
 Change = Callable[[DataFrame], DataFrame]
@@ -106,27 +105,20 @@ def planted(clean: Store, root: Path, **changes: Change) -> Store:
     folder = root / f"planted{next(_NUMBER)}"
     shutil.copytree(str(clean.root), folder)
     store = Store(folder, clean.session)
-    ends = Ledger.read(clean).state_commits(None)
+    ledger = Ledger.read(clean)
+    at_the_end = StoreSnapshot(clean, StoredRuns(clean), ledger, None)
     written = {}
     for table, change in changes.items():
-        store.overwrite(table, change(_at_the_end(clean, table, ends)))
+        store.overwrite(table, change(at_the_end.frame(table)))
         written[table] = store.version(table)
-    last_rounds = {commit.first_run: commit.last_round for commit in ends}
-    ledger = [row.asDict() for row in clean.read("round_commit").collect()]
-    for row in ledger:
+    last_rounds = {commit.first_run: commit.last_round for commit in ledger.state_commits(None)}
+    commits = [row.asDict() for row in clean.read("round_commit").collect()]
+    for row in commits:
         if row["last_round"] == last_rounds[row["first_run"]]:
             row["versions"] = json.dumps(json.loads(row["versions"]) | written)
     columns = clean.read("round_commit").schema
-    store.overwrite("round_commit", store.session.spark.createDataFrame(ledger, columns))
+    store.overwrite("round_commit", store.session.spark.createDataFrame(commits, columns))
     return store
-
-
-def _at_the_end(store: Store, table: str, ends: Sequence[Commit]) -> DataFrame:
-    """Returns the rows of a table at the end of all runs; each batch of runs has its version of a state table."""
-    if not table.startswith(STATE):
-        return store.read(table)
-    parts = [store.read(table, commit.versions[table]).where(commit.own_runs) for commit in ends]
-    return reduce(DataFrame.unionByName, parts)
 
 
 def replaced(where: str, **values: str) -> Change:
