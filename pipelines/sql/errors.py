@@ -86,9 +86,8 @@ def _column_error(column: Sequence[str], columns: dict[str, list[str]]) -> Query
     name = ".".join(column)
     every = dict.fromkeys(known for names in columns.values() for known in names)
     there = "; ".join(f"{table} has {', '.join(names)}" for table, names in columns.items())
-    return QueryError(
-        f"column {name!r} does not exist;{nearest(column[-1], every)} {there or 'the statement names no table'}"
-    )
+    there = there or "the statement names no table, or a view that it reads needs the column"
+    return QueryError(f"column {name!r} does not exist;{nearest(column[-1], every)} {there}")
 
 
 def _first(patterns: Sequence[re.Pattern[str]], message: str) -> list[str] | None:
