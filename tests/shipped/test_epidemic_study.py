@@ -99,4 +99,4 @@ def test_pushes_and_pulls_bring_what_a_changing_tree_lost_and_why_tells_who_did(
     [brought] = result.sql("select * from recovery_latency order by delivery_round, message_id limit 1").collect()
     [story] = stories(result.reader, [Question(1, brought.subscriber, brought.source, brought.source_seq)])
     assert story.ended == "delivered"
-    assert "(REPLY) in round" in str(story)
+    assert "as REPLY) in round" in str(story)
