@@ -229,7 +229,7 @@ def found_by(name: str, reader: Reader, session: Session, protocol: Protocol) ->
     """Returns all violations of guarantee ``name``, including excused ones, as rows with the columns `FOUND`."""
     audit = next(audit for audit in audits_of(protocol) if audit.name == name)
     with _evidence(reader, session, protocol) as evidence:
-        return audit.rows(evidence).collect()
+        return evidence.sql(audit.statement(evidence)).drop("guarantee").collect()
 
 
 def _evidence(reader: Reader, session: Session, protocol: Protocol) -> Evidence:
@@ -292,49 +292,40 @@ def beyond_runs(reader: Reader, protocol: Protocol) -> tuple[Beyond, ...]:
 def _violating(audits: Sequence[Audit], evidence: Evidence) -> dict[str, pa.Table | Exception]:
     """Maps the name of each audit to the violating rows (columns `FOUND`), or to the error that the audit raised.
 
-    One statement runs all SQL audits, because planning a statement takes longer than reading a small store. If this
+    One statement runs all audits, because planning a statement takes longer than reading a small store. If this
     statement fails, each audit runs in a separate statement, so that a failing audit does not affect other audits.
     """
-    statement = "\nunion all\n".join(
-        f"select '{audit.name}' as guarantee, {', '.join(FOUND)} from (\n{audit.find}\n) found_{index}"  # noqa: S608 - audits
-        for index, audit in enumerate(audits)
-        if isinstance(audit.find, str)
-    )
     try:
-        found = evidence.sql(statement).toArrow()
-        typed = _typed(found).append_column("guarantee", found["guarantee"])
+        return _found(audits, evidence)
     except Exception:  # separate statements show which audit failed
-        return {audit.name: _rows_or_error(audit, evidence) for audit in audits}
-    return {
-        audit.name: typed.filter(pc.equal(typed["guarantee"], audit.name)).select(FOUND)
-        if isinstance(audit.find, str)
-        else _rows_or_error(audit, evidence)
-        for audit in audits
-    }
+        return {audit.name: _found_or_error(audit, evidence) for audit in audits}
 
 
-def _rows_or_error(audit: Audit, evidence: Evidence) -> pa.Table | Exception:
+def _found_or_error(audit: Audit, evidence: Evidence) -> pa.Table | Exception:
     try:
-        return _typed(audit.rows(evidence).toArrow())
+        return _found([audit], evidence)[audit.name]
     except Exception as error:  # a failed audit leaves its guarantee undecided
         return error
 
 
-def _typed(found: pa.Table) -> pa.Table:
-    """Selects the columns `FOUND` of the violating rows ``found``, and casts them to the types of table ``violation``.
+def _found(audits: Sequence[Audit], evidence: Evidence) -> dict[str, pa.Table]:
+    """Runs ``audits`` in one statement, and maps the name of each audit to the violating rows (columns `FOUND`).
 
-    A column without values may have type null.
+    The columns have the types of table ``violation``. In the result of the statement, a column without values may have
+    type null.
 
     Raises:
         QueryError: Column ``detail`` is not a string column, or another column is not an integer column.
     """
+    found = evidence.sql("\nunion all\n".join(audit.statement(evidence) for audit in audits)).toArrow()
     types = pa.types
     for field in _FOUND:
         kind = found.schema.field(field.name).type
         is_string = types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind)
         if not types.is_null(kind) and not (is_string if types.is_string(field.type) else types.is_integer(kind)):
             raise QueryError(f"the audit returns column {field.name!r} with type {kind}; allowed: {field.type}")
-    return found.select(FOUND).cast(_FOUND)
+    typed = found.select(FOUND).cast(_FOUND)
+    return {audit.name: typed.filter(pc.equal(found["guarantee"], audit.name)) for audit in audits}
 
 
 def _check(

@@ -9,11 +9,15 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
+from functools import cache
 from importlib.resources import files
 from itertools import takewhile
 from threading import RLock
-from typing import TYPE_CHECKING, Protocol as Structural
+from typing import TYPE_CHECKING, Protocol as Structural, cast
 from uuid import uuid4
+
+import sqlglot
+from sqlglot.errors import SqlglotError
 
 from pipelines.errors import QueryError
 from udfs.batches import BEYOND
@@ -143,8 +147,8 @@ class Audit:
     Attributes:
         name: The name of the guarantee.
         summary: One line for ``roundtable list audits``.
-        find: A SQL statement over the history and the relations, or a function of the evidence. It returns the
-            violations (columns `FOUND`). ``round``, ``source`` and ``source_seq`` may be null or missing.
+        find: SQL over the history and the relations. It returns the violations (columns `FOUND`). ``round``,
+            ``source`` and ``source_seq`` may be null or missing.
         is_unconditional: Whether the guarantee holds under all faults. No violation is then excused.
         is_of_deliveries: Whether violations are deliveries, and ``round`` is the round of the delivery. Faults after
             this round do not excuse a delivery.
@@ -153,23 +157,36 @@ class Audit:
 
     name: str
     summary: str
-    find: str | Callable[[Evidence], DataFrame]
+    find: str
     is_unconditional: bool = False
     is_of_deliveries: bool = False
     is_dated: bool = False
 
-    def rows(self, evidence: Evidence) -> DataFrame:
-        """Returns the violations in a store (columns `FOUND`).
+    def statement(self, evidence: Evidence) -> str:
+        """Returns SQL for the violations: ``guarantee``, which is the name of the audit, and all columns `FOUND`.
 
         Raises:
             QueryError: The result of ``find`` lacks a required column.
         """
-        found = evidence.sql(self.find) if isinstance(self.find, str) else self.find(evidence)
-        columns = found.columns
+        columns = _result_columns(self.find) or evidence.sql(self.find).columns
         if missing := [name for name in _REQUIRED if name not in columns]:
             has = f"the result has the columns {', '.join(columns)}"
             raise QueryError(f"the audit returns no column {missing[0]!r}; {has}; required: {', '.join(_REQUIRED)}")
-        return found.selectExpr(*(name if name in columns else f"cast(null as bigint) as {name}" for name in FOUND))
+        selected = ", ".join(name if name in columns else f"cast(null as bigint) as {name}" for name in FOUND)
+        return f"select '{self.name}' as guarantee, {selected} from (\n{self.find}\n) found"  # noqa: S608 - an audit
+
+
+@cache
+def _result_columns(text: str) -> tuple[str, ...]:
+    """Returns the names of the result columns of query `text`, if the SQL alone tells them.
+
+    The result is empty if the query selects ``*``, or if the parser does not accept it.
+    """
+    try:
+        names = cast(sqlglot.exp.Query, sqlglot.parse_one(text, dialect="spark")).named_selects
+    except SqlglotError:
+        return ()
+    return () if "*" in names else tuple(name.lower() for name in names)
 
 
 _HEADER = re.compile(r"-- audit((?:, \w+)*): (.+)")

@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame
 from support.copies import Plant, Planting
 
 from pipelines.audits.run import AuditReport, audit_store, describe, record
-from pipelines.contract.audit import Audit, Evidence
+from pipelines.contract.audit import Audit
 from pipelines.contract.protocol import Protocol
 from pipelines.engines.session import Session
 from pipelines.protocols.delta import PROTOCOL as DELTA
@@ -258,12 +258,8 @@ def test_a_run_without_calls_ends_in_round_0(sail: Session, root: Path) -> Plant
         assert copy.runs == [(0, "unknown", True, 0)]  # nothing was tested
 
 
-def no_such_table(evidence: Evidence) -> DataFrame:
-    return evidence.table("no_such_table")
-
-
 def test_an_audit_that_cannot_run_leaves_its_guarantee_undecided(clean: Store, root: Path) -> None:
-    broken = Audit("broken", "cannot run", no_such_table)
+    broken = Audit("broken", "cannot run", "select run_id, node_id, detail from no_such_table")
     report = audited(clean, replace(DELTA, audits=[broken, *DELTA.audits]))
     finding = next(finding for finding in report.findings if finding.name == "broken")
     assert finding.n_violations is None
