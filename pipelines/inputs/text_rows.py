@@ -128,7 +128,7 @@ def cached_until_changed(maxsize: int) -> Callable[[Read[P, R]], Read[P, R]]:
 
     def decorate(read: Read[P, R]) -> Read[P, R]:
         @lru_cache(maxsize=maxsize)
-        def cached(path: Path, _state: object, args: Any, kwargs: Any) -> R:  # noqa: ANN401 - those of `read`
+        def cached(path: Path, _state: object, args: Any, kwargs: Any) -> R:  # noqa: ANN401 - arguments of `read`
             return read(path, *args, **dict(kwargs))
 
         @wraps(read)
@@ -150,8 +150,9 @@ def split(
     """Splits the content of a file into lines. If `delimiter` is `None`, the function detects the delimiter.
 
     A delimiter qualifies if it splits each of the first 50 lines into the same number of cells, at least two. If
-    several delimiters qualify, the function selects the delimiter with the most cells. If no delimiter qualifies, it
-    selects the delimiter with the most cells in the first line.
+    several delimiters qualify, the function selects the delimiter with the most cells. It selects blanks only if no
+    other delimiter qualifies. If no delimiter qualifies, it selects the delimiter with the most cells in the first
+    line.
 
     Lines that begin with a character of `comments` are comments. Comments and blank lines are removed. If `only_before`
     is set, they are removed only before the first row, because a later line can belong to a quoted cell.
@@ -212,7 +213,6 @@ def is_number(cell: str) -> bool:
 def _delimiter(lines: Sequence[str]) -> str:
     marks = (*_DELIMITERS, BLANKS)
     widths = {mark: [len(row) for row in _cells(lines, mark, is_quoted=mark != BLANKS)] for mark in marks}
-    # If several delimiters split all lines into the same number of cells, the one with the most cells is selected.
     even = [mark for mark in _DELIMITERS if widths[mark] and min(widths[mark]) == max(widths[mark]) > 1]
     if not even and widths[BLANKS] and min(widths[BLANKS]) == max(widths[BLANKS]) > 1:
         return BLANKS

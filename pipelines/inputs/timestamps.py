@@ -20,7 +20,7 @@ _NAMES = {
     "s": "seconds", "ms": "milliseconds", "us": "microseconds", "ns": "nanoseconds", "min": "minutes", "h": "hours",
 }  # fmt: skip
 _MAX_SECONDS = 2**63 // 10**9
-"""Timestamps in ns have 64 bits and end in the year 2262; later timestamps are no times."""
+"""Timestamps in ns have 64 bits and end in the year 2262; later timestamps are rejected."""
 _OFFSET = r"[Tt ].*(?:[Zz]|[+-]\d\d(?::?\d\d)?)$"
 """The time and the offset from UTC at the end of an ISO 8601 timestamp."""
 _SINCE_1970 = ("s", "ms", "us", "ns")
@@ -74,7 +74,7 @@ class Moments:
 
 
 def with_origin(clock: Clock, moments: Moments) -> Clock:
-    """Returns `clock`; if it has no origin, its round 0 is the first timestamp of `moments`."""
+    """Returns `clock`. If it has no origin, its origin becomes the first timestamp of `moments`."""
     return clock if clock.origin_ms is not None else replace(clock, origin_ms=moments.origin_ms)
 
 
@@ -87,9 +87,9 @@ def iso(ms: float) -> str:
 def moments_of(column: pa.ChunkedArray, unit: str | None) -> Moments:
     """Returns the times in a column of strings, numbers or Arrow timestamps.
 
-    Numbers are times since 1970 if all of them would then be in July 1998 or later. Otherwise they are times since the
-    start of the run. `unit` is the unit of numbers. If it is `None`, times since the start are in ms, and the unit of
-    times since 1970 is detected.
+    Numbers count from 1970 if this interpretation dates all of them to July 1998 or later. Otherwise they count from
+    the start of the run. `unit` is the unit of numbers. If it is `None`, times from the start are in ms, and the unit
+    of times from 1970 is detected.
     """
     if pa.types.is_temporal(column.type):
         column = column.combine_chunks()
@@ -118,7 +118,8 @@ def moments_of(column: pa.ChunkedArray, unit: str | None) -> Moments:
 def _parsed(texts: pd.Series) -> pd.Series:
     """Returns ISO 8601 timestamps as times in UTC, NaT for other strings; timestamps without an offset are in UTC.
 
-    Pandas would apply the offset of a row to the next rows without an offset, so those are parsed separately.
+    Pandas would apply the offset of a row to the next rows without an offset. Rows without an offset are therefore
+    parsed separately.
     """
     has_offset = texts.str.contains(_OFFSET, na=False)
     with_offset, without = (

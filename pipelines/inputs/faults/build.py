@@ -43,8 +43,8 @@ def pause_times(pauses: Sequence[Outage], crashes: Sequence[Outage], horizon: in
     """Returns the pauses of nodes in order of (start, node). A node is never paused while it is down.
 
     Pauses of one node that overlap or touch are merged. A crash ends a pause, and the messages that wait for the node
-    are lost. If the node is down in the first round of a pause, the pause is moved to the round of the recovery. Pauses
-    that begin after the horizon are omitted.
+    are lost. If the node is down in the first round of a pause, the pause starts in the round of the recovery. Pauses
+    that begin after the horizon, or that end by the recovery, are omitted.
 
     Args:
         pauses: The pauses in the scenario, as intervals.
@@ -75,7 +75,7 @@ def drawn_intervals(
     Intervals at one place are disjoint. `at` is the path of the generator in the scenario, for error messages.
 
     Raises:
-        InputError: Not all intervals fit into the rounds of the generator, or there are more than `MAX_OUTAGES`.
+        InputError: Not all intervals fit into the rounds of the generator, or it draws more than `MAX_OUTAGES`.
     """
     rounds = wanted.rounds or (0, horizon)
     if wanted.rate is not None:
@@ -176,10 +176,10 @@ def build_faults(
 
 
 def concrete_faults(fault: Fault, number: int, overlay: Overlay, seed: int, horizon: int) -> Iterator[Fault]:
-    """Yields the faults that `fault`, the entry with index `number` of the scenario's list of faults, stands for.
+    """Expands a fault of the scenario; `number` is its index in the list of faults.
 
-    A generator of pauses, breaks, partitions or replacements yields its drawn faults. A generator of crashes yields
-    nothing, because `crash_times` draws crashes. Any other fault is yielded unchanged.
+    For a generator of pauses, breaks, partitions or replacements, the function yields the drawn faults. For a generator
+    of crashes, it yields nothing, because `crash_times` draws crashes. It yields any other fault unchanged.
     """
     if not isinstance(fault, FaultGenerator):
         yield fault

@@ -94,8 +94,9 @@ def _with_chains(timeline: Timeline[int], count: int, nodes: Ints, of: _Crashes)
     """Returns a copy of `timeline` with `count` chains of crashes of `nodes`.
 
     1. For each chain, draw a path of `nodes`, a round and a down time until the chain fits into the timeline.
-    2. If a chain does not fit after 32 draws, start again with all chains; later attempts use the shortest down time.
-    3. If none of 8 attempts places all chains, place each chain in the earliest round in which it fits.
+    2. If a chain does not fit after 32 draws, start again with all chains. The last 4 of 8 attempts use the shortest
+       down time.
+    3. If no attempt places all chains, place each chain in the earliest round in which it fits.
 
     Raises:
         InputError: No attempt places all chains.
@@ -155,8 +156,8 @@ def _path(neighbours: dict[int, list[int]], nodes: list[int], turns: Sequence[in
 def _pack(
     add: _Add, count: int, neighbours: dict[int, list[int]], known: Sequence[Outage], of: _Crashes
 ) -> int:  # fmt: skip
-    # Only the first round and the rounds directly after an outage are tried. A chain that fits in a later round also
-    # fits in one of these rounds.
+    # A chain is tried only in the first round, and in rounds in which one of its crashes directly follows an outage or
+    # a recovery. A chain that fits in a later round also fits in one of these rounds.
     paths = list(islice(_all_paths(neighbours, of), _MAX_PATHS))
     starts = [of.rounds[0], *_ends(known, of)]
     heapify(starts)

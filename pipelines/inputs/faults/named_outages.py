@@ -102,7 +102,7 @@ def outages_of_file(
     A table names its nodes; rows of nodes that are not in `nodes` are skipped. A profile applies to all of `nodes`.
 
     Raises:
-        DataFileError: The file cannot be used; the message names the rows.
+        DataFileError: The file cannot be read, or rows are invalid. The message names the rows.
         OutageLimitError: The file has more than `MAX_OUTAGES` crashes.
     """
     if named_format(path, spec.format) == "simgrid":
@@ -193,7 +193,7 @@ def _converted(path: Path, column: pa.ChunkedArray, convert: Callable[[pa.Chunke
 
 
 def _refuse_down_again(path: Path, places: tuple[str, ...], names: tuple[str, ...], down: Moments, up: Moments) -> None:
-    # The first row without a recovery is the last outage of its node.
+    # A row without a recovery must be the last outage of its node.
     last: dict[str, int] = {}
     for row in np.lexsort((~np.isnan(up.ms), down.ms)).tolist():
         if names[row] in last:

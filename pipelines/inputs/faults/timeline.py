@@ -174,15 +174,16 @@ def alternating(rate: CrashRate, nodes: Ints, rounds: tuple[int, int], seed: int
 def cycles(
     places: Ints, first: int, end: int, draw: Callable[[Ints, Ints], tuple[Ints, Ints]]
 ) -> Iterator[tuple[Ints, Ints, Ints]]:
-    """Yields the down times of places that alternate between up and down: the place, start and end of each.
+    """Yields the down times of places that alternate between up and down, as arrays (place, start, end).
 
-    Every place is up from round `first` on. All down times that start before round `end` are yielded.
+    Every place is up in round `first`. All down times that start before round `end` are yielded.
 
     Args:
         places: The ids of the places.
         first: The first round.
         end: The round after the last round.
-        draw: Returns the up times and the down times of places, shape (places, 1), in cycles; shape (places, cycles).
+        draw: Maps places, shape (places, 1), and cycle numbers, shape (cycles,), to up times and down times, each of
+            shape (places, cycles).
     """
     now, cycle = np.full(len(places), first, dtype=np.int64), np.arange(_CYCLES, dtype=np.int64)
     while len(places):

@@ -45,7 +45,7 @@ def weighted_graph(graph: nx.Graph[Any], columns: FileOverlay) -> WeightedGraph:
 
     Node names come from attribute ``columns.names``, else from ``label`` or ``name``, else from the ids of the nodes.
     Latencies come from edge attribute ``columns.latency``, else from great-circle distances. Directed links become
-    undirected. Of parallel links the shortest remains. Self-loops are dropped.
+    undirected. Of parallel links, the link with the lowest latency remains. Self-loops are dropped.
 
     Raises:
         ContentError: The graph has no node, or a name, a coordinate or a latency is missing or invalid.
@@ -77,7 +77,7 @@ def positions(graph: nx.Graph[Any], names: str | None) -> dict[str, tuple[float,
     `names` is the node attribute that contains the names. None selects the attributes as in `weighted_graph`.
 
     Raises:
-        ContentError: A coordinate is no number, or a node lacks the attribute `names`.
+        ContentError: A coordinate is not a number, or a node lacks the attribute `names`.
     """
     nodes = list(graph.nodes(data=True))
     placed = (_place(node, data) for node, data in nodes)

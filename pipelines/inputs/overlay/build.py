@@ -112,7 +112,7 @@ class _Path(NamedTuple):
 
 
 def rounding_note(graph: WeightedGraph, rounds: Ints, round_ms: float) -> str:
-    """Returns a note on the shortest paths that rounding lengthens by more than 10 %; empty if there are none.
+    """Returns a note on the shortest paths that rounding lengthens by more than 10 %, or an empty string.
 
     `rounds` contains the latency of each link in whole rounds. Only paths from at most ten nodes, which have evenly
     spaced ids, are examined.
@@ -174,8 +174,8 @@ def build_overlay(
         needs_tree: Whether the protocol needs a tree.
         beside: The folder of the scenario file; None if the scenario has no file.
         notes_rounding: Whether the notes of the overlay report paths that rounding lengthens (`rounding_note`).
-        keeps_links: Whether the overlay keeps all links if only the protocol needs a tree. The tree then determines
-            only the brokers to which servers and clients are attached.
+        keeps_links: Whether the overlay keeps all links if the scenario requests no tree. The tree that `needs_tree`
+            requires then determines only the brokers to which servers and clients are attached.
 
     Raises:
         InputError: The overlay cannot be built. Each problem names the scenario key that caused it.

@@ -38,7 +38,8 @@ def read_graphml(content: bytes) -> Graph:
     it is an end of an edge.
 
     Raises:
-        ContentError: `content` is no XML or no GraphML, it has several graphs, or an edge names an undeclared node.
+        ContentError: `content` is not GraphML, it has several graphs, an edge names an undeclared node, or the id of a
+            node is missing or repeated.
     """
     try:
         document = ET.fromstring(content)  # noqa: S314 - as networkx parses it

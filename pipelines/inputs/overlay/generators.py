@@ -56,15 +56,15 @@ def _random_tree(spec: GenerateOverlay, n: int, seed: int) -> Ends:
     if spec.max_degree is None or spec.max_degree >= n - 1:
         return (drawn * child).astype(np.int64), child
     free = [0]
-    places = [spec.max_degree - 1] * n
-    places[0] += 1
+    n_free_links = [spec.max_degree - 1] * n
+    n_free_links[0] += 1
     parents = []
     for i, share in enumerate(drawn.tolist(), start=1):
         at = int(share * len(free))
         parent = free[at]
         parents.append(parent)
-        places[parent] -= 1
-        if not places[parent]:
+        n_free_links[parent] -= 1
+        if not n_free_links[parent]:
             free[at] = free[-1]
             free.pop()
         free.append(i)

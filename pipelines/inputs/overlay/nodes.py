@@ -62,8 +62,8 @@ def choose_nodes(nodes: Nodes | FaultyGroup, overlay: Overlay, seed: int, purpos
 def choose_faulty(nodes: list[str] | FaultyGroup, overlay: Overlay, place: KeyPath) -> Ints:
     """Returns the ids of the nodes that a generator of faults may choose, with errors as in `choose_nodes`.
 
-    `nodes` is a list of names or a group. Group ``all`` is every node except the supervisors of an overlay that the
-    protocol builds; the groups otherwise are those of `choose_nodes`.
+    `nodes` is a list of names or a group. Group ``all`` contains all nodes, except supervisors if the protocol builds
+    the overlay. `choose_nodes` defines the other groups.
     """
     if nodes == "all" and overlay.has_links:
         return np.arange(len(overlay.names), dtype=np.int64)

@@ -107,7 +107,7 @@ def merge_parallel(
     notes: Sequence[str] = (),
     is_directed: bool = False,
 ) -> WeightedGraph:
-    """Returns a graph that omits self-loops and keeps only the shortest of parallel links.
+    """Returns a graph without self-loops. Of parallel links, it keeps the link with the lowest latency.
 
     `ends` contains the two ends of each link; shape (links, 2). The last note of the graph counts the omitted
     self-loops and parallel links. If `is_directed`, opposite links are also merged, but do not count as parallel.

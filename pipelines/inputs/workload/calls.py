@@ -1,8 +1,8 @@
 """The calls that a scenario lists: subscriptions, publications, joins, moves and other calls.
 
 No protocol hands a subscriber over from one node to another. A move therefore ends subscriptions at one node and begins
-subscriptions with the same predicates at another node (protocol ``delta``, rule R37). The application loses what is
-published after the end of the old subscriptions and before the confirmation of the new subscriptions.
+subscriptions with the same predicates at another node (protocol ``delta``, rule R37). The application loses the
+publications between the end of the old subscriptions and the confirmation of the new subscriptions.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def listed_subscriptions(listed: Sequence[ListedSubscription], overlay: Overlay,
     """Returns the listed subscriptions as table `SUBSCRIPTION`. With `is_mqtt` topics may be MQTT filters.
 
     Raises:
-        InputError: Filters are invalid.
+        InputError: Topics or predicates are invalid. The error lists all problems.
     """
     ids = ids_by_name(overlay)
     problems, texts = list[Problem](), list[str]()
@@ -100,8 +100,8 @@ def moved_subscriptions(subscription: pa.Table, moves: Sequence[Move], overlay: 
     """Applies all moves, in the order of their rounds, and returns the subscriptions of the run.
 
     A move sets ``end_round`` of the subscriptions at its old node to the round of the move. The moved subscriptions
-    begin at the new node after ``away`` rounds, and their rows are appended to `subscription`. Subscriptions that would
-    end before this round are not moved.
+    begin at the new node after ``away`` rounds, and their rows are appended to `subscription`. Subscriptions that end
+    by this round are not moved.
 
     Raises:
         InputError: A move ends after the horizon, or a node has no subscription to move.

@@ -82,7 +82,7 @@ def parsed_numbers(texts: pa.Array) -> tuple[pa.Array | None, str | None]:
     """Parses all of `texts` as int64, or all of them as float64.
 
     Returns:
-        A pair. The first item is an array of the numbers, or None if a string is no number. The second item is the
+        A pair. The first item is an array of the numbers, or None if a string is not a number. The second item is the
         first string with a whole number that its double does not represent exactly, or None if all are exact.
     """
     for kind in (pa.int64(), pa.float64()):

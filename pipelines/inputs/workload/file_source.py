@@ -105,9 +105,9 @@ def file_notes(
 
 
 def timestamp_settings(file: SubscriptionFile | PublicationFile, place: KeyPath, beside: Path | None) -> Iterator[str]:
-    """Yields key ``at_ms`` of a file if it names a column of timestamps, else key ``until_ms`` if it names one.
+    """Yields the first of the keys ``at_ms`` and ``until_ms`` that names a column of timestamps, if any.
 
-    A key is yielded as its dotted path in the scenario. The file must be readable.
+    The key is yielded as its dotted path in the scenario. The file must be readable.
     """
     named = [(key, name) for key in ("at_ms", "until_ms") if (name := getattr(file, key, None)) is not None]
     if not named:
