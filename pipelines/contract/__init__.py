@@ -1,4 +1,4 @@
 """The contract between the engine and a protocol.
 
-This package imports nothing, so that importing `contract.protocol` does not import PySpark.
+The package itself imports no module, so that importing `contract.protocol` does not import PySpark.
 """

@@ -1,7 +1,7 @@
 """Audits: guarantees as queries over the tables and views of a store.
 
-An audit reads only the store, not the memory of the round engine. Everybody who has the store can therefore repeat the
-audit. One query covers all runs.
+An audit reads only the store, not the memory of the round engine. An audit can therefore be repeated wherever the store
+is available. One query covers all runs.
 """
 
 from __future__ import annotations

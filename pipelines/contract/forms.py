@@ -28,7 +28,7 @@ _NODE_MB: Final = 0.02
 """Megabytes of Python memory that a node program takes for each node."""
 
 NTH: Final = "faults with nth"
-"""The fault kind that affects only the n-th message of those that match the fault."""
+"""The fault kind (item of `Inputs.faults`) of faults with key ``nth``, each of which affects a single message."""
 
 
 def asked_form(given: AskedForm | None, default: AskedForm) -> AskedForm:

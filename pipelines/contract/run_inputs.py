@@ -77,7 +77,7 @@ REPLACEMENT = pa.schema([
 EVENT = pa.schema([
     ("round", pa.int64()), ("kind", pa.string()), ("node_id", pa.int64()), ("src", pa.int64()), ("dst", pa.int64()),
 ])  # fmt: skip
-"""One row per start and per end, up to the horizon, of a fault other than a crash: the rows of ``fault_event``."""
+"""One row per start and per end of a fault, up to the horizon: the rows of ``fault_event`` except crashes."""
 
 
 @dataclass(frozen=True)

@@ -54,7 +54,7 @@ def expand(loaded: LoadedScenario) -> list[RunConfig]:
     protocol, because a job computes the rounds of one protocol only.
 
     Raises:
-        ScenarioError: The number of runs is above `MAX_RUNS`, or a value of the grid is wrong.
+        ScenarioError: The number of runs is above `MAX_RUNS`, or a value of the grid is invalid.
     """
     seeds, grid = loaded.scenario.runs.all_seeds(), loaded.scenario.runs.grid
     counts = (len(values.values() if isinstance(values, ValueRange) else values) for values in grid.values())

@@ -353,8 +353,8 @@ class OverlaySpec(Strict):
     )
     latency: Latency | None = Field(
         None,
-        description="latencies of all links between brokers; default: those that the links, file, network or "
-        "generator give",
+        description="latencies of all links between brokers; default: the latencies of the links, file, network or "
+        "generator",
     )
     clients: ListOr[ListedClient, ClientGenerator] = Field(
         default_factory=list, description="a list of clients, or a generator"

@@ -1,7 +1,6 @@
 """The allowed keys and values at each path of a scenario, derived from the model's JSON Schema.
 
-Error messages about values and unknown keys use this module. The check of paths in ``--set`` and ``runs.grid`` also
-uses it.
+Error messages use it to list allowed keys and values. The check of paths in ``--set`` and ``runs.grid`` also uses it.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ from pipelines.contract.settings import MAX_ROUND, Positive, Strict, by_form
 from pipelines.errors import KeyPath, Problem
 
 EPOCH_MS = 9e11
-"""Milliseconds from 1970 to July 1998. Larger times count from 1970, smaller times from the start of a run."""
+"""Milliseconds from 1970 to July 1998. Times of at least this value count from 1970, others from a run's start."""
 MS_OF = {"ns": 1e-6, "us": 1e-3, "ms": 1.0, "s": 1e3, "min": 6e4, "h": 3.6e6}
 """Milliseconds of each unit of time."""
 
@@ -80,7 +80,7 @@ DEFAULT_CLOCK = Clock(round_ms=10.0)
 def is_timestamp(moment: float | str | None) -> bool:
     """Returns whether `moment` is a date and time, or a number of ms since 1970.
 
-    Numbers before July 1998 are ms from the start of the run.
+    Numbers below `EPOCH_MS` are ms from the start of the run.
     """
     return isinstance(moment, str) or (moment is not None and moment >= EPOCH_MS)
 

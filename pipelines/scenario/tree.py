@@ -83,9 +83,9 @@ def plain(node: ValueNode) -> object:
 
 
 def walk(root: ValueNode, path: KeyPath) -> Iterator[tuple[str | int, ValueNode]]:
-    """Yields a pair (step, node) for each step of `path` that leads to a child of the last node.
+    """Yields a pair (step, node) for each step of `path` that names a child of the current node, starting at `root`.
 
-    Other steps are skipped.
+    Other steps are skipped, for example the tags of unions in pydantic's error locations.
     """
     node = root
     for step in path:

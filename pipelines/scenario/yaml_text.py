@@ -121,7 +121,7 @@ class _Reader:
     n_copies: int = 0
 
     def read(self, source: yaml.Node, depth: int = 0, repeated: SourcePlace | None = None) -> ValueNode:
-        # `repeated` is the place of the value outside all aliases that an alias repeats.
+        # `repeated` is the place of the outermost value that an alias repeats and that contains `source`, or None.
         place = self._place(source)
         if id(source) in self.seen:
             self.n_copies += 1
