@@ -110,7 +110,7 @@ def bucket_jars(scheme: str | None, say: Callable[[str], None]) -> list[Path]:
 
 
 def hadoop_jars(artifact: str, more: Sequence[str], excluded: str, fetching: Callable[[], None]) -> list[Path]:
-    """Returns the jars of a Hadoop artifact that is no part of Spark, in the version of Spark's Hadoop.
+    """Returns the jars of a Hadoop artifact that is not part of Spark, in the version of Spark's Hadoop.
 
     Args:
         artifact: Name of the artifact.

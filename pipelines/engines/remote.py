@@ -119,7 +119,7 @@ def connect(url: str, closing: ExitStack, *, is_near: bool = False) -> SparkSess
         # PySpark records the call site of each column by default, which takes a tenth of the time of small rounds.
         # Spark accepts this setting only when it starts.
         session.conf.set("spark.python.sql.dataFrameDebugging.enabled", "false")
-        # `WholeAnswers` does what is needed of reattachable execution, in a third of its time.
+        # `WholeAnswers` replaces reattachable execution and takes a third of its time.
         session.client.disable_reattachable_execute()
         # Ctrl-C ends the server immediately; retries and a release request would delay the exit by ten minutes.
         session.client.set_retry_policies([])

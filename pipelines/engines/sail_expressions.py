@@ -29,7 +29,7 @@ _WORDS: Final = frozenset([
 ])  # fmt: skip
 _CALLED: Final = frozenset(["filter", "exists"])
 """Keywords that are also names of array functions."""
-# The server parses calls of these functions: this program does not use them, or their arguments are no plain list.
+# The server parses calls of these functions: this program does not use them, or their arguments are not a plain list.
 _OTHERS: Final = frozenset(["inline_outer", "posexplode_outer", "stack", "json_tuple", "extract", "trim"])
 _TYPES: Final = {
     "bigint": DataType(long=DataType.Long()), "int": DataType(integer=DataType.Integer()),

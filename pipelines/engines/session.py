@@ -47,8 +47,8 @@ _LOCAL_MASTER = re.compile(r"local(\[.*\])?")
 _N_THREADS = 6
 _MEMORY = Path("/dev/shm")  # noqa: S108 - the folder made in it is private
 _ROOM_BYTES = 2 * 1024**3
-# Waits until its standard input closes, which happens at any end of this program; then removes the folder. It retries
-# because a JVM may still be writing.
+# Waits until its standard input closes, which happens when this program ends or is killed. Then removes the folder. The
+# script retries, because a JVM may still be writing.
 _REMOVER = """
 import shutil, sys, time
 sys.stdin.read()
@@ -80,7 +80,7 @@ class Session:
     scratch: Path
     _closing: ExitStack = field(default_factory=ExitStack, repr=False, compare=False)
     _stopped: Event = field(default_factory=Event, repr=False, compare=False)
-    # Other runs may use the same PySpark session at the same time.
+    # The tag distinguishes the jobs of this session from jobs of other runs on the same PySpark session.
     _tag: str = field(default_factory=lambda: f"roundtable-{uuid4().hex}", repr=False, compare=False)
 
     @property

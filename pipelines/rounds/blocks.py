@@ -157,7 +157,7 @@ def _exploded(runs: pa.RecordBatch, name: str) -> pa.Table:
 
 
 def _by_position(rows: pa.Table) -> pa.Table:
-    """Returns the rows of a state table in stored order, as far as a node's rows have one: column ``position``."""
+    """Sorts the rows of a state table by column ``position`` if the table has this column."""
     return rows.sort_by("position") if "position" in rows.column_names else rows
 
 
@@ -313,7 +313,7 @@ class Blocks(Rounds):
         if not runs["run_id"].equals(self._constants["run_id"]):
             raise InternalError(f"the runs of rounds {upcoming} to {block.last} returned in another order")
         over: int | None = pc.max(runs["last_played"]).as_py()
-        if over is None:  # no event, except in the initial state
+        if over is None:  # the block has no event; the first block computes the initial state in round 0
             over = 0 if self._state is None else block.last
         crashed = self._crashes.crashed_between(self.round, block.last)
         for name, declared in rows_of(self._protocol.program).plan.appended.items():
@@ -389,7 +389,7 @@ class Blocks(Rounds):
 
 
 def _in_thread(function: Callable[[], pa.Table]) -> Future[pa.Table]:
-    """Calls a function in a new thread. The thread does not delay the end of the program, unlike an executor's."""
+    """Calls a function in a new daemon thread. Unlike a thread of an executor, it does not delay the program's end."""
     future: Future[pa.Table] = Future()
 
     def call() -> None:

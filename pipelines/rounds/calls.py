@@ -4,9 +4,9 @@ In the form ``program``, workers match publications with subscriptions (`udfs.no
 the engine matches them for one window of rounds at a time, because the matches of all rounds would take too much
 memory.
 
-Matching counts satisfied comparisons. The *anchor* of a subscription is one of its comparisons, and an equality if the
-subscription has an equality. A hash join on the value or the attribute of the anchor returns candidate pairs. A pair
-matches if the publication satisfies all comparisons of the subscription.
+Matching counts satisfied comparisons. The *anchor* of a subscription is one of its comparisons, preferably an equality.
+A hash join on the value or the attribute of the anchor returns candidate pairs. A pair matches if the publication
+satisfies all comparisons of the subscription.
 """
 
 from __future__ import annotations

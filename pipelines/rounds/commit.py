@@ -8,8 +8,9 @@ of the log contains the round of the call while the node holds it, and then the 
 the node crashes while it holds the call, the call is lost and counts as issued in the round of the call. A call that is
 held to the end of the run has no row in ``publication`` or ``subscription``.
 
-A row of ``publication`` is written when the publication is confirmed. A row of ``subscription`` is written when the
-subscription has ended. The last commit writes the rows of all other publications and subscriptions.
+A row of ``publication`` is written when the publication is confirmed, or when it is issued if the protocol confirms no
+calls. A row of ``subscription`` is written when the subscription has ended. The last commit writes the rows of all
+remaining publications and subscriptions.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ _STORED = to_arrow_schema(CALL_LOG.schema)
 _LOGGED = pa.schema([_STORED.field(name) for name in (
     *_CALL, "kind", "subscription_id", "issued_round", "confirmed_round", "is_held",
 )])  # fmt: skip
-"""The columns of the log in memory; the others depend on the call alone."""
+"""The columns of the log in memory. The remaining columns of the table are functions of the call."""
 _CLOSED = pa.array(["subscribe", "unsubscribe", "publish"])
 """The kinds of calls that have a row in ``publication`` or ``subscription``."""
 CALL_EVENT: Final = "call_event"

@@ -54,7 +54,7 @@ class Crashes:
         self._end = pc.fill_null(rows["end_round"], np.iinfo(np.int64).max).to_numpy()
         self._rounds = np.unique(np.concatenate([self._start, self._end[self._end < np.iinfo(np.int64).max]]))
         first = ordered.group_by("run_id").aggregate([("round", "min")]).rename_columns(["run_id", "round"])
-        self._has_quiet_runs = len(first) < n_runs
+        self._has_crash_free_runs = len(first) < n_runs
         self._last_begin = pc.max(first["round"]).as_py()
         self._rows, self._first_rows, self._checkpoints = rows.select(CRASH.names), first, checkpoints
 
@@ -78,7 +78,8 @@ class Crashes:
         """The runs with a scheduled crash."""
         if self._first is None:
             return RunSet(is_all=False)
-        return RunSet(is_all=False, run=self._first.select("run_id")) if self._has_quiet_runs else RunSet(is_all=True)
+        is_all = not self._has_crash_free_runs
+        return RunSet(is_all=is_all, run=None if is_all else self._first.select("run_id"))
 
     def next_round(self, after: int) -> int | None:
         """Returns the first round after `after` in which a node crashes or recovers; None if no such round follows."""
@@ -106,7 +107,7 @@ class Crashes:
         if ((self._start <= round_) & (round_ < self._end)).any():
             now = self.schedule.where(f"round <= {round_} and coalesce(end_round > {round_}, true)")
             down = now.select(CRASH.names)
-        if self._first is not None and (self._has_quiet_runs or round_ < self._last_begin):
+        if self._first is not None and (self._has_crash_free_runs or round_ < self._last_begin):
             disturbed = RunSet(is_all=False, run=self._first.where(f"round <= {round_}").select("run_id"))
         return FaultsDue(crashed, recovered, down, disturbed, self.runs)
 
