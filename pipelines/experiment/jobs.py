@@ -93,9 +93,9 @@ def forms_of(
 
 
 def by_protocol(told: Mapping[str, str], *, is_named: bool = False) -> Iterable[str]:
-    """Yields each distinct message in ``told`` once. If messages differ, the names of its protocols precede a message.
+    """Yields each distinct message in ``told`` once, preceded by its protocols if several messages are distinct.
 
-    ``told`` maps a protocol to a message for the user. If ``is_named``, the names always precede the message.
+    ``told`` maps a protocol to a message for the user. If ``is_named``, the protocols always precede the message.
     """
     names: dict[str, list[str]] = {}
     for name, text in told.items():
@@ -172,7 +172,7 @@ def is_small(inputs: Inputs) -> bool:
 
 
 def has_small_load(forms: Iterable[Form], *, is_small: bool) -> bool:
-    """Returns whether the load of a JVM is small: all runs together are small, or Python workers execute programs.
+    """Returns whether the load of a JVM is small: the runs have few rows, or Python workers execute all programs.
 
     ``forms`` has the forms of all protocols. ``is_small`` says that the runs have at most `FEW_ROWS` state rows.
     """

@@ -73,9 +73,9 @@ def hunt(
 ) -> Hunt:  # fmt: skip
     """Searches for fault schedules that break a guarantee in the runs of a scenario.
 
-    A schedule adds faults to one *base run*. The base runs are the runs of the scenario, at most `_MOST_BASES`, without
-    those that differ from an earlier run in nothing but their seed. If the scenario has one run, and its messages
-    depend on the seed, runs with other seeds are also base runs.
+    A schedule adds faults to one *base run*. The base runs are the first `_MOST_BASES` runs of the scenario. If several
+    runs have equal inputs and messages, only the first of them is a base run. If the scenario has one run, and its
+    messages depend on the seed, runs with other seeds are also base runs.
 
     Args:
         scenario: As in `api.run`. The faults of the scenario are part of all schedules.
@@ -157,7 +157,7 @@ class _Search:
         self._playable: list[tuple[Parts, Playable]] = []  # the scenario and the built run of each base run
         self._begun = time.monotonic()
         self._until = None if minutes is None else self._begun + 60 * minutes
-        self._names: frozenset[str] = frozenset()  # of the nodes of all overlays
+        self._names: frozenset[str] = frozenset()  # the names of the nodes of all overlays
         self._keys, self._features = set[str](), set[str]()
         self._forms: dict[str, Counter[bool]] = {}
         self._findings: dict[tuple[str, str], HuntFinding] = {}
@@ -165,7 +165,7 @@ class _Search:
         self._merged: dict[tuple[str, str], tuple[str, str]] = {}
         self._broken_again: dict[Path, list[str]] = {}
         self._failed_audits: dict[str, str] = {}
-        self._pool: deque[Iterator[Schedule]] = deque()  # the extensions of each schedule that is extended
+        self._pool: deque[Iterator[Schedule]] = deque()  # the extensions of each extended schedule
         self._counts = Counter[str]()
         self.bases: list[BaseRun] = []
         if len(self._runs) < len(prepared.runs):
@@ -243,9 +243,9 @@ class _Search:
     def _kept(self, runs: Sequence[Any], beyond: Container[int], broken: Container[int]) -> list[int]:
         """Returns the ids of the runs that become base runs.
 
-        Omits a run that differs from an earlier one in nothing but its seed: it has equal inputs, targets and features.
-        In a hunt within the bound, also omits the runs ``beyond`` the bound, unless all runs exceed the bound. Keeps
-        the runs ``broken`` that break a guarantee.
+        Omits a run whose inputs, targets and features equal those of an earlier run; only their seeds differ. In a hunt
+        within the bound, also omits the runs ``beyond`` the bound, unless all runs exceed the bound. Keeps the runs
+        ``broken`` that break a guarantee.
         """
         kept: dict[str, int] = {}
         for run_id, of_run in enumerate(runs):

@@ -45,7 +45,7 @@ Fails = Callable[[Sequence[frozenset[Item]]], Sequence[bool]]
 
 
 def minimise(items: Sequence[Item], fails: Fails[Item], at_once: int) -> frozenset[Item]:
-    """Returns a maximal set of removed items with which the test still fails.
+    """Returns a maximal set of items that can be removed while the test still fails.
 
     If any further item is removed, the test passes. The test must fail if no item is removed. One call of ``fails``
     tests up to ``at_once`` sets of removed items.
@@ -54,8 +54,8 @@ def minimise(items: Sequence[Item], fails: Fails[Item], at_once: int) -> frozens
     while found := _removable(items, removed, fails, at_once):
         unions = [*accumulate(found, lambda one, other: one | other)][:at_once]
         failing = fails([removed | union for union in unions[1:]])
-        together = [unions[0], *(union for union, is_failing in zip(unions[1:], failing, strict=True) if is_failing)]
-        removed |= max(together, key=len)
+        removable = [unions[0], *(union for union, is_failing in zip(unions[1:], failing, strict=True) if is_failing)]
+        removed |= max(removable, key=len)
     return removed
 
 
@@ -321,7 +321,7 @@ def labelled_runs(runs: Sequence[RunConfig], beside: Path | None, n_seeds: int) 
         n_seeds: The number of additional runs, which differ from the first run only in their seed.
 
     Raises:
-        QueryError: The first run is invalid if it is played alone.
+        QueryError: The first run is invalid if it is executed alone.
     """
     listed = [(f"run {run.run_id}", listed_scenario(run, beside)) for run in runs]
     (label, parts), *others = listed
