@@ -288,7 +288,8 @@ def _measured(run: RunConfig, built: Mapped, hops: int, is_exact: bool) -> Combi
 def _last_round(workload: Workload, faults: Faults, horizon: int) -> int:
     rounds = [
         workload.subscription["round"], workload.subscription["end_round"], workload.publication["round"],
-        workload.join["round"], faults.crash["round"], faults.crash["end_round"], faults.fault_event["round"],
+        workload.join["round"], workload.other_call["round"], faults.crash["round"], faults.crash["end_round"],
+        faults.fault_event["round"],
     ]  # fmt: skip
     return max((value for column in rounds for value in pc.unique(column).to_pylist() if value is not None
                 and value <= horizon), default=0)  # fmt: skip

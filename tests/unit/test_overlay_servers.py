@@ -9,6 +9,8 @@ import pytest
 from pipelines.contract.run_inputs import Overlay
 from pipelines.errors import InputError
 from pipelines.experiment.build import build_inputs
+from pipelines.experiment.plan import combinations
+from pipelines.experiment.prepared import prepare_given
 from pipelines.inputs.faults.build import drawn_group
 from pipelines.inputs.overlay.build import build_overlay
 from pipelines.inputs.overlay.nodes import choose_faulty, choose_nodes
@@ -85,8 +87,8 @@ def test_a_group_without_links_has_its_share_of_the_nodes() -> None:
     assert choose_faulty("all", overlay, ()).tolist() == list(range(1, 10))
 
 
-def test_roles_and_calls_of_a_run() -> None:
-    parts = scenario(
+def calls_to_servers() -> dict[str, Any]:
+    return scenario(
         protocol={"name": "repository", "topics": {"t": {"owner": "X"}}},
         overlay={"links": LINKS, "servers": {"generate": {}}, "clients": [{"name": "X", "at": "a"}]},
         workload={
@@ -98,7 +100,10 @@ def test_roles_and_calls_of_a_run() -> None:
             ],
         },
     )
-    inputs = build_inputs(run_configs([parts]), None)
+
+
+def test_roles_and_calls_of_a_run() -> None:
+    inputs = build_inputs(run_configs([calls_to_servers()]), None)
     assert inputs.node["role"].to_pylist() == ["broker"] * 5 + ["repository", "client"]
     rows = sorted(tuple(row.values())[1:] for row in inputs.control_calls.to_pylist())
     assert rows == [
@@ -106,3 +111,8 @@ def test_roles_and_calls_of_a_run() -> None:
         (6, 1, 7, "register", "t", 6, "publisher"),
         (6, 3, 30, "steer", "t", 5, None),
     ]  # fmt: skip
+
+
+def test_the_last_round_of_a_plan_includes_calls_to_servers() -> None:
+    (planned,) = combinations(prepare_given(calls_to_servers()))
+    assert planned.last_round == 30
