@@ -254,7 +254,7 @@ def _coverage(hunt: Hunt) -> str:
     )
     unreached = ", ".join(hunt.unreached) or "none"
     return (
-        "<h2>Coverage</h2><p>What became of messages, by kind and by the status of their receiver. An empty cell was "
+        "<h2>Coverage</h2><p>The fates of messages, by kind and by the status of their receiver. An empty cell was "
         f"never reached, so the scenario does not test it.</p><table><tr>{head}</tr>{rows}</table>"
         f"<p>Kinds that no run sent: {escape(unreached)}.</p>"
     )

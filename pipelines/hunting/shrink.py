@@ -227,7 +227,7 @@ class _Player:
             sizes = [{kind: len(atoms_of(parts, kind)) for kind in KINDS} for parts in failing]
             smallest = min(sizes, key=lambda size: sum(size.values()), default={})
             size = ", ".join(plural(number, kind) for kind, number in smallest.items() if number)
-            found = f"the smallest that breaks it has {size}" if sizes else "none breaks it"
+            found = f"the smallest that breaks it has {size}" if sizes else "no candidate breaks it"
             self._say(f"{plural(len(playable), 'candidate')} played: {found}")
         return [self._known[text] for text in texts]
 

@@ -68,7 +68,7 @@ class Moments:
         origin = ""
         if self.origin_ms is not None:
             origin = f"; round 0 is {iso(self.origin_ms if clock.origin_ms is None else clock.origin_ms)}"
-            origin += "" if clock.origin_ms is not None else ", its first one (time.origin sets another)"
+            origin += "" if clock.origin_ms is not None else ", the first timestamp (time.origin overrides this)"
         fast = "" if clock.speed == 1 else f" at {clock.speed:g} times the speed"
         return f"column {title} holds {self.form}{origin}; rounds are up to {error:.3g} ms away from them{fast}"
 

@@ -37,7 +37,7 @@ _NUMBERS = frozenset({"integer", "number"})
 MAX_BYTES = 10_000_000
 _FIXED = {
     "name": "an experiment has one name",
-    "engine": "all runs of an experiment go through one engine",
+    "engine": "all runs of an experiment are executed by one engine",
     "form": "all runs of an experiment are executed in one form",
     "runs": "the grid cannot change itself",
 }

@@ -234,7 +234,7 @@ class GenerateOverlay(_Rooted):
         if self.nodes is None:
             return
         if self.kind == "ring" and self.nodes < 3:
-            yield Problem(("nodes",), f"a ring of {self.nodes} nodes is none; allowed: 3 or more")
+            yield Problem(("nodes",), f"a ring cannot have {self.nodes} nodes; allowed: 3 or more")
         if self.kind == "barabasi_albert" and self.attach >= self.nodes:
             yield Problem(("attach",), f"attach is {self.attach} with {self.nodes} nodes; allowed: less than nodes")
         if self.kind == "watts_strogatz" and self.neighbours >= self.nodes:

@@ -283,7 +283,7 @@ def test_what_became_of_an_overlay_file_is_told(example: Path) -> None:
     told = [
         "file.latency names no column, so every link takes 1 round",
         "2 of 7 nodes are left out, which the largest component does not reach: X, Y",
-        "1 of 5 links are left out, for a tree; settings tree and root say for which",
+        "1 of 5 links are left out to form a tree; keys tree and root select the tree",
     ]
     validated = cli("validate", example)
     assert validated.exit_code == 0
@@ -303,7 +303,7 @@ def test_what_became_of_an_overlay_is_told_of_the_values_that_it_concerns(exampl
     example.write_text(EXAMPLE.replace("{protocol.delta: [0, 2]}", grid))
     _, note, rounding, _ = cli("validate", example).stdout.splitlines()
     assert "overlay: with overlay = net.csv ms: " in note
-    assert note.endswith("1 of 5 links are left out, for a tree; settings tree and root say for which")
+    assert note.endswith("1 of 5 links are left out to form a tree; keys tree and root select the tree")
     assert "with overlay = net.csv ms: rounding up to rounds of 10 ms makes 20 of 20 paths more than 10%" in rounding
 
 

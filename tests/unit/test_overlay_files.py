@@ -341,7 +341,7 @@ def test_nodes_and_links_that_are_left_out_are_counted(tmp_path: Path) -> None:
     assert (len(tree.names), len(tree.a)) == (4, 3)
     assert tree.notes == (
         "2 of 6 nodes are left out, which the largest component does not reach: X, Y",
-        "1 of 4 links are left out, for a tree; settings tree and root say for which",
+        "1 of 4 links are left out to form a tree; keys tree and root select the tree",
     )
     assert build(file, beside=tmp_path).notes == tree.notes[:1]
     clients = {**file, "clients": [{"name": "U", "at": "A"}]}
@@ -525,7 +525,7 @@ def test_a_first_link_whose_cells_are_the_numbers_of_columns_is_kept(
         ("a.txt", PSSIM.replace("25", "x"), "line 9: the delay is 'x'"),
         ("a.txt", PSSIM.replace("Edges:", "Links:"), "line 8: 'Links:' stands where 'Edges:' should"),
         ("a.txt", PSSIM[:36], "cut short"),
-        ("a.txt", "hello\n", "no format that is known"),
+        ("a.txt", "hello\n", "a.txt has an unknown format"),
         ("a.tar.gz", b"no archive", "cannot be unpacked as an archive"),
         ("a.zip", b"no archive", "cannot be unpacked as an archive"),
         ("a.csv.gz", b"no gzip", "cannot be unpacked"),

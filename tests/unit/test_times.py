@@ -142,7 +142,7 @@ def test_times_in_files_are_found_and_told(tmp_path: Path, form: str, suffix: st
     assert note.startswith(f"workload: column when holds {'timestamps' if form == 'ISO 8601' else form}"[:30])
     assert "rounds are up to 3 ms away" in note
     if "start" not in form:
-        assert "round 0 is 2024-03-01T10:00:00.000Z, its first one (time.origin sets another)" in note
+        assert "round 0 is 2024-03-01T10:00:00.000Z, the first timestamp (time.origin overrides this)" in note
         given["time"] |= {"origin": "2024-03-01T09:59:59Z", "speed": 2}
         assert rounds_of(given)[1] == [50, 63, 100]
 

@@ -322,11 +322,11 @@ def test_content_cannot_hold_lists_or_a_second_topic(tmp_path: Path) -> None:
         ("broken.csv.xz", lzma.compress(b"node,topic\nN1,a\n")[:-20], "cannot be read as csv"),
         ("broken.parquet", b"not parquet", "cannot be read as parquet"),
         ("broken.tar.xz", b"no archive", "cannot be read as padres"),
-        ("unknown.dat", b"hello\n", "give format: csv, tsv or parquet"),
+        ("unknown.dat", b"hello\n", "give format: csv, tsv, jsonl or parquet"),
         ("line.padres", b"[class,'A']\n[class,\n", "line.padres, line 2: '[class,' is not a list"),
         ("twice.padres", b"[class,'A'],[class,'B']\n", "line 1: attribute 'class' is given twice"),
         ("deep.jsonl", b'{"a": 1e300, "b": ' + _DEEP * b"[" + _DEEP * b"]" + b"}", "recursion"),
-        ("grouped.padres", b"[open,1_0]\n[open,2]\n", "line 1: the value of 'open' is neither a number nor a text"),
+        ("grouped.padres", b"[open,1_0]\n[open,2]\n", "line 1: the value of 'open' is neither a number nor a string"),
         ("number.padres", b"[class,'A'],[open,1]\n[class,'A'],[open,x]\n", "line 2: the value of 'open' is neither"),
     ],
 )

@@ -191,7 +191,7 @@ def build_overlay(
     rounding = rounding_note(graph, brokers.latency_rounds, round_ms) if notes_rounding else ""
     n_left, n_links = len(whole.a) - len(graph.a), len(whole.a)
     left = (
-        f"{n_left} of {n_links} links are left out, for a tree; settings tree and root say for which" if n_left else ""
+        f"{n_left} of {n_links} links are left out to form a tree; keys tree and root select the tree" if n_left else ""
     )
     told = (*graph.notes, graph.latency_note, _left_nodes(source, whole), left, rounding)
     notes = tuple(note for note in told if note)

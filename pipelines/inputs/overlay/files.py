@@ -154,7 +154,7 @@ def _format(name: str, content: bytes) -> OverlayFormat:
         return found
     if any(len(row) > 1 for row in split(start).sample):
         return "edges"
-    raise ContentError(f"{name} has no format that is known; name it with format, or convert it; {_FORMATS}")
+    raise ContentError(f"{name} has an unknown format; set key format, or convert the file to one of: {_FORMATS}")
 
 
 def _parse(kind: OverlayFormat, name: str, content: bytes, columns: FileOverlay) -> WeightedGraph:

@@ -179,7 +179,7 @@ def _stream(seed: int, purpose: str, attempt: int) -> Iterator[float]:
 def _check_links(expected: float) -> None:
     if expected > MAX_LINKS:
         raise ContentError(
-            f"that is about {expected:,.0f} links; an overlay that is generated has at most {MAX_LINKS:,}", "nodes"
+            f"that is about {expected:,.0f} links; a generated overlay has at most {MAX_LINKS:,}", "nodes"
         )
 
 

@@ -127,7 +127,7 @@ def _is_latency(cell: str) -> bool:
 def _ordered(table: TextTable, row_names: list[str | None], names: list[str], values: Floats) -> Floats:
     """Returns the rows of `values`, which are called `row_names`, in the order of `names`, the names of the columns."""
     if len({*names}) < len(names):
-        raise ContentError("line 1: a column name is there twice; column names are unique")
+        raise ContentError("line 1: a column name occurs twice; column names are unique")
     seen: dict[str, int] = {}
     for row, name in enumerate(row_names):
         if name not in names:

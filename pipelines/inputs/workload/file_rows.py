@@ -199,7 +199,7 @@ class FileRows:
 
     def _named_nodes(self, name: str | None, column: pa.Array | None) -> Ints:
         if name is None:
-            message = "no node; name a column (node), the nodes to go round (nodes), or both"
+            message = "no node; name a column (node), nodes to assign to rows cyclically (nodes), or both"
             self.refuse("node", f"{message}; columns: {self.column_names}")
         if column is None:
             return np.empty(0, dtype=np.int64)

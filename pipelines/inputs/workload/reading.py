@@ -121,7 +121,7 @@ def _typed(cells: list[str | None], is_numeric: bool, name: str, places: list[st
     if numbers is not None:
         return numbers
     place = next(p for p, cell in zip(places, cells, strict=True) if cell is not None and not is_number(cell))
-    raise DataFileError(f"{place}: the value of {name!r} is neither a number nor a text in single quotes")
+    raise DataFileError(f"{place}: the value of {name!r} is neither a number nor a string in single quotes")
 
 
 @dataclass(frozen=True, eq=False)
@@ -251,7 +251,7 @@ def _format_of(path: Path) -> Format:
         if first.startswith(mark) if mark == b"[" else mark in first:
             return found
     message = f"neither the name of {path} nor its first line tells its format"
-    raise DataFileError(f"{message}; give format: csv, tsv or parquet")
+    raise DataFileError(f"{message}; give format: csv, tsv, jsonl or parquet")
 
 
 def _read_text(name: str, raw: bytes, named: tuple[str, ...], *, is_csv: bool) -> Loaded:
