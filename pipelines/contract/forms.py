@@ -21,8 +21,9 @@ DATAFLOW_FAULTS: Final = frozenset(["crashes", "joins"])
 MOST_NODES: Final = 20_000
 """The greatest number of nodes of a run for which ``auto`` selects ``program``.
 
-A run of `delta` takes 20 KB a node in the Python process of its executor: 400 MB at this limit, about the default of
-``spark.executor.memoryOverhead``. With more memory, a program is faster than dataflow steps above this limit, too.
+A run of `delta` takes 20 KB a node in the Python process of its executor. At this limit, it takes 400 MB, about the
+default of ``spark.executor.memoryOverhead``. With more memory, a program is faster than dataflow steps above this
+limit, too.
 """
 _NODE_MB: Final = 0.02
 """Megabytes of Python memory that a node program takes for each node."""

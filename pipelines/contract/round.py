@@ -1,8 +1,8 @@
 """The contract between the round engine and the dataflow form of a protocol: the input and the output of a round.
 
-The dataflow form of a protocol declares state relations and the payload of messages, and implements a lazy function
-that computes a round: its input and its output are DataFrames. Only `Round.keep` runs jobs. If several steps read a
-DataFrame, the function passes the DataFrame to `Round.keep`, which computes it once.
+The dataflow form of a protocol declares state relations and the payload of messages. It implements a lazy function that
+computes a round; input and output are DataFrames. Only `Round.keep` runs jobs. If several steps read a DataFrame, the
+function passes the DataFrame to `Round.keep`, which computes it once.
 
 Several frames have fixed columns:
 
@@ -186,7 +186,7 @@ class DataflowForm(ProtocolForm, ABC):
     """The dataflow steps of a protocol. The module `Protocol.steps` contains an instance with the name ``STEPS``."""
 
     def start(self, start: Start) -> RoundResult:
-        """Returns the rows of relations and history tables before the first round. By default there are none."""
+        """Returns the rows of relations and history tables before the first round, by default no rows."""
         return RoundResult()
 
     @abstractmethod
@@ -240,7 +240,7 @@ class RunSet:
 class FaultsDue:
     """The crashes and recoveries of a round. A frame of None stands for no rows.
 
-    Before the steps of a round, the engine deletes the rows of crashed nodes that are not durable, and restores the
+    Before the steps of a round, the engine deletes the rows of crashed nodes that are not durable. It also restores the
     durable rows of recovered nodes.
 
     Attributes:

@@ -7,10 +7,10 @@ Windows sort by keys that are unique in a partition (`row_number`), because engi
 execution to the next. A tie stops the job with an `AmbiguousOrderError`; ``ROUNDTABLE_CHECK_ORDER=0`` disables the
 check.
 
-A node handles the copies of a round in the order of column ``trigger``: the id of the message, or for a call
-`CALL_TRIGGER`, which is greater than all message ids. Routing entries change within a round. `seen_entries` joins a
-message with the entries that exist after the changes by messages with lower triggers, without the entries that the
-message itself adds or removes.
+A node handles the copies of a round in the order of column ``trigger``. The trigger of a message is its id. The trigger
+of a call is `CALL_TRIGGER`, which is greater than all message ids. Routing entries change within a round.
+`seen_entries` joins a message with the entries that exist after the changes by messages with lower triggers. The result
+excludes the entries that the message itself adds or removes.
 """
 
 from __future__ import annotations

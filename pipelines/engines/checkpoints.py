@@ -1,13 +1,13 @@
 """Checkpoints of DataFrames: computes a DataFrame once, so that later plans read its rows instead of its plan.
 
-`Checkpoints.checkpoint` ends a dataflow round. It computes the union of all frames of the round (`_tagged`), so one job
-computes a round and returns the counts and rows that the driver needs. Two classes store the rows:
+`Checkpoints.checkpoint` ends a dataflow round. It computes the union of all frames of the round (`_tagged`) in one job.
+The job also returns the counts and rows that the driver needs. Two classes store the rows:
 
-- `SparkCheckpoints`, for Spark with many rows: in the executors' memory, partitioned by run, or by run and node if
-  there are fewer runs than partitions.
+- `SparkCheckpoints`, for Spark with many rows: in the executors' memory. The rows are partitioned by run, or by run and
+  node if the number of runs is less than the number of partitions.
 - `DriverCheckpoints`, for Sail, and for Spark with few rows: in this process. Later plans contain the rows inline.
-  Spark prunes the parts of a plan that read empty inline frames, which halves the CPU time of a round of `delta` with a
-  crash. Large tables of Sail are written to files in the scratch folder, which later plans read.
+  Spark prunes the parts of a plan that read empty inline frames. Pruning halves the CPU time of a round of `delta` with
+  a crash. Large tables of Sail are written to files in the scratch folder, which later plans read.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ class Checkpoints(ABC):
         """
 
     def is_empty(self, frame: DataFrame) -> bool:
-        """Returns whether a kept frame is known to be empty.
+        """Returns whether a materialised frame is known to be empty.
 
         Returns False for rows in executors, because counting them needs a job.
         """
@@ -209,7 +209,7 @@ class SparkCheckpoints(Checkpoints):
 
 @dataclass(frozen=True)
 class _FetchedFrame:
-    """A kept frame whose rows were fetched.
+    """A materialised frame whose rows the driver has fetched.
 
     Attributes:
         frame: The frame. This reference prevents Python from reusing the object's `id` for another frame.
@@ -231,7 +231,7 @@ class DriverCheckpoints(Checkpoints):
         self._kept: dict[int, _FetchedFrame] = {}
 
     def close(self) -> None:
-        """Removes the files of all kept frames."""
+        """Removes the files of all materialised frames."""
         self.end_round(())
 
     def load(self, rows: pa.Table) -> DataFrame:
@@ -252,12 +252,12 @@ class DriverCheckpoints(Checkpoints):
         return CheckpointResult(kept, tables, counts)
 
     def is_empty(self, frame: DataFrame) -> bool:
-        """Returns whether a kept frame has no rows."""
+        """Returns whether a materialised frame has no rows."""
         kept = self._kept.get(id(frame))
         return kept is not None and kept.is_empty
 
     def end_round(self, read: Sequence[DataFrame]) -> None:
-        """Removes the files of kept frames that later rounds do not read."""
+        """Removes the files of materialised frames that later rounds do not read."""
         for gone in self._kept.keys() - {id(frame) for frame in read}:
             if (file := self._kept.pop(gone).file) is not None:
                 file.unlink(missing_ok=True)

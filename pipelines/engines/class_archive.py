@@ -1,8 +1,8 @@
 """A class archive (dynamic class data sharing, JDK 17 or newer), which speeds up the start of a local Spark.
 
 A JVM maps the archived classes of Spark into memory instead of parsing them. The first local Spark writes the archive
-when its JVM exits. With the archive, Spark starts in 2.9 CPU seconds instead of 6.4, and an audit in a new JVM takes 20
-CPU seconds instead of 24.
+when its JVM exits. With the archive, Spark starts in 2.9 CPU seconds instead of 6.4. An audit in a new JVM takes 20 CPU
+seconds instead of 24.
 """
 
 from __future__ import annotations

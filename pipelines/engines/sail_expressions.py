@@ -1,9 +1,10 @@
 """Parses SQL expressions in the client instead of in the Sail server.
 
-Sail 0.7 creates a parser for each expression and never frees it: about 40 KB per column of ``selectExpr``, 1 GB after
-half a minute of small rounds, even if the session closes. This program has few distinct expressions. Therefore this
-module parses each expression once and sends the protocol buffer that PySpark sends for ``Column`` objects. Expressions
-outside the grammar of this module (window frames, decimal numbers ...) are sent as strings.
+Sail 0.7 creates a parser for each expression and never frees it, even if the session closes. Each column of
+``selectExpr`` takes about 40 KB, and half a minute of small rounds takes 1 GB. This program has few distinct
+expressions. Therefore this module parses each expression once and sends the protocol buffer that PySpark sends for
+``Column`` objects. Expressions outside the grammar of this module (window frames, decimal numbers ...) are sent as
+strings.
 """
 
 from __future__ import annotations

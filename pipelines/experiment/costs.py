@@ -40,9 +40,9 @@ class _Measured:
     memory_gib: float
 
 
-# CPU seconds of node programs on two cores: 6.4 for the 196,418 messages of 300 runs of `delta` with history, 4.0 for
-# the 408 rounds of 20 runs with 10,042 messages, 4.4 for start and audits. A dataflow round takes 0.8 to 1.5 s in the
-# driver.
+# Measured on two cores. Node programs of 300 runs of `delta` take 6.4 CPU seconds for 196,418 messages with history.
+# The 408 rounds of 20 runs with 10,042 messages take 4.0 CPU seconds. Start and audits take 4.4 CPU seconds. A dataflow
+# round takes 0.8 to 1.5 s in the driver.
 _OF: dict[tuple[Engine, Form], _Measured] = {
     ("local", "program"): _Measured(4, 0.005, 0, 50_000, 0.6),
     ("spark", "program"): _Measured(20, 0.01, 0, 40_000, 2.0),

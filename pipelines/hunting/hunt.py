@@ -82,8 +82,8 @@ def hunt(
         runs: The maximum number of schedules; 0 only replays the corpus.
         minutes: The maximum duration, checked after each job; None for no limit.
         within_bound: Whether to prefer schedules within the protocol's bound. If true, the hunt omits base runs that
-            exceed the bound, skips a form whose schedules nearly always exceed the bound, and extends no schedule that
-            exceeds the bound.
+            exceed the bound, and does not extend schedules that exceed it. It also skips a form whose schedules nearly
+            always exceed the bound.
         corpus: The folder for the scenarios of findings. Scenarios in it are replayed first. None disables the corpus.
         strategy: ``aimed`` executes schedules whose faults target one message of an earlier run. ``guided`` also
             executes extensions: if a schedule reaches a new feature (`coverage.features`), the hunt adds more faults

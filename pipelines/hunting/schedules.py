@@ -251,8 +251,8 @@ def aimed(bases: Sequence[BaseRun], first: int = 0) -> Iterator[Schedule]:
     """Yields a schedule for each pair of a form (`FORMS`) and a target to which the form applies.
 
     In a pass over the forms, each form gets all targets of one base run, and consecutive forms get consecutive base
-    runs. The next pass shifts the base run of each form: by one, or, if there are more base runs than forms, by up to
-    the number of forms. So a small number of schedules covers all forms and all base runs.
+    runs. The next pass shifts the base run of each form by one. If there are more base runs than forms, it shifts by up
+    to the number of forms. So a small number of schedules covers all forms and all base runs.
 
     Args:
         bases: The base runs.

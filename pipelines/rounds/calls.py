@@ -1,7 +1,7 @@
 """The application calls by round, and the subscriptions that each publication satisfies.
 
-In the form ``program``, workers match publications with subscriptions (`udfs.nodes.matching`). In the form ``dataflow``
-the engine matches them for one window of rounds at a time, because the matches of all rounds would take too much
+In the form ``program``, workers match publications with subscriptions (`udfs.nodes.matching`). In the form
+``dataflow``, the engine matches them for one window of rounds at a time. The matches of all rounds would take too much
 memory.
 
 Matching counts satisfied comparisons. The *anchor* of a subscription is one of its comparisons, preferably an equality.

@@ -4,9 +4,9 @@ A call is final when its history row cannot change any more. The call log (``sta
 nodes have accepted and that are not final.
 
 A node issues an accepted call in the round of the call or later; until then, it holds the call. Column ``issued_round``
-of the log contains the round of the call while the node holds it, and then the round in which the node issued it. If
-the node crashes while it holds the call, the call is lost and counts as issued in the round of the call. A call that is
-held to the end of the run has no row in ``publication`` or ``subscription``.
+of the log contains the round of a held call, or the round in which the node issued the call. If the node crashes while
+it holds the call, the call is lost and counts as issued in the round of the call. A call that is held to the end of the
+run has no row in ``publication`` or ``subscription``.
 
 A row of ``publication`` is written when the publication is confirmed, or when it is issued if the protocol confirms no
 calls. A row of ``subscription`` is written when the subscription has ended. The last commit writes the rows of all

@@ -1,8 +1,9 @@
 """The network step of the dataflow form: puts messages on links, and selects the due messages.
 
 A message in flight has the columns of `in_flight_schema`: the columns of table ``message``, the protocol's payload, and
-``remaining_rounds``, the rounds until the message is due. Because of this countdown all rounds have the same plan, and
-an engine compiles the plan once. A comparison of ``due_round`` with a literal would change the plan in each round.
+``remaining_rounds``. Column ``remaining_rounds`` counts the rounds until the message is due. Because of this countdown,
+all rounds have the same plan, and an engine compiles the plan once. A comparison of ``due_round`` with a literal would
+change the plan in each round.
 
 The fate of a message is ``delivered``, or the reason why no node handles the message. Crashes are known in advance.
 A message whose receiver will be down gets fate ``lost_crash`` when it is sent, and no node handles it. A message from a

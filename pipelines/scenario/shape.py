@@ -27,9 +27,8 @@ def scenario_schema() -> Schema:
 def branches(schema: Schema, node: ValueNode | None) -> Iterator[Schema]:
     """Yields the alternatives of `schema` that fit the scenario value `node`, except null.
 
-    An alternative fits a mapping under two conditions: the mapping has each constant of the alternative as the value of
-    its key, and it has at least one of the required keys of the alternative. Any other value fits all alternatives. If
-    no alternative fits, or if `node` is `None`, all alternatives are yielded.
+    An object schema fits a mapping if the mapping has all constants and at least one required key of the schema. Any
+    other value fits all alternatives. If no alternative fits, or if `node` is `None`, all alternatives are yielded.
     """
     if "$ref" in schema:
         target = scenario_schema()["$defs"][schema["$ref"].rpartition("/")[2]]

@@ -96,8 +96,8 @@ class Timed(Strict):
 
     at_ms: Moment | None = Field(
         None,
-        description="replaces round; a time, which is rounded to the nearest round, in ms from the start of the run, "
-        "in ms from 1970, or as a quoted timestamp ('2024-03-01T10:00:00Z')",
+        description="replaces round; a time, which is rounded to the nearest round: ms from the start of the run, ms "
+        "from 1970, or a quoted timestamp ('2024-03-01T10:00:00Z')",
     )
 
 

@@ -19,8 +19,8 @@ class _RowFile(Strict):
     path: FilePath = Field(description="the file, beside the scenario or in the installed data")
     at_ms: Annotated[str, Field(min_length=1)] | None = Field(
         None,
-        description="replaces round; column of the time: timestamps in ISO 8601, or numbers that count from 1970 (if "
-        "large enough for a date after July 1998) or from the start of the run",
+        description="replaces round; column of the time: ISO 8601 timestamps, or numbers; numbers count from 1970 if "
+        "this dates all of them after July 1998, else from the start of the run",
     )
     unit: Literal["s", "ms", "us", "ns"] | None = Field(
         None,

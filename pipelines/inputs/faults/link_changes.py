@@ -44,9 +44,9 @@ def plan_replacements(wanted: Sequence[tuple[int, Replace]], overlay: Overlay) -
     `wanted` contains each fault with its index in list ``faults``. `overlay` contains all nodes of the faults.
 
     Raises:
-        InputError: The overlay has cycles, or a link does not exist in the round of its break. Or the new link does not
-            connect the two parts of the tree, begins before an earlier link of its ends has ended, or has another
-            latency than the earlier link.
+        InputError: The overlay has cycles, a link does not exist in the round of its break, or a new link is invalid. A
+            new link must connect the two parts of the tree. It must not begin before an earlier link of its ends has
+            ended, and must have the latency of the earlier link.
     """
     if wanted and len(overlay.a) >= len(overlay.names):
         message = "the overlay has cycles, and only links of a tree are replaced; allowed: break, or a protocol that"

@@ -34,7 +34,7 @@ _COLUMNS = {
 _LOOP = re.compile(r"^[ \t]*(PERIODICITY|LOOPAFTER)[ \t]+([^\s#%]+)[ \t\r]*(?:[#%].*)?$", re.MULTILINE)
 """The line that repeats a profile of SimGrid.
 
-PERIODICITY is the time between the starts of two iterations, LOOPAFTER the time from the last state change of an
+PERIODICITY is the time between the starts of two iterations. LOOPAFTER is the time from the last state change of an
 iteration to the start of the next iteration.
 """
 _SHOWN = 5

@@ -208,8 +208,8 @@ def read_pairs(path: Path, columns: Titles) -> MeasuredLatencies:
 def to_rounds(ms: Floats, round_ms: float) -> Ints:
     """Returns the latencies `ms` in whole rounds of `round_ms`, rounded up, at least 1.
 
-    An excess below a billionth of a round is a rounding error of the division and is ignored: 1.1 ms are 11 rounds
-    of 0.1 ms.
+    An excess below a billionth of a round is a rounding error of the division and is ignored. For example, 1.1 ms are
+    11 rounds of 0.1 ms.
 
     Raises:
         ContentError: A latency is longer than a million rounds.

@@ -227,7 +227,8 @@ def _is_matrix(lines: TextRows) -> bool:
 def is_link(first: Sequence[str], rows: Iterable[Sequence[str]]) -> bool:
     """Returns whether the first line of an edge list is certainly a link; otherwise it may be a header.
 
-    The line is a link if its first two cells are numbers, or if one of them is also an end of a link in another line.
+    The line is a link if its first two cells are numbers. It is also a link if one of these cells is an end of a link
+    in another line.
 
     Args:
         first: The cells of the first line.
