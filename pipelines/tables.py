@@ -220,7 +220,7 @@ VIOLATION = table(
     ("excused", BOOLEAN, "whether the faults of the run exceeded the fault model, so the violation is excused"),
 )  # fmt: skip
 ROUND_COMMIT = Table(
-    "round_commit", "a commit: rounds of a batch of runs that were written together", ("first_run", "last_round"),
+    "round_commit", "a commit of consecutive rounds of one batch of runs", ("first_run", "last_round"),
     T.StructType([
         T.StructField("first_run", BIGINT, True, {"comment": "first run of the batch"}),
         T.StructField("last_run", BIGINT, True, {"comment": "last run of the batch"}),
@@ -249,8 +249,8 @@ CALL_LOG = table(
     ("confirmed_round", BIGINT, "round in which the call was confirmed; null: unconfirmed"),
     ("is_held", BOOLEAN, "whether the node has accepted the call and not issued it yet"),
     ("predicate", STRING, "for subscribe the predicate, as in table subscription; else null"),
-    ("topic", STRING, "for publish as in table publication, also the next three columns; else null"),
-    ("content", STRING, "content of the publication"),
-    ("guarantee", STRING, "requested order of delivery of the publication"),
-    ("keys", T.ArrayType(STRING), "key items of the requested order"),
+    ("topic", STRING, "for publish the topic, as in table publication; else null"),
+    ("content", STRING, "for publish the content, as in table publication; else null"),
+    ("guarantee", STRING, "for publish the requested order of delivery, as in table publication; else null"),
+    ("keys", T.ArrayType(STRING), "for publish the key items, as in table publication; else null"),
 )  # fmt: skip
