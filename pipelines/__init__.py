@@ -1,6 +1,6 @@
 """The public API of Roundtable, which runs fault-tolerant publish/subscribe protocols on Spark.
 
-`run` runs a scenario, `resume` resumes an interrupted run, `open_store` opens an existing store, `compare` ranks
+`run` runs a scenario, `resume` resumes an interrupted run, and `open_store` opens an existing store. `compare` ranks
 protocols on a scenario, and `hunt` searches for fault schedules that break a guarantee. Each name is imported at its
 first use, so ``import pipelines`` is fast and needs no engine.
 """
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pipelines.result import Result, RunRow
 
 __all__ = ["Comparison", "Hunt", "Result", "RunRow", "compare", "hunt", "open_store", "resume", "run"]
-_PLACES = {
+_MODULES = {
     "Comparison": "pipelines.comparing.compare", "compare": "pipelines.comparing.compare",
     "Hunt": "pipelines.hunting", "hunt": "pipelines.hunting",
     "Result": "pipelines.result", "RunRow": "pipelines.result",
@@ -28,7 +28,7 @@ def __getattr__(name: str) -> object:
     """Imports a public name at its first use."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(_PLACES.get(name, "pipelines.api")), name)
+    return getattr(import_module(_MODULES.get(name, "pipelines.api")), name)
 
 
 def __dir__() -> list[str]:

@@ -53,8 +53,8 @@ def run(
             HDFS (``hdfs://host:port/folder``), or a schema (``catalog.schema``). None stands for ``runs/<scenario>/<UTC
             time>``.
         engine: ``auto``, ``spark``, ``connect`` or ``local``. None stands for the value of ROUNDTABLE_ENGINE, or else
-            the engine in the scenario. ``auto`` selects the active session of this program, else ``spark`` if Java is
-            found, else ``local``.
+            the engine in the scenario. ``auto`` selects the engine of the active session, else ``connect`` if
+            SPARK_REMOTE is set, else ``spark`` if package delta-spark and Java are found, else ``local``.
         overrides: One string or several strings ``path=value``, which replace values of the scenario.
         commit_every: The number of rounds between commits. None stands for 20 in form ``dataflow``. In form
             ``program``, None stands for 200, or for 500 if a batch has 16 or more runs.
@@ -103,7 +103,8 @@ def run_prepared(
 ) -> Result:  # fmt: skip
     """Runs a scenario without an audit.
 
-    ``say`` receives messages for the user before the first round. `run` documents the other parameters.
+    ``say`` receives messages for the user, for example the name of the engine and the start of each batch of runs.
+    `run` documents the other parameters.
     """
     numbers = {"commit_every": commit_every, "batch_runs": batch_runs, "rounds_per_job": rounds_per_job}
     for name, number in numbers.items():
@@ -183,8 +184,8 @@ def resume_store(
 ) -> Result:  # fmt: skip
     """Resumes an interrupted run without an audit.
 
-    A finished store is only opened. ``observe`` receives the progress after each job, and ``say`` receives messages
-    for the user before the first round.
+    A finished store is only opened. ``observe`` receives the progress after each job. ``say`` receives messages for
+    the user, for example the resume point and the start of each batch of runs.
     """
     manifest = Manifest.read(root)
     with ExitStack() as closing:
@@ -285,7 +286,7 @@ def open_store(path: str | Root, spark: SparkSession | None = None, engine: Aske
         path: The folder or address of the store, or ``catalog.schema``. Spark looks up the location of a schema, even
             if ``engine`` is ``local``.
         spark: An existing session. None starts the engine.
-        engine: ``spark``, ``connect`` or ``local``. None stands for ``local``, which starts without a JVM.
+        engine: ``auto``, ``spark``, ``connect`` or ``local``. None stands for ``local``, which starts without a JVM.
 
     Raises:
         StoreError: The location is not a store.

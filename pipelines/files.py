@@ -55,11 +55,11 @@ def find_file(path: str, beside: Path | None) -> Path:
 def _looked_up(path: str, beside: Path | None) -> Path:
     given = Path(path).expanduser()
     if given.is_absolute():
-        places = [given]
+        candidates = [given]
     else:
-        places = [folder / given for folder in (beside, Path.cwd(), installed_data()) if folder is not None]
-    for place in places:
-        if place.is_file():
-            return place
-    tried = ", ".join(dict.fromkeys(str(place) for place in places))
+        candidates = [folder / given for folder in (beside, Path.cwd(), installed_data()) if folder is not None]
+    for candidate in candidates:
+        if candidate.is_file():
+            return candidate
+    tried = ", ".join(dict.fromkeys(map(str, candidates)))
     raise DataFileError(f"no file {path!r}; tried {tried}")

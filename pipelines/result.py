@@ -1,4 +1,4 @@
-"""An open store: the verdicts of its runs, its tables, and methods for queries, audits, explanations and reports."""
+"""`Result`, an open store: the verdicts of its runs, and methods for queries, audits, explanations and reports."""
 
 from __future__ import annotations
 

@@ -40,8 +40,8 @@ def run_configs(scenarios: Sequence[Mapping[str, Any]], seeds: Sequence[int] | N
     """Returns one run for each scenario; without ``seeds``, the seed of a run is the index of its scenario."""
     chosen = seeds if seeds is not None else range(len(scenarios))
     return [
-        RunConfig(run_id=place, seed=seed, scenario=Scenario.model_validate(parts), parameters={})
-        for place, (parts, seed) in enumerate(zip(scenarios, chosen, strict=True))
+        RunConfig(run_id=index, seed=seed, scenario=Scenario.model_validate(parts), parameters={})
+        for index, (parts, seed) in enumerate(zip(scenarios, chosen, strict=True))
     ]
 
 
