@@ -210,7 +210,7 @@ def run(
     from pipelines.experiment.prepared import prepare
 
     prepared = prepare(file, overrides or ())
-    from pipelines.api import run_prepared  # imports PySpark (1 s), so the scenario is checked before
+    from pipelines.api import run_prepared  # imports PySpark (1 s), so the scenario is checked first
 
     chosen: Any = {"engine": engine, "form": form}
     with reporter(form_of(quiet=quiet, as_json=as_json), prepared.horizon) as progress:

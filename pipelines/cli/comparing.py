@@ -33,15 +33,15 @@ def compare(
 
     All protocols have the same overlay, workload and faults. Guarantees: at_most_once, at_least_once, exactly_once,
     per_source_order, causal_order, total_order, asked_order (causal or total order where a publication requests it).
-    Measures that can have a limit: median, p95, p99 and max of the latency, and settling, the time from the first fault
-    to the last affected delivery (in ms, s or rounds); delivered (in %), messages and bytes per delivery, state (rows
-    per node), storage (bytes per node), duplicates, and each numeric column of view comparison. Beyond the bound: the
-    faults exceed the protocol's fault model. Exit code 1: no candidate meets all requirements in all runs.
+    Measures in ms, s or rounds: median, p95, p99 and max of the latency; settling, the time from the first fault to the
+    last affected delivery. Other measures: delivered (in %), messages and bytes per delivery, state (rows per node),
+    storage (bytes per node), duplicates, and each numeric column of view comparison. Beyond the bound: the faults
+    exceed the protocol's fault model. Exit code 1: no candidate meets all requirements in all runs.
     """
     from pipelines.experiment.prepared import prepare
 
     prepared = prepare(file, overrides or ())
-    from pipelines.comparing.compare import compare_prepared  # imports PySpark (1 s), so the scenario is checked before
+    from pipelines.comparing.compare import compare_prepared  # imports PySpark (1 s), so the scenario is checked first
 
     chosen: Any = engine
     with reporter(form_of(quiet=quiet, as_json=as_json), prepared.horizon) as progress:

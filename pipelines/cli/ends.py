@@ -29,7 +29,7 @@ CLOSED_PIPE = 141
 BY_VERDICT = {"valid": VALID, "invalid": INVALID, "unknown": UNKNOWN}
 DEBUG = "ROUNDTABLE_DEBUG"
 
-# Typer does not export the base class of command-line errors; it is a base of the exported `BadParameter`.
+# Typer exports `BadParameter`, but not its base, the class of all command-line errors.
 _COMMAND_LINE_ERROR: Any = typer.BadParameter.__mro__[2]
 
 
@@ -89,7 +89,7 @@ class Interruption:
     def relay(self, note: Callable[[str], None]) -> Callable[[str], None]:
         """Returns a callback that calls `listen` and then ``note``.
 
-        It calls `listen` because an engine may have started, and replaced the signal handler, since the last message.
+        An engine that has started since the last message may have replaced the signal handler.
         """
 
         def say(text: str) -> None:

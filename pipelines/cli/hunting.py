@@ -41,7 +41,7 @@ def hunt(
         ),
     ] = "guided",
     seed: Annotated[int, option("S", "Seed of random choices.", min=0)] = 0,
-    crashes: Annotated[int, option("K", "exhaustive: maximal number of crashes of a schedule.", min=1, max=4)] = 2,
+    crashes: Annotated[int, option("K", "exhaustive: maximum number of crashes of a schedule.", min=1, max=4)] = 2,
     window: Annotated[
         Parsed,
         option(
@@ -67,7 +67,7 @@ def hunt(
     from pipelines.experiment.prepared import prepare
 
     prepare(file, overrides or ())
-    from pipelines.hunting import hunt as searched  # imports PySpark (1 s), so scenario errors come first
+    from pipelines.hunting import hunt as searched  # imports PySpark (1 s), so the scenario is checked first
     from pipelines.hunting.findings import Corpus, page
 
     if window and window[1] is None:

@@ -43,7 +43,7 @@ def one_of(names: tuple[str, ...]) -> Callable[[str | None], str | None]:
 
 
 def begun(names: tuple[str, ...]) -> Callable[[str], list[str]]:
-    """Returns a callback for shell completion, which returns those of ``names`` that begin with its argument."""
+    """Returns a callback for shell completion. The callback returns the ``names`` that begin with its argument."""
 
     def complete(incomplete: str) -> list[str]:
         return [name for name in names if name.startswith(incomplete)]
@@ -52,12 +52,12 @@ def begun(names: tuple[str, ...]) -> Callable[[str], list[str]]:
 
 
 def option(metavar: str | None, text: str, *names: str, **others: Any) -> Any:  # noqa: ANN401 - as in Typer
-    """Returns an option with help ``text``; without ``names``, its name is that of the parameter."""
+    """Returns an option with help ``text``; without ``names``, Typer derives its name from the parameter."""
     return typer.Option(*names, metavar=metavar, help=text, **others)
 
 
 def flag(text: str, *names: str) -> Any:  # noqa: ANN401 - as in Typer
-    """Returns an option without a value, with help ``text``; ``names`` excludes an option ``--no-...``."""
+    """Returns an option without a value, with help ``text``. If ``names`` is set, Typer adds no option ``--no-...``."""
     return option(None, text, *names)
 
 
@@ -82,7 +82,7 @@ def _begun_scenario(incomplete: str) -> list[str]:
 
 
 def rounds_of_a_job(value: str) -> str:
-    """Returns the value of ``--rounds-per-job``, which must be ``auto`` or a positive integer."""
+    """Returns the value of option ``--rounds-per-job``; rejects values other than ``auto`` and positive integers."""
     if value != "auto" and not (value.isdigit() and int(value) >= 1):
         raise typer.BadParameter(f"{value!r} is neither auto nor a positive integer")
     return value

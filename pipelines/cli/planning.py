@@ -169,7 +169,7 @@ def _costs(found: Costs | None, horizon: int) -> str:
 def _print_combinations(rows: list[Combination], n_seeds: int) -> None:
     varied = list(rows[0].parameters)
     labels = labelled([row.parameters for row in rows])
-    cells = [[*labels[place].values(), *_cells(row)] for place, row in enumerate(rows[:_MAX_SHOWN])]
+    cells = [[*labels[index].values(), *_cells(row)] for index, row in enumerate(rows[:_MAX_SHOWN])]
     numbers = [*(False for _ in varied), *(True for _ in _NAMES)]
     print_table((*varied, *_NAMES), cells, numbers, n_keys=len(varied))
     if len(rows) > _MAX_SHOWN:

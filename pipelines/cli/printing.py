@@ -129,9 +129,9 @@ def print_table(
 ) -> None:  # fmt: skip
     """Prints a table; numbers are rounded to six significant digits.
 
-    If the table is too wide for the terminal, each column with one value in all rows is removed from the table, and its
-    value is printed below. If the table is still too wide, it is split into tables that repeat the key columns. If no
-    such split fits, each value is printed in its own line. A stream that is not a terminal has a width of `_WIDE`.
+    If the table is too wide for the terminal, columns with one value in all rows are removed, and printed below the
+    table. If the table is still too wide, it is split into tables that repeat the key columns. If no such split fits,
+    each value is printed in its own line. A stream that is not a terminal has a width of `_WIDE`.
 
     Args:
         names: The names of the columns.
@@ -147,15 +147,15 @@ def print_table(
         grid.print(stream, width)
         return
     same = grid.constant_columns()
-    kept = grid.of([place for place in range(len(names)) if place not in same])
+    kept = grid.of([index for index in range(len(names)) if index not in same])
     parts = kept.parts(width)
     if parts:
-        for place, part in enumerate(parts):
-            stream.write("\n" if place else "")
+        for number, part in enumerate(parts):
+            stream.write("\n" if number else "")
             part.print(stream, width)
     else:
         print_vertical(kept.names, kept.cells, stream)
-    texts = [(names[place], grid.cells[0][place].plain) for place in same]
+    texts = [(names[index], grid.cells[0][index].plain) for index in same]
     told = [f"{unbroken(f'{name} ')}{text}" for name, text in texts if text]
     if told:
         print_lines(f"in all rows: {', '.join(told)}", out=stream)
@@ -196,28 +196,28 @@ class _Grid:
 
         The result is empty if all columns are constant, or if the table has fewer than two rows.
         """
-        places = enumerate(zip(*self.cells, strict=True))
-        alike = [place for place, column in places if len({cell.plain for cell in column}) == 1]
-        same = [place for place in alike if place >= self.n_keys] if len(self.cells) > 1 else []
+        numbered = enumerate(zip(*self.cells, strict=True))
+        alike = [index for index, column in numbered if len({cell.plain for cell in column}) == 1]
+        same = [index for index in alike if index >= self.n_keys] if len(self.cells) > 1 else []
         return same if len(same) < len(self.names) else []
 
     def parts(self, width: int) -> list[Self]:
         """Splits the columns into tables that fit the width; each table has the key columns.
 
-        The result is empty if a single column and the key columns exceed the width.
+        The result is empty if the key columns and one other column exceed the width.
         """
         if self.names and self.fits(width):
             return [self]
         keys = [*range(self.n_keys)]
         parts: list[list[int]] = []
-        for place in range(self.n_keys, len(self.names)):
-            if parts and self.of([*parts[-1], place]).fits(width):
-                parts[-1].append(place)
-            elif keys and self.of([*keys, place]).fits(width):
-                parts.append([*keys, place])
+        for index in range(self.n_keys, len(self.names)):
+            if parts and self.of([*parts[-1], index]).fits(width):
+                parts[-1].append(index)
+            elif keys and self.of([*keys, index]).fits(width):
+                parts.append([*keys, index])
             else:
                 return []
-        return [self.of(places) for places in parts]
+        return [self.of(indexes) for indexes in parts]
 
     def fits(self, width: int) -> bool:
         """Returns whether the table fits the width. Strings may be folded, but not numbers and column names."""
@@ -240,22 +240,23 @@ class _Grid:
     def _ranges(self) -> list[tuple[int, int]]:
         """Returns the minimum and the maximum width of each column. At the maximum width no string is folded."""
         found = []
-        for place, (name, is_number) in enumerate(zip(self.names, self.are_numbers, strict=True)):
-            longest = max((row[place].cell_len for row in self.cells), default=0)
-            narrowest = _MIN_KEY_WIDTH if place < self.n_keys else _MIN_WIDTH
+        for index, (name, is_number) in enumerate(zip(self.names, self.are_numbers, strict=True)):
+            longest = max((row[index].cell_len for row in self.cells), default=0)
+            narrowest = _MIN_KEY_WIDTH if index < self.n_keys else _MIN_WIDTH
             least = longest if is_number else min(longest, narrowest)
             found.append((max(len(name), least), max(len(name), longest)))
         return found
 
     def _widths(self, width: int) -> list[int]:
+        """Returns the width of each column: the minimum width, and a share of the remaining width of the table."""
         ranges = self._ranges()
         widths = [least for least, _ in ranges]
         left = width - sum(widths) - _GAP * (len(widths) - 1)
-        places = sorted(range(len(ranges)), key=lambda place: ranges[place][1] - ranges[place][0])
-        for number, place in enumerate(places):
-            least, most = ranges[place]
-            more = min(most - least, left // (len(places) - number))
-            widths[place] += more
+        by_growth = sorted(range(len(ranges)), key=lambda index: ranges[index][1] - ranges[index][0])
+        for number, index in enumerate(by_growth):
+            least, most = ranges[index]
+            more = min(most - least, left // (len(by_growth) - number))
+            widths[index] += more
             left -= more
         return widths
 
@@ -267,8 +268,8 @@ def _write_json(rows: pa.Table, out: TextIO) -> None:
         raise QueryError(f"{' and '.join(twice)} names several columns; give each a name of its own with AS")
     lines = (json.dumps(dict(zip(names, row, strict=True)), ensure_ascii=False) for row in values(rows))
     out.write("[")
-    for place, line in enumerate(lines):
-        out.write(f"{',' if place else ''}\n{line}")
+    for number, line in enumerate(lines):
+        out.write(f"{',' if number else ''}\n{line}")
     out.write("\n]\n" if rows.num_rows else "]\n")
 
 

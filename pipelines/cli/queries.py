@@ -41,7 +41,7 @@ def print_overview(result: Result, run_id: int | None, *, as_json: bool) -> None
     The table counts missing, repeated, late and excused deliveries. The function also explains the first delivery of
     the first cause hop by hop. ``run_id`` None means all runs.
     """
-    # The import of PySpark takes a second.
+    # These modules import PySpark, which takes a second.
     from pipelines.why.overview import MAX_ASKED, PREDICATES, overview, why_command
     from pipelines.why.story import print_story
 
@@ -153,9 +153,9 @@ def compare_node(
 ) -> None:  # fmt: skip
     """Compare a node's state before and after its crashes.
 
-    Counts the rows of the node in each state table. State is stored at commits only, so the counts are those of the
-    last commit before the crash, the first commit after the recovery, and the last commit of the run. A count is null
-    if no such commit exists or VACUUM removed it. With `run --commit-every 1`, every round has a commit.
+    Counts the rows of the node in each state table. State is stored at commits only. The counts are those of the last
+    commit before the crash, the first commit after the recovery, and the last commit of the run. A count is null if no
+    such commit exists or VACUUM removed it. With `run --commit-every 1`, every round has a commit.
     """
     with opened_store(folder, engine) as result:
         run_id = the_run(result.runs, run_id)

@@ -68,8 +68,8 @@ def plot(
     """Plot columns of a store's views, or a measure of one run.
 
     A point is the mean over the rows with equal x and colour, with its 95 % confidence interval. An axis or the colour
-    can be a column of the view, a parameter of the run (a column of view parameter), or the run's seed, protocol or
-    verdict.
+    can be a column of the view, or a parameter of the run (a column of view parameter). It can also be the seed, the
+    protocol or the verdict of the run.
     """
     from pipelines.report.pictures import check_name
 

@@ -21,6 +21,7 @@ from pipelines.store.roots import Root, delta_rows, remove, sizes
 from pipelines.tables import RUN
 
 _DEPTH = 3
+"""The number of levels of folders that `stores` searches."""
 _VALUES = 6
 _REMOVED_PREFIX = ".removed-"
 """The prefix that the folder of a store gets while the store is being removed."""
@@ -31,9 +32,9 @@ _SCHEMA = pa.schema({
 
 
 def stores(folder: Root) -> Iterator[dict[str, Any]]:
-    """Yields a row per store in a folder and its subfolders, sorted by path.
+    """Yields a row for each store in a folder, sorted by depth and then by path.
 
-    The link ``latest`` is not followed.
+    The function searches the folder and the subfolders of two levels below it. It does not follow the link ``latest``.
 
     Yields:
         For each store, a dict with the columns of ``roundtable runs`` (`_SCHEMA`):

@@ -193,7 +193,7 @@ def _origin(tables: Mapping[str, Path | None], names: Collection[str]) -> str:
     text = iso(min(known) - _FIRST_ROUND * _ROUND_MS)
     return (
         f"# The origin is the time of round 0: {_FIRST_ROUND} rounds before the first timestamp, so that subscriptions "
-        f'stand.\ntime: {{rounds: 1000, round_ms: {_ROUND_MS}, origin: "{text}"}}'
+        f'are established.\ntime: {{rounds: 1000, round_ms: {_ROUND_MS}, origin: "{text}"}}'
     )
 
 
@@ -223,7 +223,7 @@ def _table(path: Path, what: str, beside: Path, names: Collection[str], *, sprea
 
 
 def has_nodes(path: Path, what: str, names: Collection[str]) -> bool:
-    """Returns whether at least one value in the node column of a workload file is a node. False for PADRES files.
+    """Returns whether at least one value in the node column of a workload file is a node; False for a PADRES file.
 
     Args:
         path: The file.

@@ -43,7 +43,7 @@ def extract(folder: Folder, run_id: SomeRunId = None, output: Output = None) -> 
     check_new(output)
     run_id = the_run(Manifest.read(folder).prepared().runs, run_id)
     parts = extracted(folder, run_id)
-    write(output, scenario_text(parts, [f"Run {run_id} of {folder}, extracted: its calls and faults one by one."]))
+    write(output, scenario_text(parts, [f"Run {run_id} of {folder}, with its overlay, calls and faults as lists."]))
 
 
 def shrink(

@@ -190,12 +190,16 @@ def print_findings(result: Result, report: AuditReport) -> None:
 
 
 def _print_stories(result: Result, shown: Sequence[ViolationRow], number: int, n_commands: int | None = None) -> None:
+    """Prints the violations ``shown``, which are the first of ``number`` violations.
+
+    The command ``roundtable why`` follows each violation of a delivery; ``n_commands`` limits the number of commands.
+    """
     seqs = _publication_numbers(result, shown)
-    for place, violation in enumerate(shown):
+    for index, violation in enumerate(shown):
         seq = seqs.get((violation.run_id, violation.source, violation.source_seq))
         print_lines(f"  {_story(violation, seq)}", indent=2)
-        place_of = (violation.node, violation.source, violation.source_seq)
-        if (n_commands is None or place < n_commands) and None not in place_of:
+        delivery = (violation.node, violation.source, violation.source_seq)
+        if (n_commands is None or index < n_commands) and None not in delivery:
             named = str(violation.node), str(violation.source), int(violation.source_seq or 0)
             print(f"    {why_command(result.store, why_options(violation.run_id, *named))}")
     if number > len(shown):
