@@ -108,7 +108,7 @@ class Beyond(NamedTuple):
 class Undecided(NamedTuple):
     """A run that ended before its guarantees can be decided, according to query `Protocol.undecided`.
 
-    ``round`` is the round that the query returns.
+    ``round`` and ``reason`` are columns of this query.
     """
 
     run_id: int

@@ -65,4 +65,7 @@ def _reason(n_publications: int, n_subscriptions: int, n_matches: int) -> str:
     if not n_matches:
         subscriptions = plural(n_subscriptions, "subscription")
         return f"none of {plural(n_publications, 'publication')} satisfies any of {subscriptions}"
-    return "every publication that satisfies a subscription came before that one stood, or after it was taken back"
+    return (
+        "every publication that satisfies a subscription was issued before the start of the subscription, or after its "
+        "end"
+    )

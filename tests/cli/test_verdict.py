@@ -46,10 +46,10 @@ def test_runs_that_tested_nothing_are_unknown_and_told(tmp_path: Path) -> None:
     lines = result.stdout.splitlines()
     assert [line for line in lines if "tested nothing" in line] == [
         "run 1 tested nothing: none of 2 publications satisfies any of 1 subscription",
-        "run 2 tested nothing: every publication that satisfies a subscription came before that one stood, or after it "
-        "was taken back",
-        "run 3 tested nothing: every publication that satisfies a subscription came before that one stood, or after it "
-        "was taken back",
+        "run 2 tested nothing: every publication that satisfies a subscription was issued before the start of the "
+        "subscription, or after its end",
+        "run 3 tested nothing: every publication that satisfies a subscription was issued before the start of the "
+        "subscription, or after its end",
     ]
     assert lines[-1].startswith("unknown: 3 of 4 runs not decided: nothing was tested; history in ")
     rows = json.loads(cli("sql", tmp_path / "store", "select run_id, verdict from run", "--format", "json").stdout)
