@@ -13,12 +13,13 @@ The modules contain no code for single protocols. They read the columns of the h
 message bodies:
 
 - ``subscription_id`` is the subscription that a message propagates.
-- ``guide`` is the recipient list in a copy that is sent to a node without the subscriptions of the recipients.
+- ``guide`` is the list of recipients in a copy. A node without the recipients' subscriptions needs this list.
 - ``publications`` lists the publications in a message.
 - ``peer`` is the failed node that a node's failure detector reports. The report is a message of the node to itself.
 
-All copies of a publication have the kind of the first message that the publish call causes. The queries
-`contract.protocol.Protocol.waits` return the publications that nodes hold back at the end of the run.
+A message of a publish call is a copy if it has the kind of the call's first message; `facts.make_trail` states the
+exception. The queries `contract.protocol.Protocol.waits` return the publications that nodes hold back at the end of the
+run.
 """
 
 from pipelines.why.ask import Question, stories, story

@@ -1,7 +1,8 @@
 """Finds the last node that received a missing publication, and the cause of the loss.
 
 The path leads from the publisher to the subscriber. A copy is a message that carries the publication. "The last node"
-is the last node of the path that received the publication; "a later node" is a node that follows it on the path.
+is the last node of the path that received the publication, and "the arrival" is the round in which it received the
+publication. "A later node" follows the last node on the path.
 
 If the protocol reports that a node holds the publication back (`Protocol.waits`), this wait is the cause. Otherwise the
 cause is the first of the following that applies:
@@ -10,20 +11,18 @@ cause is the first of the following that applies:
 2. A copy to a later node was lost in a crash of its receiver or by a link fault. If several copies were lost, the cause
    is the one that was sent last. If no copy was lost, the cause is the first copy to a later node that its receiver
    dropped as a duplicate.
-3. The last node knew the subscription, crashed and recovered. When the publication arrived, the protocol had not yet
-   reported the node as restored.
+3. The last node knew the subscription, crashed and recovered. At the arrival, the protocol had not yet reported the
+   node as restored.
 4. The publication arrived at the last node before any matching subscription. The cause is one of these: the subscriber
    issued its subscription later; a message with the subscription was lost, or dropped as a duplicate; a crash led to
    the confirmation of the subscription before it had arrived everywhere; or the subscription was still under way.
 5. A later node was down.
 6. The last node crashed before it forwarded the publication.
-7. A link lost another message between two nodes of the path. The message was sent no later than the round in which the
-   publication arrived at the last node, and it belongs to no call or contains a matching subscription. If links lost
-   several such messages, the cause is the one that was due last.
-8. A node on the path crashed. The cause is the latest crash up to the round in which the publication arrived at the
-   last node, or else the first crash after this round.
-9. A link was replaced up to the round in which the publication arrived at the last node. The cause is the latest
-   replacement.
+7. A link lost another message between two nodes of the path. The message was sent up to the arrival. It belongs to no
+   call, or contains a matching subscription. If links lost several such messages, the cause is the one that was due
+   last.
+8. A node on the path crashed. The cause is the latest crash up to the arrival, or else the first crash after it.
+9. A link was replaced up to the arrival. The cause is the latest replacement.
 10. A link fault may have delayed the subscription. This cause requires a history without messages that name the
     subscription.
 """
@@ -153,14 +152,14 @@ def lost_because(
         trail: The copies of the publication on the path to the subscriber.
         publication: Source and call number of the publication.
         node: The last node of the path that received the publication.
-        round_: The round in which it did.
+        round_: The round in which ``node`` received it.
         subscriptions: The subscriber's matching subscriptions.
     """
     case = _Case(trail, publication, node, round_, subscriptions)
     if cause := waiting(case.facts, publication, case.subscriber, round_):
         return cause, ()
-    for look in _DETECTORS:
-        if cause := look(case):
+    for find in _FINDERS:
+        if cause := find(case):
             return cause, _others(case, cause)
     text = f"{case.name(node)} did not forward it, and no crash or loss on the path explains this"
     return Cause(UNEXPLAINED, node, round_, text), ()
@@ -395,8 +394,8 @@ def _delayed_subscription(case: _Case) -> Cause | None:
 def _is_spread_unknown(case: _Case) -> bool:
     """Returns whether the arrivals of the subscriber's matching subscriptions must be estimated from link latencies.
 
-    This is the case if the protocol forwards subscriptions on a tree and confirms no calls, and no message in the
-    history names one of these subscriptions.
+    This is the case if the protocol forwards subscriptions on a tree and confirms no calls. In addition, no message in
+    the history names one of these subscriptions.
     """
     return case.facts.routes_on_tree and not case.facts.confirms and bool(case.subscriptions) and not case.spread()
 
@@ -478,7 +477,8 @@ def _any_replacement(case: _Case) -> Cause | None:
     return Cause(LINK, case.node, last, f"{case.stopped}; {text}")
 
 
-_DETECTORS = (
+_FINDERS = (
     _lost_call, _lost_copy, _forgotten, _issued_later, _unknown_subscription, _distant_subscription, _next_down,
     _own_crash, _any_loss, _any_crash, _any_replacement, _delayed_subscription,
 )  # fmt: skip
+"""The functions that find the causes of the module's docstring, in the order of the list."""

@@ -271,7 +271,7 @@ class RunFacts:
         return max(there or faults, key=lambda fault: fault.round, default=None)
 
     def reports(self, node: int, peer: int) -> list[MessageFact]:
-        """Returns the messages in which the failure detector of ``node`` reports ``peer``, including lost messages."""
+        """Returns the messages in which the failure detector of ``node`` reports ``peer``; lost messages are included."""
         return [m for m in self.others if m.src == m.dst == node and m.body.get("peer") == peer]
 
 
@@ -359,8 +359,8 @@ def make_trail(
     """Selects the copies that a call sent along a path, from all messages of the call.
 
     A message is a copy if it has the kind of the first message. If no copy reached the last node up to round ``came``,
-    each message that this node accepted in round ``came`` is also a copy. If the path has one node, and the call did
-    not take effect there at once, the copies that this node sends and receives are selected.
+    each message that this node accepted in round ``came`` is also a copy. On a path of one node, the function selects
+    the copies that this node sends and receives, unless the call took effect in its own round.
 
     Args:
         facts: The history of the run.

@@ -1,8 +1,8 @@
 """Lists the publications that an application misses because it moves to another node (``workload.moves``).
 
 No protocol transfers subscriptions between nodes. A moving application misses a publication that reaches its old node
-after the application left. It also misses a publication that does not reach its new node, because the publication was
-issued before the subscription at the new node was confirmed.
+after the application left. It also misses a publication that is issued before the subscription at the new node is
+confirmed, unless the publication reaches the new node.
 """
 
 from __future__ import annotations

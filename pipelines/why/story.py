@@ -132,8 +132,8 @@ class StoryBuilder:
     def _included_downtimes(self, named: Collection[tuple[int, int]]) -> dict[tuple[int, int], Downtime]:
         """Returns the downtimes that the story includes, by node and round of the crash.
 
-        The story includes downtimes of nodes on the path and of receivers of copies, if a downtime overlaps the rounds
-        of the copies or is in ``named``.
+        These are the downtimes of nodes on the path and of receivers of copies that overlap the rounds of the copies,
+        or are in ``named``.
         """
         last = max([copy.due for copy in self._trail.copies], default=self._trail.start)
         first = self._trail.start

@@ -54,7 +54,10 @@ def established_subscriptions(facts: RunFacts, subscriber: int, publication: Pub
 
 
 def exemption(facts: RunFacts, subscriber: int, publication: PublicationFact) -> Cause | None:
-    """Returns the reason why view ``receiver`` does not list the publication for the subscriber; None if it does.
+    """Returns the reason why view ``receiver`` does not list the publication for the subscriber.
+
+    Returns None if the view lists the publication, or if established subscriptions match it and none of them ends
+    early.
 
     The kind of the cause is ``no_subscription``, ``no_match``, ``issued_later``, ``not_confirmed`` or ``unsubscribed``.
     """
@@ -78,7 +81,7 @@ def exemption(facts: RunFacts, subscriber: int, publication: PublicationFact) ->
 
 
 def excuse(facts: RunFacts, subscriber: int, publication: PublicationFact) -> str | None:
-    """Returns a phrase for the excuse that view ``receiver`` has for the missing delivery, or None if it has none."""
+    """Returns the excuse for a missing delivery in view ``receiver`` as a phrase; None if the view has no excuse."""
     code = facts.receivers.get((subscriber, publication.source, publication.seq))
     if code is None:
         return None
@@ -233,8 +236,9 @@ def _delay(trail: Trail, publication: tuple[int, int], round_: int) -> Cause:
     causes that exists:
 
     1. the longest wait that the protocol reports;
-    2. for the first copy of the chain that its sender sent later than it could, with one of these causes: the loss of
-       an earlier copy of the sender, or else a crash of a node between sender and receiver during the wait;
+    2. the reason why a node of the chain sent its copy later than it received the publication: an earlier copy of this
+       node was lost, or else a node between sender and receiver was down or recovering during the wait. If several
+       copies have such a reason, the first copy counts;
     3. the first loss of any copy up to ``round_``;
     4. the longest of the delays of the chain's copies by link faults, and of the waits at the chain's nodes;
     5. the longest delay by a link fault of any copy on the fastest path;
@@ -321,7 +325,7 @@ def _missing(trail: Trail, subscriber: int, publication: PublicationFact) -> Sto
 
 
 def _is_lost_before_end(trail: Trail, publication: tuple[int, int], exempt: Cause) -> bool:
-    """Returns whether ``exempt`` is an unsubscription, and a copy of ``publication`` was lost before its round.
+    """Returns whether ``exempt`` is an unsubscription before which a copy of ``publication`` was lost.
 
     The copy was sent to a node after the last node of the path that received the publication. The function returns
     False if a node holds the publication back.
