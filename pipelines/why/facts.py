@@ -271,7 +271,7 @@ class RunFacts:
         return max(there or faults, key=lambda fault: fault.round, default=None)
 
     def reports(self, node: int, peer: int) -> list[MessageFact]:
-        """Returns the messages in which the failure detector of ``node`` reports ``peer``; lost messages are included."""
+        """Returns the messages in which the failure detector of ``node`` reports ``peer``, including lost messages."""
         return [m for m in self.others if m.src == m.dst == node and m.body.get("peer") == peer]
 
 

@@ -43,8 +43,8 @@ ISSUED_LATER, NOT_CONFIRMED, UNSUBSCRIBED = "issued_later", "not_confirmed", "un
 def established_subscriptions(facts: RunFacts, subscriber: int, publication: PublicationFact) -> list[SubscriptionFact]:
     """Returns the subscriptions that match ``publication`` and were established when it was issued.
 
-    A subscription is established from its confirmation to the unsubscription. If the protocol does not confirm, it is
-    established from the round in which it is issued.
+    A subscription is established from its confirmation to the unsubscription. If the protocol does not confirm calls,
+    the subscription is established from the round in which it is issued.
     """
     return [
         subscription
