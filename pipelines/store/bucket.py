@@ -142,7 +142,7 @@ class Bucket(RemotePath):
         return self._key or None
 
 
-def _tag(found: Any) -> Tag:  # noqa: ANN401 - a dict with more or less in it
+def _tag(found: Any) -> Tag:  # noqa: ANN401 - a dict whose keys depend on the server
     return {name: found[name] for name in ("e_tag", "version") if found.get(name)}
 
 

@@ -181,6 +181,7 @@ def check_no_store(name: str, session: Session) -> None:
 
 
 def _with_catalog(engine: Engine | None) -> Engine:
+    """Returns ``engine``; None and ``local``, which has no persistent catalog, select an engine as in `located`."""
     default: Engine = "connect" if os.environ.get("SPARK_REMOTE") and running_session() is None else "spark"
     return next((one for one in (engine, engine_for(None, "local")) if one is not None and one != "local"), default)
 

@@ -138,6 +138,11 @@ def _own_tag(file: Exclusive, token: str) -> Tag | None:
 
 
 def _taken(file: Exclusive, text: str, token: str, say: Callable[[str], None]) -> Tag:
+    """Creates a lock file with content ``text``, or takes over an expired lease; returns the tag of the file.
+
+    Raises:
+        StoreError: Another program holds the lease.
+    """
     begun, seen = time.monotonic(), None
     while (tag := file.create(text)) is None:
         found = file.head()

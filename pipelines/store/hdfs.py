@@ -209,7 +209,7 @@ class HdfsLock:
             self._client.delete(_path(str(self).rpartition("/")[0]))
 
     def _name(self) -> str:
-        names = [place.name for place in self._folder.iterdir()]
+        names = [path.name for path in self._folder.iterdir()]
         if len(names) == 1:
             return names[0]
         if not self._folder.exists():

@@ -88,7 +88,7 @@ class Ledger:
     def history_round(self, round_: int | None) -> int | None:
         """Returns the last round whose history a query as of round ``round_`` reads; None stands for all rounds.
 
-        The result is ``round_``. If the newest commit is final, any round from its last round on becomes None.
+        The result is ``round_``, or None if the newest commit is final and ``round_`` is not before `last_round`.
 
         Raises:
             QueryError: The round is no whole number, negative, or not committed yet.

@@ -141,11 +141,11 @@ def check_address(address: str, example: str, what: str) -> None:
     Raises:
         StoreError: The address contains credentials, or names neither a server nor a bucket.
     """
-    place = urlsplit(address)
-    if place.password or "?" in address or (place.username and place.scheme in ("s3", "s3a", "gs", "hdfs")):
+    parts = urlsplit(address)
+    if parts.password or "?" in address or (parts.username and parts.scheme in ("s3", "s3a", "gs", "hdfs")):
         raise StoreError(
-            f"the address {place.scheme}://... contains credentials, which the store would contain; put them into the "
+            f"the address {parts.scheme}://... contains credentials, which the store would contain; put them into the "
             "environment, and write the address without them"
         )
-    if not place.hostname:
+    if not parts.hostname:
         raise StoreError(f"the address {address!r} names no {what}; write e.g. {example}")

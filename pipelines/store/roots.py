@@ -27,7 +27,7 @@ from pipelines.store.place import RemotePath
 Root = Path | RemotePath
 """The location of a store or of one of its tables."""
 BUCKETS = ("s3", "s3a", "gs", "abfs", "abfss")
-_PLACES: dict[str, type[Bucket | Hdfs]] = {**dict.fromkeys(BUCKETS, Bucket), "hdfs": Hdfs}
+_REMOTE_PATHS: dict[str, type[Bucket | Hdfs]] = {**dict.fromkeys(BUCKETS, Bucket), "hdfs": Hdfs}
 _FOLDERS = ("file", "dbfs")
 _MOUNT = "/dbfs/"
 _REFUSED = re.compile(r"[\[\]^|\\]|%[0-9A-Fa-f]{2}")
@@ -50,14 +50,14 @@ def root_of(given: str | Path | RemotePath) -> Root:
     if not isinstance(given, str):
         return given
     scheme, colon, rest = given.partition(":")
-    if scheme in _PLACES and rest.startswith("//"):
-        return _PLACES[scheme](given)
+    if scheme in _REMOTE_PATHS and rest.startswith("//"):
+        return _REMOTE_PATHS[scheme](given)
     if scheme in _FOLDERS and rest.startswith("/"):
         folder = unquote(urlsplit(given).path)
         is_mounted = scheme == "dbfs" and not folder.startswith("/Volumes/")
         return Path(_MOUNT + folder.lstrip("/") if is_mounted else folder)
     if colon and rest.startswith("//"):
-        allowed = [*_PLACES, *_FOLDERS]
+        allowed = [*_REMOTE_PATHS, *_FOLDERS]
         raise StoreError(
             f"no store can be at {scheme}://;{nearest(scheme, allowed)} allowed: a folder, or an address with "
             f"{', '.join(allowed)}"
@@ -148,10 +148,10 @@ def write_whole(file: Root, content: str | bytes) -> None:
 
 @contextmanager
 def opened_whole(file: Path) -> Iterator[TextIOWrapper]:
-    """Opens a local file for writing; at the end of the ``with`` block readers see the new content instead of the old.
+    """Opens a local file for writing, and replaces its content atomically at the end of the ``with`` block.
 
-    If the block fails, the old content remains. The file keeps its mode. The target of a symbolic link is written.
-    Devices and pipes are written directly.
+    If the block fails, the old content remains. The file keeps its mode. If the file is a symbolic link, its target is
+    replaced. Devices and pipes are written directly.
     """
     if _is_special(file):
         with file.open("w", encoding="utf-8", newline="") as out:

@@ -1,8 +1,8 @@
 """The store: Delta tables in a local folder or at a remote path, read by name and version.
 
-All writes are appends and overwrites. Only one program writes a store (`folder.locked`). So each write creates the next
-version of its table; only a write of zero rows by Sail creates no version. A higher version than expected reveals
-another writer, for example an engine that outlives its program.
+A write appends, overwrites or restores rows, and creates the next version of its table. Only one program writes a store
+(`folder.locked`), so a higher version than expected reveals another writer, for example an engine that outlives its
+program.
 """
 
 from __future__ import annotations
@@ -124,7 +124,8 @@ class Store:
     def overwrite(self, name: str, rows: DataFrame | pa.Table) -> None:
         """Replaces the rows of a table in one commit; the old version stays readable.
 
-        A small table gets no new version if its rows are known to equal ``rows``.
+        The engine writes the rows of a DataFrame, unless it is Sail or the tables have few rows; `load` writes all
+        other rows.
         """
         # The Delta library commits faster than Sail, whose rows are in this process, and faster than Spark if there are
         # few rows.
@@ -138,7 +139,11 @@ class Store:
         self._write(name, lambda: writer.save(self._engine_path(name)))
 
     def load(self, name: str, rows: pa.Table, mode: Literal["append", "overwrite"] = "append") -> None:
-        """Writes Arrow rows to a table in one commit of the Delta library, which is faster than an engine."""
+        """Writes Arrow rows to a table in one commit of the Delta library, which is faster than an engine.
+
+        An append without rows writes nothing. An overwrite writes nothing if the table is known to contain exactly
+        ``rows``.
+        """
         if not len(rows) and mode == "append":
             return
         known = self._opened(name)
@@ -376,6 +381,6 @@ def _digest(rows: pa.Table) -> bytes:
 
 
 def _columns(table: DeltaTable) -> T.StructType:
-    """Returns the columns of a table, but not their comments: Sail fails to plan some unions of commented columns."""
+    """Returns the columns of a table without their comments: Sail fails to plan some unions of commented columns."""
     schema = T.StructType.fromJson(json.loads(table.schema().to_json()))
     return T.StructType([T.StructField(field.name, field.dataType) for field in schema])
