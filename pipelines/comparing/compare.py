@@ -119,7 +119,7 @@ def compare_prepared(
     """Compares protocols and settings on a scenario that was read in advance; see `compare`.
 
     ``store`` is an empty location, or a schema without tables. ``observe`` receives the progress after each job.
-    ``say`` receives a line for each step before the first round.
+    ``say`` receives messages for the user, as in `api.run_prepared`.
     """
     wants, measure = parse_wants(want), measure_named(minimise)
     candidates, refused = with_candidates(prepared)
