@@ -2,8 +2,7 @@
 
 The runs are compared event by event. An event is a fault, a handled or lost message, a new status of a node, a
 delivery, a sent message, or the issue, confirmation or end of a call; it has a round and the values of a history row.
-The events of a round are sorted in the order in which a round is executed, so the first difference is close to the
-cause of all differences.
+The events of a round are sorted in execution order, so the first difference is close to the cause of all differences.
 """
 
 from __future__ import annotations
@@ -83,16 +82,16 @@ def first_difference(first: StoreReader, second: StoreReader, runs: tuple[int, i
         check_run(reader, run_id)
     mine, theirs = (None, None) if runs is None else runs
     both = _events(first, mine, 1).unionByName(_events(second, theirs, -1))
-    parted = both.groupBy("run_id", "round", "place", "row").agg({"n": "sum"}).withColumnRenamed("sum(n)", "n")
-    rows = parted.where("n <> 0").orderBy("run_id", "round", "place", "row").toArrow().to_pylist()
+    parted = both.groupBy("run_id", "round", "position", "row").agg({"n": "sum"}).withColumnRenamed("sum(n)", "n")
+    rows = parted.where("n <> 0").orderBy("run_id", "round", "position", "row").toArrow().to_pylist()
     if not rows:
         return None
-    head = min(rows, key=lambda row: (row["round"], row["place"], row["run_id"]))
-    here = [row for row in rows if all(row[key] == head[key] for key in ("round", "place", "run_id"))]
-    table, _, event, _, _ = _EVENTS[head["place"]]
+    head = min(rows, key=lambda row: (row["round"], row["position"], row["run_id"]))
+    here = [row for row in rows if all(row[key] == head[key] for key in ("round", "position", "run_id"))]
+    table, _, event, _, _ = _EVENTS[head["position"]]
     counts: dict[str, int] = {}
     for row in rows:
-        name = _EVENTS[row["place"]][0]
+        name = _EVENTS[row["position"]][0]
         counts[name] = counts.get(name, 0) + abs(row["n"])
     only = []
     for reader, chosen, sign in ((first, mine, 1), (second, theirs, -1)):
@@ -123,11 +122,11 @@ def _events(reader: StoreReader, run_id: int | None, sign: int) -> DataFrame:
     """
     chosen, of_run = ("run_id", "") if run_id is None else ("cast(0 as bigint) as run_id", f"run_id = {run_id}")
     parts = []
-    for place, (table, round_, _, columns, condition) in enumerate(_EVENTS):
+    for position, (table, round_, _, columns, condition) in enumerate(_EVENTS):
         where = " and ".join(part for part in (of_run, condition) if part)
         row = ", ".join(f"'{name}', {name}" for name in columns)
         parts.append(
-            f"select {chosen}, cast({round_} as bigint) as round, {place} as place, {sign} as n, "  # noqa: S608 - built of constants
+            f"select {chosen}, cast({round_} as bigint) as round, {position} as position, {sign} as n, "  # noqa: S608 - built of constants
             f"to_json(named_struct({row})) as row from {table}{f' where {where}' if where else ''}"
         )
     return reader.sql("\nunion all\n".join(parts))

@@ -73,8 +73,8 @@ def query_error(
         return QueryError(f"table {name!r} does not exist;{nearest(name, tables)} known: {', '.join(tables)}")
     if _NO_INNER_COLUMN.search(message):
         return QueryError(
-            "the statement cannot be answered: a column stands beside an aggregate, as count, but not in GROUP BY;"
-            " if that is not so, Sail cannot plan it: open the store with the engine spark"
+            "the statement cannot be answered: a column stands beside an aggregate such as count, but not in GROUP BY;"
+            " if GROUP BY has every such column, Sail cannot plan the statement: open the store with the engine spark"
         )
     column = _first(_NO_COLUMN, message)
     if column is not None:

@@ -15,11 +15,8 @@ As of round R:
 - In a finished store, a round after the last round selects the last round. In an unfinished store, uncommitted rounds
   are rejected. Negative rounds are always rejected.
 
-In a store with several protocols, a view that belongs to one protocol reads only the runs of that protocol, and
-`StoreReader.of_protocol` restricts the store to one protocol.
-
-An unfinished store is read as of its last commit. Publications and subscriptions whose rows may still change (calls
-that are not final) then have null in ``topic``, ``content`` and ``predicate``.
+In a store with several protocols, a view that belongs to one protocol reads only the runs of that protocol.
+`StoreReader.of_protocol` restricts the store to one protocol. An unfinished store is read as of its last commit.
 """
 
 from __future__ import annotations
@@ -213,9 +210,9 @@ class StoreReader:
         return [tuple(commit.versions.get(stored, 0) for commit in ledger.state_commits(round_)) for round_ in rounds]
 
     def last_round(self) -> int:
-        """Returns the last committed round of the batch of runs that is unfinished.
+        """Returns the last committed round of the newest batch of runs.
 
-        If all batches have ended, returns the highest of their last rounds.
+        If this batch has ended, returns the highest committed round of all batches.
         """
         return self._ledger().last_round
 

@@ -173,7 +173,7 @@ COMMON: Final[Mapping[str, str]] = {
     "wanted_ratio": "n_wanted_delivered / n_wanted",
     "n_crashes": "number of crashes of nodes",
 }
-"""Meanings of the columns that several views share, by column name. The first ones are those of columns of tables."""
+"""Meanings of the columns that several views share, by column name. The first entries are columns of tables."""
 
 PROTOCOL_COLUMNS: Final[Mapping[str, str]] = {
     "name": "name of the protocol",
