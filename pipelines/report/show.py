@@ -27,8 +27,8 @@ NAME = "report.html"
 def write_report(reader: StoreReader, root: Root, runs: Sequence[int], span: Span, out: Path | None) -> Root:
     """Writes the report of a store to ``out``, or to ``report.html`` in the store's folder; returns the path.
 
-    Parameters ``runs`` and ``span`` are those of `document.gather`.
-    The file is written under a temporary name and then renamed, so the file ``out`` is never incomplete.
+    ``runs`` and ``span`` are the parameters ``named`` and ``span`` of `document.gather`. The file is written under a
+    temporary name and then renamed, so the file ``out`` is never incomplete.
 
     Raises:
         QueryError: The store has no such run or round, or the file cannot be written.
@@ -110,5 +110,5 @@ def measure_of(reader: StoreReader, run_id: int, name: str) -> Picture:
         run = next(row for row in run_rows(reader) if row["run_id"] == run_id)
         rows = measures(reader, {run_id: last_round(reader, run)}, (name,))[run_id][name]
     if not rows:
-        raise QueryError(f"run {run_id} has nothing to show as {name!r}: no row of what it counts")
+        raise QueryError(f"measure {name!r} of run {run_id} has no rows; name another measure or another run")
     return picture(with_unit(known[name], run["round_ms"]), {"rows": rows})

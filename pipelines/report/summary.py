@@ -253,7 +253,7 @@ def _add_stories(found: dict[str, Any], what: str, told: Sequence[Story]) -> Non
             "what": what, "n": group.number, "round": group.first.round if cause is None else cause.round,
             "text": group.cause, "node": None if cause is None else group.first.names[cause.node],
         })  # fmt: skip
-    kept = [story for place, story in enumerate(told) if place < MOST_STORIES or id(story) in first]
+    kept = [story for index, story in enumerate(told) if index < MOST_STORIES or id(story) in first]
     for story in kept:
         options = why_options(story.run_id, story.subscriber, story.source, story.call)
         found["stories"].append(story.as_dict() | {"what": what, "group": index[id(story)], "options": options})
