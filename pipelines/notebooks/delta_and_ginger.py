@@ -152,9 +152,9 @@ def pictures(found: Mapping[str, pd.DataFrame]) -> dict[str, Any]:
     latency = found["delivery"].groupby(["protocol", "crashes", "guarantee"]).ms
     rows = latency.agg(["median", lambda ms: ms.quantile(0.95)]).set_axis(["median", "p95"], axis=1).reset_index()
     base = alt.Chart(rows).encode(
-        x=alt.X("crashes:O", title="brokers that crash", axis=alt.Axis(labelAngle=0)),
+        x=alt.X("crashes:O", title="crashed brokers", axis=alt.Axis(labelAngle=0)),
         xOffset=alt.XOffset("guarantee:N", sort=_GUARANTEES),
-        color=alt.Color("guarantee:N", title="asked for", scale=alt.Scale(domain=_GUARANTEES, scheme="tableau10")),
+        color=alt.Color("guarantee:N", title="guarantee", scale=alt.Scale(domain=_GUARANTEES, scheme="tableau10")),
     )
     bar = base.mark_bar().encode(y=alt.Y("median:Q", title="latency in ms: median (bar), 95th percentile (tick)"))
     tick = base.mark_tick(thickness=2, color="black").encode(y="p95:Q", color=alt.value("black"))

@@ -91,7 +91,7 @@ def _curve(data: pd.DataFrame, y: alt.Y, title: str) -> Any:  # noqa: ANN401 - A
     """Draws a panel for each buffer size: ``y`` against the loss rate, with a line for each strategy."""
     panel = alt.Chart(data).mark_line(point=True).encode(x=_LOSS, y=y, color=_COLOR)
     return panel.properties(width=220, height=200).facet(
-        column=alt.Column("buffer:O", title="events that a cache holds")
+        column=alt.Column("buffer:O", title="buffer size in events")
     ).properties(title=title)  # fmt: skip
 
 
@@ -102,8 +102,8 @@ def _over_time(data: pd.DataFrame) -> Any:  # noqa: ANN401 - as above
     rolled = summed.groupby("strategy")[["n_wanted", "n_delivered"]].rolling(7, min_periods=1, center=True).sum()
     summed["ratio"] = (rolled.n_delivered / rolled.n_wanted).to_numpy()
     return alt.Chart(summed).mark_line().encode(
-        x=alt.X("publication_round:Q", title="round of publication (mean of 7)"),
-        y=alt.Y("ratio:Q", title="delivered of wanted", axis=alt.Axis(format="%"), scale=alt.Scale(zero=False)),
+        x=alt.X("publication_round:Q", title="round of publication (moving average over 7 points)"),
+        y=alt.Y("ratio:Q", title="delivered / wanted", axis=alt.Axis(format="%"), scale=alt.Scale(zero=False)),
         color=_COLOR,
     ).properties(
         width=560, height=240, title=f"Delivery over time: loss rate {worst.loss_rate.max():.0%}, the largest buffer"
@@ -115,19 +115,19 @@ def _latencies(data: pd.DataFrame) -> Any:  # noqa: ANN401 - as above
         x=alt.X("strategy:N", sort=STRATEGIES, title=None, axis=alt.Axis(labelAngle=-30)),
         y=alt.Y("latency_ms:Q", title="ms from publication to recovery"),
         color=alt.Color("strategy:N", scale=_SCALE, legend=None),
-        column=alt.Column("buffer:O", title="events that a cache holds"),
-    ).properties(width=180, height=220, title="How long recovery takes")  # fmt: skip
+        column=alt.Column("buffer:O", title="buffer size in events"),
+    ).properties(width=180, height=220, title="Recovery latency")  # fmt: skip
 
 
 def pictures(found: Mapping[str, pd.DataFrame]) -> dict[str, Any]:
     """Returns Altair charts by name, from the result of `measures`."""
-    share = alt.Y("mean(ratio):Q", title="delivered of wanted", axis=alt.Axis(format="%"), scale=alt.Scale(zero=False))
-    hits = alt.Y("mean(hit_rate):Q", title="found of asked", axis=alt.Axis(format="%"))
+    share = alt.Y("mean(ratio):Q", title="delivered / wanted", axis=alt.Axis(format="%"), scale=alt.Scale(zero=False))
+    hits = alt.Y("mean(hit_rate):Q", title="found / requested", axis=alt.Axis(format="%"))
     charts = {
-        "delivery": _curve(found["delivery"], share, "What is delivered of what subscribers want"),
+        "delivery": _curve(found["delivery"], share, "Delivered share of wanted deliveries"),
         "delivery_over_time": _over_time(found["over_time"]),
         "recovery_latency": _latencies(found["latency"]),
-        "cache_hits": _curve(found["hits"], hits, "How often a cache has what it is asked for"),
+        "cache_hits": _curve(found["hits"], hits, "Hit rate of event caches"),
     }
     for what, data in found["overhead"].groupby("what"):
         cost = alt.Y("mean(per_event):Q", title="messages per event message")

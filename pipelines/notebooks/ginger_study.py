@@ -88,7 +88,7 @@ def tables(found: Mapping[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:
 
 # COMMAND ----------
 
-_ORDER = alt.Color("guarantee:N", title="delivery", scale=alt.Scale(domain=GUARANTEES, scheme="tableau10"))
+_ORDER = alt.Color("guarantee:N", title="guarantee", scale=alt.Scale(domain=GUARANTEES, scheme="tableau10"))
 _LATENCY = alt.Y("mean(ms):Q", title="mean latency in ms")
 
 
@@ -108,7 +108,7 @@ def _by_faults(data: pd.DataFrame) -> Any:  # noqa: ANN401 - as above
     """
     accounts = min(data.accounts, key=lambda n: (abs(n - 100), n))
     return alt.Chart(data[data.accounts == accounts]).mark_bar().encode(
-        x=alt.X("faults:O", title="brokers that fail", axis=alt.Axis(labelAngle=0)),
+        x=alt.X("faults:O", title="failed brokers", axis=alt.Axis(labelAngle=0)),
         xOffset=alt.XOffset("guarantee:N", sort=GUARANTEES), y=_LATENCY, color=_ORDER,
     ).properties(width=280, height=220, title=f"Message latency with {accounts} accounts (Figure 5.4)")  # fmt: skip
 
@@ -116,7 +116,7 @@ def _by_faults(data: pd.DataFrame) -> Any:  # noqa: ANN401 - as above
 def _by_keys(data: pd.DataFrame) -> Any:  # noqa: ANN401 - as above
     panel = alt.Chart(data).mark_line(point=True).encode(
         x=alt.X("accounts:O", title="accounts (key items)", axis=alt.Axis(labelAngle=0)), y=_LATENCY,
-        color=alt.Color("faults:O", title="brokers that fail", scale=alt.Scale(scheme="viridis", reverse=True)),
+        color=alt.Color("faults:O", title="failed brokers", scale=alt.Scale(scheme="viridis", reverse=True)),
     ).properties(width=190, height=220)  # fmt: skip
     return panel.facet(column=alt.Column("guarantee:N", title=None, sort=GUARANTEES)).properties(
         title="Message latency by key items and faults (Figure 5.5)"

@@ -188,13 +188,13 @@ def pictures(found: pd.DataFrame) -> dict[str, Any]:
     """Returns charts of deliveries, latencies and costs, from the concatenated results of `measures`."""
     columns = ["faults", "protocol", "wanted_ratio", "latency_ms_p95", "messages_per_delivery"]
     data = found[columns]
-    share = alt.X("mean(wanted_ratio):Q", title="delivered of wanted", axis=alt.Axis(format="%", tickCount=4))
+    share = alt.X("mean(wanted_ratio):Q", title="delivered / wanted", axis=alt.Axis(format="%", tickCount=4))
     late = alt.X("mean(latency_ms_p95):Q", title="95th percentile of latency, ms", axis=alt.Axis(tickCount=4))
-    cost = alt.X("mean(messages_per_delivery):Q", title="messages for a delivery", axis=alt.Axis(tickCount=4))
+    cost = alt.X("mean(messages_per_delivery):Q", title="messages per delivery", axis=alt.Axis(tickCount=4))
     return {
-        "compared_delivered": _panels(data, share, "What is delivered of what subscribers want"),
-        "compared_latency": _panels(data, late, "How late the latest deliveries are"),
-        "compared_messages": _panels(data, cost, "What a delivery costs"),
+        "compared_delivered": _panels(data, share, "Delivered share of wanted deliveries"),
+        "compared_latency": _panels(data, late, "95th percentile of the latency"),
+        "compared_messages": _panels(data, cost, "Messages per delivery"),
     }
 
 

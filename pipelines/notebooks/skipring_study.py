@@ -99,14 +99,14 @@ def summary(found: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
 
 # COMMAND ----------
 
-_START = alt.Color("start:N", title="arbitrary at the start")
+_START = alt.Color("start:N", title="initial state")
 _POINTS = 60
 
 
 def _sampled(progress: pd.DataFrame) -> pd.DataFrame:
     """Samples ``progress`` at `_POINTS` + 1 times; for each run and time, returns the last row up to this time."""
     last = int((progress["round"] / progress.interval_rounds).max()) + 1
-    points = pd.DataFrame({"interval": [last * place / _POINTS for place in range(_POINTS + 1)]})
+    points = pd.DataFrame({"interval": [last * number / _POINTS for number in range(_POINTS + 1)]})
     timed = progress.assign(interval=progress["round"] / progress.interval_rounds)
     of_runs = [
         pd.merge_asof(points, of.sort_values("interval"), on="interval").assign(start=of.start.iloc[0], n=of.n.iloc[0])
@@ -123,7 +123,7 @@ def pictures(found: Mapping[str, pd.DataFrame]) -> dict[str, Any]:
     boxes = alt.Chart(healed).mark_boxplot(extent="min-max").encode(
         x=n, y=alt.Y("intervals:Q", title="intervals until the ring is legitimate"), color=_START,
         column=alt.Column("start:N", title=None),
-    ).properties(width=170, height=240, title="How long healing takes")  # fmt: skip
+    ).properties(width=170, height=240, title="Convergence time")  # fmt: skip
     shares = _sampled(found["progress"])
     over_time = alt.Chart(shares).mark_line().encode(
         x=alt.X("interval:Q", title="intervals since the start"),
@@ -133,11 +133,11 @@ def pictures(found: Mapping[str, pd.DataFrame]) -> dict[str, Any]:
     load = found["supervisor"]
     load = load.assign(per_interval=load.n_messages * load.interval_rounds / load.last_round)
     bars = alt.Chart(load).mark_bar().encode(
-        x=n, y=alt.Y("sum(mean):Q", title="messages of the supervisor, an interval"),
+        x=n, y=alt.Y("sum(mean):Q", title="supervisor messages per interval"),
         color=alt.Color("kind:N", title="kind"), column=alt.Column("start:N", title=None),
     ).transform_aggregate(
         mean="mean(per_interval)", groupby=["start", "n", "kind"]
-    ).properties(width=170, height=200, title="What the supervisor pays while the ring heals")  # fmt: skip
+    ).properties(width=170, height=200, title="Load of the supervisor during convergence")  # fmt: skip
     return {"healing": boxes, "wrong_labels": over_time, "supervisor": bars}
 
 
