@@ -65,8 +65,10 @@ class GossipSubSettings(Strict):
         10, description="as prune_backoff, for the PRUNE that a node sends when it leaves the topic"
     )
     fanout_ttl: _Heartbeats = Field(
-        60, description="number of heartbeats for which a node keeps a fanout after its last publication on the topic"
-    )  # fmt: skip
+        60,
+        description="number of heartbeats for which a node stores the fanout of a topic after its last publication on "
+        "the topic; fanout: the neighbours that receive the publications of a node that has not joined the topic",
+    )
     seen_ttl: _Heartbeats = Field(
         120, description="number of heartbeats for which a node remembers the id of a publication"
     )
@@ -146,7 +148,7 @@ _RELATIONS = (
 )  # fmt: skip
 PROTOCOL = Protocol(
     name="gossipsub",
-    summary="libp2p's pubsub v1.1 without scores: a mesh a topic, and gossip about what came",
+    summary="libp2p's gossipsub v1.1 without scores: a mesh for each topic, and gossip about received publications",
     settings=GossipSubSettings,
     program=GossipSub,
     audits=sql_audits("pipelines.protocols.gossipsub.audits"),
