@@ -150,14 +150,15 @@ def _server_problems(settings: Any, overlay: Overlay) -> Iterator[Problem]:  # n
         yield Problem(("overlay",), message)
     size, n_servers = settings.bundle_size, overlay.n_servers
     if size is not None and (settings.bundles or settings.baseline):
-        other = "protocol.bundles says" if settings.bundles else "with protocol.baseline nobody is a repository:"
-        yield Problem(("protocol", "bundle_size"), f"{other} which repositories serve topics; leave one of the two out")
+        reason = "protocol.bundles also lists" if settings.bundles else "protocol.baseline excludes"
+        message = f"{reason} the repositories that serve topics; leave one of the two out"
+        yield Problem(("protocol", "bundle_size"), message)
     elif size is not None and n_servers and size >= n_servers:
         allowed = f"allowed: fewer than {n_servers}, or leave it out (null in a grid), and all serve all topics"
         yield Problem(("protocol", "bundle_size"), f"the overlay has no more than {n_servers} servers; {allowed}")
     for index, bundle in enumerate(settings.bundles):
-        for place, name in enumerate(bundle.repositories or ()):
-            yield from _named(("protocol", "bundles", index, "repositories", place), name, "server", _servers(overlay))
+        for number, name in enumerate(bundle.repositories or ()):
+            yield from _named(("protocol", "bundles", index, "repositories", number), name, "server", _servers(overlay))
 
 
 def _topic_problems(settings: Any, overlay: Overlay) -> Iterator[Problem]:  # noqa: ANN401
@@ -297,7 +298,7 @@ def _too_distant(settings: Any, overlay: Overlay, workload: Workload) -> Iterato
 _SQL, _WAITS = (sql_files(f"pipelines.protocols.repository.{folder}") for folder in ("audits", "waits"))
 PROTOCOL = Protocol(
     name="repository",
-    summary="publish/subscribe with storage: repositories number, keep and recover what is published",
+    summary="publish/subscribe with storage: repositories number, store and recover publications",
     settings=RepositorySettings,
     program=Repository,
     audits=sql_audits("pipelines.protocols.repository.audits"),
