@@ -152,8 +152,8 @@ def _key_problems(settings: Any, workload: Workload) -> Iterator[Problem]:  # no
     least = (n_pairs * _KEY_ODDS - 1).bit_length() if n_pairs else 0
     if settings.key_bits < least:
         message = (
-            f"{settings.key_bits} bits, and {sum(counts.values())} publications on {len(counts)} topics: with keys of"
-            f" so few bits two of a topic may have the same key, and one of them is lost; allowed: {least} or more"
+            f"{settings.key_bits} bits, and {sum(counts.values())} publications on {len(counts)} topics: two"
+            f" publications of a topic may have equal keys, and one of them is then lost; allowed: {least} or more"
         )
         yield Problem(("protocol", "key_bits"), message)
 
@@ -183,7 +183,7 @@ _RELATIONS = (
 """The relations that audits read. A relation may read the relations before it."""
 PROTOCOL = Protocol(
     name="skipring",
-    summary="self-stabilizing supervised skip ring: a ring a topic, healing from any state",
+    summary="self-stabilizing supervised skip ring: a ring for each topic, which converges from any state",
     settings=SkipRingSettings,
     program=SkipRing,
     audits=sql_audits("pipelines.protocols.skipring.audits"),
