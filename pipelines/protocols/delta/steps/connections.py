@@ -1,7 +1,7 @@
 """Connections, failure detectors, and bypasses (sections 4.3, 5 and 6; Algorithms 3, 4 and 6).
 
-A node without rows in relation ``peer`` has connections to the first incarnation of its neighbours. When the peer of a
-connection crashes, the node gets a DETECT after the detection delay (rules R9, R21 and R35).
+A node has a connection to the first incarnation of each neighbour without a row in relation ``peer``. When the peer of
+a connection crashes, the node gets a DETECT after the detection delay (rules R9, R21 and R35).
 
 The bypass of a failed peer M at a node N (rules R19, R21 and R24):
 

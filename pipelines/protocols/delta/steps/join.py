@@ -4,7 +4,7 @@ The steps for a joining node N and its join point M:
 
 1. Join call at N: N sends JOIN_REQUEST to M and stays DETACHED.
 2. JOIN_REQUEST at M, once M is VALID_JOINED: M adds the marked link N-M to TOP_M and sends PAR_TOP and PAR_SUB. N
-   becomes a recipient of every SUB and UNSUB in M's ProcessingList, and of every J whose scope contains N.
+   becomes a recipient of every SUB, UNSUB and REJOIN in M's ProcessingList, and of every J whose scope contains N.
 3. PAR_TOP at N: N stores TOP_N, marks link N-M, becomes ATTACHED and issues J. PAR_SUB at N: N stores SUBS_SET_N.
 4. Confirmation of J at N: N becomes VALID_JOINED and issues the waiting calls.
 
@@ -207,8 +207,8 @@ def send_entries(accepted: DataFrame, routing_entry: DataFrame, path: DataFrame,
 def processing_for_joiner(accepted: DataFrame, processing: DataFrame, path: DataFrame, setting: DataFrame) -> DataFrame:
     """Adds each joining node to the recipients of messages in ProcessingList of its join point.
 
-    These messages are all SUB and UNSUB, and each J whose scope contains the joining node. A J that the joining node
-    issued before a crash is excluded: the two nodes would wait for each other's confirmation.
+    These messages are all SUB, UNSUB and REJOIN, and each J whose scope contains the joining node. A J that the joining
+    node issued before a crash is excluded: the two nodes would wait for each other's confirmation.
 
     Returns:
         Rows of relation ``processing`` with ``new_trigger, new_round`` of the request.

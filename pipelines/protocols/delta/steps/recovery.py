@@ -3,9 +3,9 @@
 The steps for a recovering node R and a synchronisation point S:
 
 1. R recovers: it reads TOP_R and its own subscriptions from the store and gets ``status`` RECOVERING. Relations
-   ``synch`` and ``peer`` hold the neighbours of R; R sends SYN_REQUEST with TOP_R to each of them.
-2. SYN_REQUEST at S: S adds the links of TOP_R to TOP_S, answers with STATUS, and resends each message of
-   ProcessingList_S that has R on the path to a recipient. Relation ``syn_request`` holds R until step 3.
+   ``synch`` and ``peer`` contain the neighbours of R; R sends SYN_REQUEST with TOP_R to each of them.
+2. SYN_REQUEST at S: S adds the links of TOP_R to TOP_S and answers with STATUS. S resends each message of
+   ProcessingList_S that has R on the path to a recipient. Relation ``syn_request`` contains R until step 3.
 3. S sends PAR_TOP and PAR_SUB at low priority (Algorithm 7, lines 13 to 20; rule R30). If S itself is RECOVERING, it
    first waits for the answers of its own synchronisation points, except those behind the same neighbour as R (R28).
 4. PAR_TOP and PAR_SUB at R extend TOP_R and SUBS_SET_R; PAR_SUB completes the answer of S.

@@ -147,8 +147,8 @@ def next_paths(
     `changed` lists the nodes whose links or failed peers changed; a node may occur several times.
     """
     node = changed.select(NODE).distinct()
-    anew = view_paths(topology.join(node.hint("shuffle_hash"), NODE, "left_semi"), radius, peer, keep)
-    return path.join(node.hint("shuffle_hash"), NODE, "left_anti").unionByName(anew)
+    recomputed = view_paths(topology.join(node.hint("shuffle_hash"), NODE, "left_semi"), radius, peer, keep)
+    return path.join(node.hint("shuffle_hash"), NODE, "left_anti").unionByName(recomputed)
 
 
 def next_responsible(path: DataFrame, changed: DataFrame, peer: DataFrame) -> DataFrame:
@@ -157,8 +157,8 @@ def next_responsible(path: DataFrame, changed: DataFrame, peer: DataFrame) -> Da
     The links of these nodes are unchanged.
     """
     node = changed.hint("shuffle_hash")
-    anew = responsible_peers(path.join(node, NODE, "left_semi"), peer)
-    return path.join(node, NODE, "left_anti").unionByName(anew)
+    recomputed = responsible_peers(path.join(node, NODE, "left_semi"), peer)
+    return path.join(node, NODE, "left_anti").unionByName(recomputed)
 
 
 def rerouted_entries(routing_entry: DataFrame, path: DataFrame, changed: DataFrame) -> DataFrame:
@@ -170,7 +170,7 @@ def rerouted_entries(routing_entry: DataFrame, path: DataFrame, changed: DataFra
     way = path.selectExpr(
         *NODE, "target as origin", "distance as seen", "coalesce(get(path, 1), node_id) as hop", "responsible as now"
     )
-    anew = (
+    recomputed = (
         routing_entry.join(node, NODE, "left_semi")
         .join(way, [*NODE, "origin"], "left")
         .selectExpr(
@@ -178,7 +178,7 @@ def rerouted_entries(routing_entry: DataFrame, path: DataFrame, changed: DataFra
             "coalesce(hop, first_hop) as first_hop", "now as responsible",
         )
     )  # fmt: skip
-    return routing_entry.join(node, NODE, "left_anti").unionByName(anew)
+    return routing_entry.join(node, NODE, "left_anti").unionByName(recomputed)
 
 
 SEEN = "cast(null as array<bigint>) as path"
