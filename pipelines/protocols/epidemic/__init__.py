@@ -1,7 +1,7 @@
 """Protocol ``epidemic``: content-based publish/subscribe with epidemic recovery of lost events (DEBS 2003).
 
-The paper is by Costa, Migliavacca, Picco and Cugola. The module declares the settings, the audits, and the
-bound: the set of faults that the protocol tolerates.
+The paper is by Costa, Migliavacca, Picco and Cugola. The module declares the settings, the audits, and the bound: the
+set of faults that the protocol tolerates.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ group by run_id
 """
 """SQL for the runs with faults beyond the bound: ``run_id``, the first ``round`` of the faults, and ``reason``.
 
-After a crash or the replacement of a link, deliveries depend on random draws, so the audits require none.
+After a crash or the replacement of a link, deliveries depend on random draws, so the audits require no delivery.
 """
 _SQL = sql_files("pipelines.protocols.epidemic.audits")
 RELATIONS = {name: _SQL[name] for name in ("link_change", "gossip", "entry", "counted", "client_pattern")}

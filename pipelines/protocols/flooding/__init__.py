@@ -15,7 +15,7 @@ from udfs.flooding import Flooding
 from udfs.reach import flooding_beyond
 
 _MAX_COPIES = 10_000_000
-"""The greatest number of copies of a publication. All copies of one number of hops are in flight concurrently."""
+"""The maximum of the mean number of copies per publication. Copies with equal hops are in flight at the same time."""
 
 
 class FloodingSettings(Strict):

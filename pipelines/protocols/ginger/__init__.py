@@ -34,8 +34,8 @@ _WAITS = sql_files("pipelines.protocols.ginger.waits")
 def beyond(reader: Reader) -> DataFrame:
     """Returns the runs of a store with faults beyond the bound: ``run_id, round, reason``, one row per reason.
 
-    Runs that have both crashes and slow messages are beyond the bound, because timers and failure detectors depend on
-    the latencies of links (rules G8 and G14).
+    Runs that have both crashes and slow messages are beyond the bound: timers and failure detectors depend on the
+    latencies of links (rules G8 and G14).
     """
     return arrow_bound(BOUND_INPUT, beyond_runs)(reader).unionByName(reader.sql(SLOW_CRASHING_RUN))
 
@@ -47,7 +47,7 @@ _GUARANTEES = "eventual, causal, total"
 
 @dataclass(frozen=True)
 class _Topic:
-    brokers: frozenset[int]  # of the sub-tree
+    brokers: frozenset[int]  # the brokers of the sub-tree
     confirmed_round: int  # the round in which the last subscription is confirmed
 
 
