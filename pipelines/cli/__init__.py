@@ -8,7 +8,7 @@ import signal
 from typing import Final
 
 GC_THRESHOLDS: Final = 200_000, 20, 50
-"""The GC thresholds during imports. Imports create no reference cycles, so collections would find nothing.
+"""The GC thresholds of a command. Imports create no reference cycles, so early collections would find nothing.
 
 With Python's default thresholds, garbage collection takes a sixth of the import time.
 """

@@ -94,7 +94,7 @@ def doctor(form: RowFormat = "table", as_json: AsJson = False, output: Output = 
     """Check this machine, and execute a small run.
 
     Checks Python, Java, the engines, Spark's jars, memory and disk. ! marks a warning: a failed check of a component
-    that not every run needs. Exit code 1: a component that every run needs failed its check.
+    that only some runs need. Exit code 1: the check of a component that every run needs has failed.
     """
     with opened_output(output) as out:
         is_well = print_checks("json" if as_json else form, out)

@@ -29,6 +29,7 @@ from pipelines.errors import EngineError, RoundtableError
 _MAX_INDENT = 32
 """The maximum indent of the continuation lines of a summary."""
 Lines = Sequence[tuple[str, str]]
+"""Pairs of a name and its description."""
 _GIB = 1024**3
 _LEAST_MEMORY_GIB = 4
 _LEAST_DISK_GIB = 2

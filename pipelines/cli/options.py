@@ -29,6 +29,7 @@ else:  # Typer accepts one class and names it in the help, but a parser returns 
 
 FORMATS = ("table", "vertical", "json", "csv", "parquet")
 FAILING = ("excused", "beyond", "missing")
+"""The values of ``--fail-on``."""
 
 
 def one_of(names: tuple[str, ...]) -> Callable[[str | None], str | None]:
@@ -173,7 +174,7 @@ Form = Annotated[
         "Node programs (many rounds per job) or dataflow steps (one round per job). Both write equal rows.",
     ),
 ]  # fmt: skip
-SomeRunId = Annotated[int | None, option("R", "Id of the run; required if a store has several.", "--run")]
+SomeRunId = Annotated[int | None, option("R", "Id of the run; required if the store has several runs.", "--run")]
 RowFormat = Annotated[str, choice(FORMATS, "Output format of the rows.", "--format")]
 Remote = Annotated[
     str | None,

@@ -201,9 +201,9 @@ def sql(
 def export(folder: Folder, run_id: SomeRunId = None, output: Output = None, engine: Engine = None) -> None:
     """Print a run as a history for Jepsen's checkers.
 
-    Each line is a JSON object with index, type (invoke, ok or info), process (the id of a node, or nemesis), node (the
-    name of the node), f (the name of the operation), value, and time (in nanoseconds). A publication or delivery has
-    two lines, of types invoke and ok. A crash or recovery has one line, of type info.
+    Each line is a JSON object. Its keys are index, type (invoke, ok or info), process (the id of a node, or nemesis),
+    node (the name of the node), f (the name of the operation), value, and time (in nanoseconds). A publication or
+    delivery has two lines, of types invoke and ok. A crash or recovery has one line, of type info.
     """
     from pipelines.sql.jepsen_history import jepsen_history
 
