@@ -193,8 +193,8 @@ class GingerSettings(Strict):
     )
     total_degree: Annotated[int, Field(ge=1, le=1000, strict=True)] = Field(
         8,
-        description="totalDegree: a broker with this number of connections accepts another broker only if its request "
-        "has breakDegree; it accepts all clients",
+        description="totalDegree: a broker with this number of connections accepts another broker only if the request "
+        "has the flag breakDegree; a broker accepts all clients",
     )
     detection_rounds: Natural = Field(
         5, description="rounds from the arrival of a failed neighbour's last message to the report of the failure"
