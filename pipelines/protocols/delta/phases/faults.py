@@ -59,6 +59,7 @@ def _concerned(work: Work) -> DataFrame:
 
 
 def _mend(work: Work) -> None:
+    """Runs the steps of the phase, except the schedule of failure reports, at the nodes of `_concerned`."""
     before = work.now("peer")
     if (recovered := work.round.faults.recovered) is not None:
         _restart(work, recovered)
@@ -77,6 +78,7 @@ def _mend(work: Work) -> None:
 
 
 def _drop_old(work: Work) -> None:
+    """Drops the messages for an earlier incarnation of their receiver from the inbox."""
     status, recovered = work.now("status"), work.round.faults.recovered
     known = status if recovered is None else status.unionByName(recovery.returned_status(recovered))
     kept = work.keep("inbox", connections.for_this_incarnation(work.inbox, known))
@@ -189,6 +191,10 @@ def _retry_joins(work: Work, failure: DataFrame) -> DataFrame:
 
 
 def _resend_orphans(work: Work, failure: DataFrame, path: DataFrame) -> None:
+    """Resends the messages whose responsible node failed, and finishes messages without a live recipient.
+
+    Writes processing.
+    """
     processing = work.now("processing")
     orphan = work.keep("orphan", connections.orphans(processing, failure))
     if work.is_empty(orphan):

@@ -53,6 +53,7 @@ def handle_joins(work: Work) -> DataFrame | None:
 
 
 def _nobody(work: Work) -> DataFrame:
+    """Returns an empty frame with the columns `_EVENT`."""
     columns = ("run_id", "node_id", "cast(null as bigint) as trigger", "cast(null as bigint) as round")
     # This filter keeps the partitioning of the rows; a filter that is known to be false does not.
     return work.now("join").where("node_id < 0").selectExpr(*columns)
