@@ -173,7 +173,11 @@ def opened_whole(file: Path) -> Iterator[TextIOWrapper]:
 
 
 def check_target(file: Root) -> None:
-    """Checks that `write_whole` can write a local file, before its content is computed; raises OSError otherwise."""
+    """Checks that `write_whole` can write a local file; does not check a remote path.
+
+    Raises:
+        OSError: The file cannot be written.
+    """
     if isinstance(file, RemotePath):
         return
     if file.is_dir():
