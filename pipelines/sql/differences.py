@@ -1,7 +1,7 @@
 """Finds the first difference between two runs, or between all runs of two stores.
 
-The runs are compared event by event. An event is a fault, a handled or lost message, a new status of a node, a
-delivery, a sent message, or the issue, confirmation or end of a call; it has a round and the values of a history row.
+The runs are compared event by event. Events are faults, handled or lost messages, status changes of nodes, deliveries,
+sent messages, and the issue, confirmation and end of calls. An event has a round and the values of a history row.
 The events of a round are sorted in execution order, so the first difference is close to the cause of all differences.
 """
 
