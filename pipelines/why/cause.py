@@ -1,7 +1,7 @@
 """Finds the last node that received a missing publication, and the cause of the loss.
 
 The path leads from the publisher to the subscriber. A copy is a message that carries the publication. "The last node"
-is the last node of the path that received the publication, and "the arrival" is the round in which it received the
+is the last node of the path that received the publication. "The arrival" is the round in which it received the
 publication. "A later node" follows the last node on the path.
 
 If the protocol reports that a node holds the publication back (`Protocol.waits`), this wait is the cause. Otherwise the
