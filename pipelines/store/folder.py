@@ -436,6 +436,6 @@ def _made_default(scenario: str) -> tuple[Root, list[Path]]:
     rank = 1
     while True:
         root = Path("runs", scenario, name if rank == 1 else f"{name}-{rank}")
-        with suppress(FileExistsError):  # of another run that started in this second
+        with suppress(FileExistsError):  # another run created the folder in this second
             return root, make(root, is_new=True)
         rank += 1

@@ -48,7 +48,7 @@ _LARGE_BYTES = 1 << 30
 
 
 @dataclass
-class _Open:
+class _OpenTable:
     """A table that the Delta library has opened for writes without the engine.
 
     The table stays open between writes, because opening a table with many versions takes long.
@@ -88,7 +88,7 @@ class Store:
         self.session = session
         self.is_small = False
         self._versions: dict[str, int] = {}
-        self._open: dict[str, _Open] = {}
+        self._open: dict[str, _OpenTable] = {}
 
     def reopened(self) -> Store:
         """Returns a new `Store` object for this store. The object has no cached table versions."""
@@ -158,13 +158,13 @@ class Store:
             raise self._written_by_others(name) from error
         known.digest = digest
 
-    def _opened(self, name: str) -> _Open:
+    def _opened(self, name: str) -> _OpenTable:
         """Returns table ``name``, opened by the Delta library at the version that this program last wrote or read."""
         known, version = self._open.get(name), self._known(name)
         if known is None or known.table.version() != version:
             with self._named(name):
                 table = DeltaTable(str(self.path(name)), max(version, 0), storage_options=self._options)
-            known = self._open[name] = _Open(table, to_arrow_schema(_columns(table)))
+            known = self._open[name] = _OpenTable(table, to_arrow_schema(_columns(table)))
         return known
 
     def commit(self, row: pa.Table) -> None:
