@@ -137,8 +137,8 @@ def remove_stores(folder: Root, *, is_sure: bool) -> None:
 def _remove(store: Path) -> None:
     """Removes a store.
 
-    If link ``latest`` in the parent folder points to this store, it then points to the newest remaining store of the
-    parent folder. If no store remains, the link is removed.
+    If the link ``latest`` in the parent folder points to this store, the function points it to the newest remaining
+    store of the folder, or removes the link if no store remains.
     """
     store = store.resolve()
     link = store.parent / LATEST
