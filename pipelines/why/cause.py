@@ -401,7 +401,7 @@ def _is_spread_unknown(case: _Case) -> bool:
 
 
 def _early_confirmation(case: _Case, way: Trail) -> tuple[int, Downtime] | None:
-    """Returns the round in which a subscription was confirmed too early, and the crash that caused this.
+    """Returns the round in which a subscription was confirmed too early, and the crash that led to the confirmation.
 
     If more nodes fail than protocol ``delta`` tolerates, a node confirms a subscription without the answers of the
     nodes behind a failed node. ``way`` is the trail of the subscription. Returns None if the publication was issued

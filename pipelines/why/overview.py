@@ -43,7 +43,8 @@ _SQL = {
 }
 """Maps a category to the query that returns its deliveries.
 
-A delivery is excused if the predicate requires it, it did not happen, and view ``missing_delivery`` omits it. While a
+A delivery is excused if view ``wanted_delivery`` requests it, it did not happen, and view ``missing_delivery`` omits
+it. While a
 publication is in the call log of an unfinished run, its deliveries are neither missing nor excused.
 """
 _FIRST = """

@@ -156,7 +156,7 @@ def issued_story(facts: RunFacts, subscriber: int, publication: PublicationFact)
 def _late_subscription(
     facts: RunFacts, subscriber: int, publication: PublicationFact, cause: Cause | None
 ) -> StoryStep | None:
-    """Returns the steps of the propagation of the subscription, if it reached the publisher too late, else None."""
+    """Returns the steps that propagate the subscription if it reached the publisher too late; else None."""
     satisfied = satisfied_by(facts, subscriber, publication)
     if cause is None or cause.kind not in _TOO_LATE or not satisfied:
         return None
