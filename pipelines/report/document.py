@@ -104,11 +104,10 @@ def places(manifest: Manifest, run_id: int) -> Mapping[str, tuple[float, float]]
 
 def _runs_left_out(rows: Sequence[dict[str, Any]], chosen: Mapping[int, str], root: Root) -> Iterator[str]:
     if len(rows) > len(chosen):
-        number = f"{len(rows) - len(chosen):,} of {len(rows):,} runs have no replay here"
-        command = f"{_command('report', root)} --run R brings run R (several times for several runs)"
-        yield f"{number}: {command}"
+        number = f"the replays of {len(rows) - len(chosen):,} of {len(rows):,} runs"
+        yield f"{number}; {_command('report', root)} --run R selects run R, and --run may be repeated"
     if len(rows) > MOST_RUNS:
-        yield f"the table of runs has the first {MOST_RUNS:,}; view run_summary has all"
+        yield f"the runs after the first {MOST_RUNS:,} in the table of runs; view run_summary has all runs"
 
 
 def _command(name: str, root: Root) -> str:
@@ -121,21 +120,22 @@ def _rounds_left_out(replays: Sequence[dict[str, Any]]) -> Iterator[str]:
         if one["is_cut"]:
             n_kept = len(one["message"]["message_id"])
             yield (
-                f"{one['n_messages'] - n_kept:,} of {one['n_messages']:,} messages of {name}: the replay draws those "
-                f"of rounds {one['first']:,} to {one['last']:,}, up to {MOST_MESSAGES:,}; --rounds A:B draws others"
+                f"{one['n_messages'] - n_kept:,} of {one['n_messages']:,} messages of {name}; the replay draws up to "
+                f"{MOST_MESSAGES:,}, of rounds {one['first']:,} to {one['last']:,}; --rounds A:B selects other rounds"
             )
         shown = one["measures"]
         if len(shown["nodes"]) >= 2 * MOST_BARS or len(shown["links"]) >= MOST_BARS:
-            busiest = f"{name}: the {MOST_BARS} busiest nodes and links have bars"
-            yield f"{busiest}; views node_load, link_load have all"
+            bars = f"{name}: the bars of all nodes and links except the {MOST_BARS} busiest"
+            yield f"{bars}; views node_load and link_load have all nodes and links"
         if len(state["commits"]) < state["n_commits"]:
-            kept = f"{name}: states of nodes at {len(state['commits'])} of {state['n_commits']} commits"
-            yield f"{kept}; --rounds A:B brings more of fewer rounds"
+            n_omitted = state["n_commits"] - len(state["commits"])
+            omitted = f"{name}: states of nodes at {n_omitted:,} of {state['n_commits']:,} commits"
+            yield f"{omitted}; --rounds A:B shows more commits of fewer rounds"
         if state["gone"]:
             rounds = ", ".join(map(str, state["gone"]))
             yield f"{name}: states of nodes at the end of rounds {rounds}, as VACUUM removed their files"
         if state["left_out"]:
-            yield f"{name}: {', '.join(state['left_out'])} have too many rows; --rounds A:B leaves out commits"
+            yield f"{name}: tables {', '.join(state['left_out'])}, which have too many rows; --rounds A:B selects fewer"
 
 
 def _told_left_out(replays: Sequence[dict[str, Any]], study: Mapping[str, Any], root: Root) -> Iterator[str]:
