@@ -1,7 +1,4 @@
-"""Builds Arrow record batches from Python rows.
-
-`BEYOND` names the columns of the tables that list the runs beyond a protocol's bound.
-"""
+"""Builds Arrow record batches from Python rows."""
 
 from __future__ import annotations
 

@@ -157,7 +157,7 @@ class GossipSub(SubscribingNode):
 
     @classmethod
     def start(cls, world: World) -> None:
-        """Connects all neighbours. Each relay joins all topics, and its neighbours record it as a peer (rule S2)."""
+        """Connects all neighbours. Each relay joins all topics, and its neighbours record the relay as a peer (S2)."""
         topics = sorted({call.topic for of_node in world.calls.values() for call in of_node if call.topic is not None})
         relays = {at for at, node in world.nodes.items() if world.settings["relay"] and node.role == "broker"}
         for at in world.nodes:
@@ -335,7 +335,7 @@ class GossipSub(SubscribingNode):
             self._graft(topic, _drawn("outbound", topic, outbound, n_lacking, ctx), ctx)
 
     def _gossip(self, topic: GossipTopic, pushed: set[int], ctx: Context) -> None:
-        """Sends IHAVE to randomly chosen peers, but not to the nodes in `pushed`, which get publications (rule S14).
+        """Sends IHAVE to randomly chosen peers outside `pushed`, the peers that get publications themselves (rule S14).
 
         The number of receivers is D_lazy, or ``gossip_factor`` times the number of possible receivers if that is more.
         """

@@ -58,7 +58,7 @@ def flooding_beyond(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatc
     Args:
         batches: One row per run: ``run_id``, ``nodes`` (ids), ``links`` and ``pairs`` (structs ``src, dst``),
             ``crashes`` (structs ``round, node_id``), setting ``max_hops``, and ``duplicate_round`` (first round in
-            which a link fault duplicates messages, or null). A pair is a publisher and a subscriber.
+            which a link fault duplicates messages, or null). A pair consists of a publisher and a subscriber.
     """
     return rows_of_runs(batches, BEYOND, _flooding)
 

@@ -45,7 +45,7 @@ FLIGHT: Mapping[str, pa.DataType] = {
 COUNTED = pa.list_(_LONG)
 """The type of column ``counted``: for each `NthFault` of the run, the number of messages that have matched it."""
 PLAYED: Mapping[str, pa.DataType] = {"run_id": _LONG, "last_played": _LONG, "counted": COUNTED}
-"""The columns of a run after a block that are no lists of rows. ``last_played`` is the last round with an event."""
+"""The columns of a run after a block, except lists of rows. ``last_played`` is the last round with an event."""
 _AT = {"node_id": _LONG, "round": _LONG}
 EVENTS: Mapping[str, Mapping[str, pa.DataType]] = {
     "in_flight": FLIGHT,
@@ -54,7 +54,7 @@ EVENTS: Mapping[str, Mapping[str, pa.DataType]] = {
     "statuses": _AT | {"status": _TEXT},
     "events": {"source": _LONG, "source_seq": _LONG, "round": _LONG, "event": _TEXT},
 }
-"""The struct fields of the lists of messages and history rows that a run has after a block."""
+"""The list columns of messages and history rows of a run after a block, and the struct fields of each column."""
 
 
 @record(key="name,key")
@@ -102,9 +102,9 @@ class ProgramColumns:
         return rows_of_value(self.tables[name], getattr(node.program, name))
 
     def node(self, started_round: int, values: dict[str, Any]) -> RunningNode:
-        """Returns the node that is up with the attribute values `values`, which may have timers and watches.
+        """Returns a running node with the attribute values `values`. An attribute without a value is initial.
 
-        An attribute without a value keeps its initial value.
+        Entries ``timer`` and ``watch`` of `values` contain the timers and watches of the node.
         """
         timers, watched = values.pop("timer", {}), values.pop("watch", {})
         program = self.plan.program()
@@ -117,8 +117,8 @@ def rows_of_value(declared: Declared, value: Any) -> Sequence[Any]:  # noqa: ANN
     """Returns the rows of `value`, a value of attribute `declared`, in stored order.
 
     Raises:
-        ProgramError: A keyed attribute has a record under another key than that of the record. The store keeps no keys,
-            so the record would have its own key in the next block of rounds.
+        ProgramError: A keyed attribute maps a key to a record with another key. The store keeps the records only, so
+            the key would change in the next block of rounds.
     """
     rows = declared.rows(value) if value else ()
     if declared.form == "keyed" and rows:
@@ -243,7 +243,7 @@ def record_columns(one: Declared, records: Sequence[Any]) -> dict[str, list[Any]
     """Returns the values of each field of `records`, which belong to declaration `one`, by field name.
 
     Raises:
-        ProgramError: A row is no record of the declared class, or a value does not have the type of its field.
+        ProgramError: A record is not an instance of the declared class, or a value does not have the type of its field.
     """
     found = {}
     try:

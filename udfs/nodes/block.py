@@ -90,8 +90,8 @@ class BlockRun(NamedTuple):
     Attributes:
         run: The run id.
         network: The nodes and messages in flight.
-        history: The object to which the block adds its history rows. Before the first block it contains the initial
-            statuses and appended rows; before a later block it is empty.
+        history: The history rows that precede the rows of the block: the initial statuses and appended rows before the
+            first block, no rows before a later block. The block adds its own rows.
         last: The last round of the block.
         faults: The link faults, or None if the run has no link faults.
     """

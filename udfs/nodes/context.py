@@ -135,7 +135,7 @@ class Context:
             after: Rounds until the message is due, at least 1; None for the latency of the link.
 
         Raises:
-            ValueError: ``after`` is not a whole number, or less than 1.
+            ValueError: ``after`` is not a whole number of at least 1.
         """
         if after is not None and (type(after) is not int or after < 1):
             after = _whole(after, f"{message!r} to node {dst} is sent with after")
@@ -156,7 +156,7 @@ class Context:
             rounds: Rounds until the timer expires, at least 1.
 
         Raises:
-            ValueError: ``rounds`` is not a whole number, or less than 1.
+            ValueError: ``rounds`` is not a whole number of at least 1.
         """
         if type(rounds) is not int or rounds < 1:
             rounds = _whole(rounds, f"timer {name!r} is set with rounds")

@@ -46,9 +46,9 @@ class FieldType:
         arrow: The Arrow type of the column.
         encode: The function that converts a value for JSON and Arrow. It is ``None`` if no conversion is needed.
         decode: The function that converts a stored value to Python. It is ``None`` if no conversion is needed.
-        check: The function that raises a TypeError or AttributeError if one of some values does not fit the annotation.
-            Arrow accepts some of these values: it stores 1.5 as BIGINT 1.
-        writer: The expression that writes a value as JSON.
+        check: The function that raises a TypeError or AttributeError if any of its values does not fit the annotation.
+            Arrow alone would accept some wrong values: it stores 1.5 as BIGINT 1.
+        writer: The source code of the expression that writes a value as JSON.
         is_hashable: Whether values can be keys of a cache of JSON documents. Doubles cannot, because 0.0 and -0.0 are
             equal keys with different JSON.
     """
@@ -108,7 +108,7 @@ def field_type(annotation: Any, where: str) -> FieldType:  # noqa: ANN401 - anno
 
 
 def remembered(types: Mapping[str, FieldType]) -> Callable[[Any], str]:
-    """Returns the function of `written`, with a cache of JSON objects if all fields are hashable.
+    """Returns the function that `written` returns. If all fields are hashable, the function caches its results.
 
     Many messages of a run have equal fields. A cache hit takes a tenth of the time of writing.
     """
@@ -142,20 +142,20 @@ def _unless_none(convert: Convert | None) -> Convert | None:
 
 
 def _check_types(allowed: type, values: Iterable[Any]) -> None:
-    """Raises a TypeError if a value is no instance of class `allowed`."""
+    """Raises a TypeError if a value is not an instance of class `allowed`."""
     if not all(issubclass(one, allowed) for one in set(map(type, values))):
         raise TypeError(f"a value is not of type {allowed.__name__}")
 
 
 def _check_numbers(values: Iterable[Any]) -> None:
-    """Raises a TypeError if a value is no finite number."""
+    """Raises a TypeError if a value is not a finite number."""
     for value in values:
         if type(value) is not float or not isfinite(value):
             _number_text(value)
 
 
 def _sequence(origin: type, item: FieldType, order: Callable[[Any], Iterable[Any]] | None = None) -> FieldType:
-    """Returns the storage type of a collection of class `origin`. Its items are stored in the order of `order`."""
+    """Returns the storage type of a collection of class `origin`. Function `order` sorts the items before storage."""
 
     def encode(value: Any) -> list[Any]:  # noqa: ANN401
         items = value if order is None else order(value)
@@ -312,7 +312,7 @@ def _truth(value: bool) -> str:
 
 
 def _number_text(value: float) -> str:
-    with suppress(OverflowError):  # of integers
+    with suppress(OverflowError):  # raised for an integer beyond the range of doubles
         if isinstance(value, Real) and not isinstance(value, bool) and isfinite(number := float(value)):
             return float.__repr__(number)
     raise TypeError(f"{value!r} is not a finite number")

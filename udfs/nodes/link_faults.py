@@ -17,7 +17,7 @@ from udfs.nodes.world import Flight
 
 _ALL = (1 << 64) - 1
 COPY_ID = 1 << 29
-"""The number that is added to a message's id to get the id of its copy, if an `NthFault` copies the message."""
+"""The difference between the id of a copy that an `NthFault` creates and the id of the copied message."""
 
 
 class Fault(NamedTuple):
@@ -54,7 +54,7 @@ class Fault(NamedTuple):
         return self.low + xxhash64(self.salt, *keys, 1) % (self.high - self.low + 1)
 
     def rounds_in_order(self, flight: Flight) -> int:
-        """Returns a delay of `flight` in rounds with which it does not overtake earlier messages of its link."""
+        """Returns the delay of `flight` in rounds. With this delay it follows all earlier messages of its link."""
         found = [
             self.rounds(flight.src, flight.dst, flight.sent_round - ago) - ago
             for ago in range(self.high + 1)

@@ -151,7 +151,8 @@ class LocalNetwork:
 
     def _check_is_ahead(self, what: str, node: int) -> None:
         if self._network is not None:
-            raise ValueError(f"{what} of node {node} comes after the run has begun; say so before `play` or `node`")
+            late = f"{what} of node {node} comes after the run has begun"
+            raise ValueError(f"{late}; schedule it before the first `play` or `node`")
 
     def _running(self) -> Network:
         if self._network is None:

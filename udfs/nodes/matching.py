@@ -54,7 +54,7 @@ def holds(op: str, value: Value, given: Value) -> bool:
         return value.text.endswith(given.text)
     if op == "contains":
         return given.text in value.text
-    return bool(_pattern(given.text).search(f"{value.text}/"))
+    return bool(_pattern(given.text).search(f"{value.text}/"))  # `pattern_of` expects a slash after each level
 
 
 def _compared(order: Callable[[Any, Any], bool], value: Value, given: Value) -> bool:

@@ -247,8 +247,8 @@ class Network:
         """Removes the nodes that crash in round `round_`, and keeps their durable state.
 
         Returns:
-            The contexts that send failure detector reports, and, for each node, the crashed nodes to which it is
-            connected. For programs with `on_round` the contexts are empty. For other programs the nodes are empty.
+            A list of the contexts that send failure detector reports, and a dict from each node to the crashed nodes to
+            which it is connected. The list is empty for programs with `on_round`, the dict for all other programs.
         """
         crashed = self._given.crashes.starting.get(round_, ())
         for name, one in self._plan.appended.items() if crashed else ():

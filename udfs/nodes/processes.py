@@ -18,7 +18,7 @@ import pyarrow as pa
 
 Play = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 """A function from Arrow batches to Arrow batches; each result row depends on one input row only."""
-_LOOK_SECONDS = 1.0
+_CHECK_SECONDS = 1.0
 
 
 def serve(parent: int) -> None:
@@ -31,28 +31,28 @@ def serve(parent: int) -> None:
 
     def watch() -> None:
         while os.getppid() == parent:
-            time.sleep(_LOOK_SECONDS)
+            time.sleep(_CHECK_SECONDS)
         os._exit(0)
 
     Thread(target=watch, daemon=True).start()
 
 
 @lru_cache(maxsize=16)
-def _function(text: bytes) -> Play:
-    make: Callable[[], Play] = pickle.loads(text)  # noqa: S301 - our own
+def _function(pickled: bytes) -> Play:
+    make: Callable[[], Play] = pickle.loads(pickled)  # noqa: S301 - written by the parent process
     return make()
 
 
-def prepare(text: bytes) -> None:
+def prepare(pickled: bytes) -> None:
     """Imports the modules that a pickled function needs, and excludes their objects from garbage collection."""
-    _function(text)
+    _function(pickled)
     pa.array([0])  # imports pandas on the first call
     gc.freeze()
 
 
-def apply(text: bytes, stream: pa.Buffer) -> list[pa.RecordBatch]:
-    """Unpickles and calls `text`, a function that returns a `Play`. Applies this `Play` to the batches of `stream`."""
-    return list(_function(text)(batches_of(stream)))
+def apply(pickled: bytes, stream: pa.Buffer) -> list[pa.RecordBatch]:
+    """Applies the `Play` that a pickled function without parameters returns to the batches of `stream`."""
+    return list(_function(pickled)(batches_of(stream)))
 
 
 PACKED = pa.schema([("place", pa.int64()), ("batch", pa.binary())])

@@ -83,26 +83,27 @@ class Declared:
 def keyed(record: type[R], *, is_durable: bool = False) -> dict[Any, R]:
     """Declares a dict that maps keys to records. It iterates in ascending order of the keys.
 
-    A key is the value of the record's key field, or a tuple if the record has several key fields.
+    A key is the value of the record's key field, or a tuple if the record has several key fields. With `is_durable` the
+    records survive a crash of the node.
     """
     return Declared("keyed", record, is_durable)  # type: ignore[return-value]
 
 
 def ordered(record: type[R], *, is_durable: bool = False) -> list[R]:
-    """Declares a list of records. Column ``position`` of the table is the index in the list, from 0."""
+    """Declares a list of records, durable with `is_durable`. Column ``position`` of its table is the index, from 0."""
     return Declared("ordered", record, is_durable)  # type: ignore[return-value]
 
 
 def one(record: type[R], *, is_durable: bool = False) -> R:
-    """Declares a single record per node. All fields of the record need defaults.
-
-    `is_durable`: whether the record survives a crash of the node.
-    """
+    """Declares a single record per node, durable with `is_durable`. All fields of the record need defaults."""
     return Declared("one", record, is_durable)  # type: ignore[return-value]
 
 
 def appended(record: type[R], *, is_durable: bool = False) -> list[R]:
-    """Declares a list to which a node adds records and which it never reads. Each round starts with an empty list."""
+    """Declares a list to which a node adds records and which it never reads. Each round starts with an empty list.
+
+    The table of the list contains the records of all rounds. Without `is_durable` a crash of the node deletes them.
+    """
     return Declared("appended", record, is_durable)  # type: ignore[return-value]
 
 
@@ -210,7 +211,7 @@ class NodeProgram:
 def snake(kind: str) -> str:
     """Returns message kind `kind` in snake case, the form that handler names contain."""
     parts = kind.replace("*", "").split("-")
-    starts = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")  # of words
+    starts = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")  # the starts of words
     return "_".join(one if one.isupper() else starts.sub("_", one) for one in parts).lower()
 
 

@@ -88,7 +88,7 @@ def begin(program: type[NodeProgram], world: World) -> World:
 
 
 class ProgramError(Exception):
-    """A handler of a node program raised an exception, or the program did what a program may not do."""
+    """A handler of a node program raised an exception, or the program took an action that is not allowed."""
 
 
 class Flight(NamedTuple):
@@ -144,7 +144,7 @@ def step(
         plan: The program with its declarations and handlers.
         run: The run id, for errors.
         node: The node; its state changes.
-        ctx: Collects the actions of the node.
+        ctx: The context that collects the actions of the node.
         received: The due messages, in any order.
         calls: The due calls, in any order.
         is_recovered: Whether the node restarts in this round.
