@@ -1,9 +1,9 @@
 """Node programs: protocols as sequential Python for one node.
 
-The author of a protocol writes records and messages (`records`), and a `NodeProgram` (`program`) with a handler for
-each message kind and each kind of application call (`calls`). `world.step` executes one node in one round. `network`
-executes whole runs; `local` executes them in tests, without an engine. `arrow` converts nodes and messages to Arrow
-columns and back.
+The author of a protocol writes records and messages (`records`), and a `NodeProgram` (`program`). The program has a
+handler for each message kind and each kind of application call (`calls`). `world.step` executes one node in one round.
+`network` executes whole runs; `local` executes them in tests, without an engine. `arrow` converts nodes and messages to
+Arrow columns and back.
 
 Terms:
 
@@ -13,6 +13,6 @@ Terms:
 - watch: the observation of another node by the failure detector, which reports a crash to handler ``on_down``;
 - fate: the outcome of a message (column ``fate`` of table ``message``): ``delivered``, or the reason of its loss;
 - block: consecutive rounds of whole runs, which one job executes;
-- dataflow form: a second implementation of a protocol, by joins with which an engine computes a round of all runs; it
+- dataflow form: a second implementation of a protocol, by joins that compute a round of all runs in an engine. It
   produces the same rows as the node program.
 """

@@ -79,8 +79,8 @@ class ProgramColumns:
         """Reads the declarations of `program`.
 
         Raises:
-            TypeError: A declaration has the name of a column or table of the runtime (`RESERVED`), or a record has a
-                field with the name of a column that all its tables have.
+            TypeError: A declaration has a name in `RESERVED`, or a field of a record has the name of another column of
+                its table (``run_id``, ``node_id`` or ``position``).
         """
         self.plan = Plan.of(program)
         for name, one in program.declared.items():

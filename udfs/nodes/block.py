@@ -90,8 +90,8 @@ class BlockRun(NamedTuple):
     Attributes:
         run: The run id.
         network: The nodes and messages in flight.
-        history: The history rows that precede the rows of the block: the initial statuses and appended rows before the
-            first block, no rows before a later block. The block adds its own rows.
+        history: The object to which the block adds its history rows. Before the first block it contains the initial
+            statuses and appended rows. Before a later block it is empty.
         last: The last round of the block.
         faults: The link faults, or None if the run has no link faults.
     """
@@ -120,8 +120,8 @@ def block_of(program: type[NodeProgram]) -> Play:
 
     - ``after``: the last round of the previous block;
     - ``nodes`` (`arrow.NODE`): the nodes that are up;
-    - a list column for each table of `ProgramColumns.tables`, with the fields of its `shown_type`; the tables of
-      durable state also have the rows of nodes that are down;
+    - a list column for each table of `ProgramColumns.tables`, with the fields of its `shown_type`; only tables of
+      durable state have rows of nodes that are down;
     - ``in_flight`` (`arrow.FLIGHT`): messages; those that are due up to round ``after`` are ignored;
     - ``counted`` (`arrow.COUNTED`).
 

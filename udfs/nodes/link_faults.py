@@ -106,8 +106,8 @@ class RunLinkFaults:
         """Indexes the faults by link and by node.
 
         Args:
-            faults: Rows of src, dst, round, end_round and the fields of `Fault`: the fault applies to the messages that
-                are sent from ``round`` on and before ``end_round``. If src and dst are null, it applies on all links.
+            faults: Rows of src, dst, round, end_round and the fields of `Fault`. The fault applies to messages that are
+                sent from ``round`` to the round before ``end_round``. Null src and dst stand for all links.
             sides: Rows of node, round, end_round, and the side of the partition that contains the node in these rounds.
             nth: Rows with the fields of `NthFault`.
             counted: For each row of `nth`, the number of messages that matched it in earlier blocks. If it is empty, no

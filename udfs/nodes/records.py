@@ -65,7 +65,7 @@ def record(*, key: str = "") -> Callable[[type[T]], type[T]]:
 def message(kind: str = "", hidden: str = "") -> Callable[[type[T]], type[T]]:
     """Returns a class decorator that declares an immutable message.
 
-    Type checkers enforce immutability. At run time, the decorator freezes a class only if a base class is frozen: the
+    Type checkers enforce immutability. At run time, the decorator freezes a class only if a base class is frozen. The
     construction of a message of twelve fields takes 1.3 µs in a frozen class, and 0.2 µs in any other class.
 
     Args:
