@@ -7,8 +7,8 @@ handles a round.
 Terms of the paper:
 
 - event: a publication; pattern: a predicate of subscriptions; local pattern: a pattern of the dispatcher's own clients;
-- identifier: the source of an event, and a tag for each pattern that the event matches; a tag consists of the pattern
-  and the source's counter for the pattern, so a gap in the counters reveals a lost event;
+- identifier: the source of an event, and a tag for each pattern that the event matches;
+- tag: a pattern and the source's counter for the pattern; a gap in the counters reveals a lost event;
 - digest: the events that a gossip message lists: cached events (push), or lost events (pull);
 - gossip round: the periodic event at which a dispatcher sends its digests; gossip interval T: the number of rounds
   between two gossip rounds;

@@ -265,7 +265,7 @@ class DispatcherRound:
         node: The tables of the dispatcher.
         ctx: The context for the actions of the dispatcher.
         due: The messages, calls, timers and faults of the round.
-        inbox: The due messages that the unicast did not lose.
+        inbox: The due messages, without unicast messages that were lost.
         n_cached: The number of events that the dispatcher has cached in the round.
         has_counted: Whether the dispatcher has compared the counters of a new event with the expected counters.
         has_detected: Whether the dispatcher has detected a loss in the round.
@@ -321,7 +321,7 @@ class DispatcherRound:
         return found
 
     def is_subscribed(self, pattern_id: int | None) -> bool:
-        """Returns whether a client of the dispatcher subscribes to `pattern_id`, as the subscription table says."""
+        """Returns whether the subscription table has an entry of the dispatcher's own clients for `pattern_id`."""
         return (pattern_id, self.id) in self.node.routing_entry
 
     def cached_by_counter(self) -> dict[DigestEntry, CachedEvent]:
@@ -337,7 +337,7 @@ class DispatcherRound:
         return sorted(among, key=lambda one: (drawn_bits(seed, purpose, self.id, *keys, one), one))
 
     def uniform(self, purpose: str, *keys: int) -> float:
-        """Returns a random number in [0, 1): a hash of the seed, `purpose`, the dispatcher's id and `keys` (E4)."""
+        """Returns a random number in [0, 1): a hash of the seed, `purpose`, the dispatcher and `keys` (rule E4)."""
         return drawn_uniform(self.ctx.settings["seed"], purpose, self.id, *keys)
 
     def send(self, dst: int, message: Any, trigger: int, rank: int, latency: int | None = None) -> None:  # noqa: ANN401
@@ -345,7 +345,7 @@ class DispatcherRound:
 
         Args:
             dst: The id of the receiving dispatcher.
-            message: The fields of the message.
+            message: An instance of a message class.
             trigger: The cause: the id of a message, `CALL` plus the number of a call, or `TIMER`.
             rank: The position among the messages with this `trigger`.
             latency: The number of rounds until the message is due; None for the latency of the link.

@@ -1,16 +1,15 @@
 """Subscription forwarding and event forwarding on the tree of dispatchers (sections 2.1 and 4.2).
 
-A dispatcher delivers and caches the first copy of an event, and compares its counters with the expected counters. It
-forwards the first copy that arrives over the tree, even if a REPLY with the event arrived earlier.
+A dispatcher delivers and caches the first copy of an event, and compares the event's counters with the expected
+counters. It forwards the first copy that arrives over the tree, even if a REPLY with the event arrived earlier.
 
 The subscription table determines the SUB and UNSUB messages of a dispatcher. Pattern p is announced to neighbour m as
 long as the table has an entry for p whose next hop is not m. So m gets SUB when the first of these entries appears, and
 UNSUB when the last one disappears.
 
-When a link is replaced, the dispatchers at the ends of the old link behave as if they had received UNSUB: they delete
-the entries whose next hop is the other end. The dispatchers at the ends of the new link send each other SUB for all
-patterns of their tables. A recovered dispatcher has lost its table, so its neighbours send it SUB for all their
-patterns (rule E14).
+When a link is replaced, the dispatchers at its ends delete the entries whose next hop is the other end, as after UNSUB.
+The dispatchers at the ends of the new link send each other SUB for all patterns of their tables. A recovered dispatcher
+has lost its table, so its neighbours send it SUB for all their patterns (rule E14).
 """
 
 from __future__ import annotations
@@ -120,7 +119,7 @@ def change_table(turn: DispatcherRound) -> None:
     """
     node, links = turn.node, turn.due.links
     fresh = links.added | links.recovered
-    # SUB and UNSUB from a node that is no neighbour any more have no effect.
+    # SUB and UNSUB from a former neighbour have no effect.
     told = [one for one in turn.of("SUB", "UNSUB") if one.src in turn.ctx.neighbours]
     calls = [call for call in turn.due.calls if isinstance(call, _Call)]
     entries = node.routing_entry.values() if links.removed else ()

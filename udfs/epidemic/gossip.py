@@ -154,7 +154,7 @@ def handle_pull(turn: DispatcherRound, message: Gossip, trigger: int, sender: in
 
 
 _STYLES = {"push": 1, "subscriber": 2}
-"""The styles of gossip that draw random numbers, with the number of each style in the hash of a draw."""
+"""The number of each gossip style in the hashes of random draws. Style ``publisher`` draws no random numbers."""
 
 
 def send_towards(turn: DispatcherRound, message: Gossip, trigger: int, rank: int, sender: int | None = None) -> None:

@@ -50,10 +50,10 @@ def discard(turn: DispatcherRound) -> None:
 
 def _rank(turn: DispatcherRound, event: CachedEvent, eviction: str) -> tuple[bool, float, int]:
     """Returns the rank of `event` by policy `eviction`. The cache discards the events with the highest ranks."""
-    age = float(event.position)
+    order = float(event.position)
     if eviction == "random":
-        age += turn.setting("buffer") * turn.uniform("epidemic.discard", event.source, event.source_seq)
-    return eviction == "foreign_first" and not event.is_own, -age, -event.position
+        order += turn.setting("buffer") * turn.uniform("epidemic.discard", event.source, event.source_seq)
+    return eviction == "foreign_first" and not event.is_own, -order, -event.position
 
 
 def reply(turn: DispatcherRound, event: CachedEvent, requester: int, trigger: int) -> None:
@@ -105,8 +105,8 @@ def _expect(turn: DispatcherRound, source: int, pattern: int, number: int) -> No
 def bound(turn: DispatcherRound) -> None:
     """Deletes expired entries of LostBuffer. Then deletes the oldest entries until ``lost_buffer`` remain (rule E13).
 
-    Runs after the dispatcher has handled the events of a round. Also sets `DispatcherRound.has_detected` if
-    LostBuffer contains a loss that was detected in this round.
+    Runs after the dispatcher has handled the events of a round; does nothing if it has counted no new event. Also sets
+    `DispatcherRound.has_detected` if LostBuffer contains a loss that was detected in this round.
     """
     lost = turn.node.lost
     if not (turn.has_counted and lost):
