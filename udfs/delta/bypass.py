@@ -21,7 +21,8 @@ ABANDONED = -1
 def bypass(turn: Turn) -> None:
     """Handles reports of failed peers: suspects the peers, connects to live nodes beyond them, and resends messages.
 
-    A DETACHED node only sends JOIN_REQUEST again, if its join point failed (rule R24).
+    A DETACHED node does none of this. If its join point failed, but not permanently, it sends JOIN_REQUEST again (rule
+    R24).
     """
     failed = _failures(turn)
     if not failed:
@@ -30,10 +31,10 @@ def bypass(turn: Turn) -> None:
         join = turn.node.own_join
         point = join.join_point if join is not None and join.is_asked else None
         if point is not None and point in failed and not turn.ctx.run.is_gone(point, turn.round):
-            ask_join_point(turn)  # rule R24
+            ask_join_point(turn)
         return
     _suspect(turn, failed)
-    if turn.node.is_synchronising:  # a node that joined at a failed peer may be known to that peer alone
+    if turn.node.is_synchronising:  # only the failed peer may know a node that joined at this peer
         stored = (one for peer in failed for one in turn.ctx.run.stored(peer, "topology").values())
         view.add_received_links(turn, [ToldLink(one.a, one.b, one.is_marked) for one in stored])
     lost = {peer for peer in failed if peer in turn.node.synch and not turn.node.synch[peer].is_answered}

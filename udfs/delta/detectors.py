@@ -1,9 +1,9 @@
 """Duplicate detection (section 5): separates first copies of messages from duplicates.
 
-A setting selects one of two detectors. Detector ``identifier`` stores the highest message number of each source. The
-number of a REJOIN is the incarnation of its source R, so REJOINs of R have a row of their own, with source ``-1 - R``.
-Detector ``visited`` stores the highest MsgId of each node that a message has visited. A copy is a duplicate if the
-MsgId of one of its visited nodes is not higher than the stored MsgId (rule R3).
+A setting selects one of two detectors. Detector ``identifier`` stores the highest message number of each source.
+REJOINs of a node R have a separate row with source ``-1 - R``, because their number is the incarnation of R. Detector
+``visited`` stores the highest MsgId of each node that a message has visited. A copy is a duplicate if the MsgId of one
+of its visited nodes is not higher than the stored MsgId (rule R3).
 """
 
 from __future__ import annotations

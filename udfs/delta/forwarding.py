@@ -77,9 +77,9 @@ def _accepted(turn: Turn) -> Iterable[MulticastCopy]:
 def _apply_refused(turn: Turn, late: list[MulticastCopy], first: set[Key]) -> None:
     """Applies the routing information of J, SUB and UNSUB copies that a synchronising node rejects as duplicates.
 
-    The node may lack this routing information: the PAR_SUB that contained it did not arrive because its sender failed,
-    and newer messages have raised the highest number in the duplicate detector. Applying known routing information
-    again changes nothing.
+    The node may lack this routing information. The failure of a sender may have lost the PAR_SUB that contained it, and
+    newer messages have raised the highest number in the duplicate detector. Applying known routing information again
+    changes nothing.
     """
     for copy in late:
         if copy.kind in ("J", "SUB", "UNSUB") and copy.key not in turn.node.processing_list and copy.key not in first:
@@ -186,10 +186,7 @@ def _add_recipients(turn: Turn, m: Processing, recipients: Mapping[int, Recipien
 
 
 def _deliver(turn: Turn, here: list[MulticastCopy | Processing]) -> None:
-    """Delivers each of the publications `here` to the application at most once.
-
-    Algorithm 1, line 26; rules R12 and R31.
-    """
+    """Delivers each of the publications `here` at most once (Algorithm 1, line 26; rules R12 and R31)."""
     delivered = turn.node.delivered
     known = {source: one.last_seq for source, one in delivered.items()}
     for m in here:
@@ -205,8 +202,8 @@ def _deliver(turn: Turn, here: list[MulticastCopy | Processing]) -> None:
 def confirm(turn: Turn) -> None:
     """Handles CONF: marks the recipients behind the sender of CONF as confirmed.
 
-    Finishes messages without unconfirmed recipients. A CONF for an unknown message, or from a node that is no next hop
-    of the message, has no effect (rule R15).
+    Finishes messages without unconfirmed recipients. A CONF has no effect if its message is unknown, or if its sender
+    is not a next hop of the message (rule R15).
     """
     ended: dict[Key, int] = {}
     for one in turn.inbox["CONF"]:
@@ -364,7 +361,7 @@ def guided(turn: Turn, copy: MulticastCopy) -> dict[int, Recipient]:
     """Returns the recipients (Γ) of a Guided message at a RECOVERING node: the ends of the paths in g.to (section 6.1).
 
     A recipient is confirmed if `is_done` of its path is true. The node itself is a recipient if g.to contains its
-    one-node path, and, for a publication, if one of the node's own subscriptions matches (rule R32).
+    one-node path. For a publication, one of the node's own subscriptions must also match (rule R32).
     """
     found = {}
     for path, is_done in copy.guide or ():

@@ -6,8 +6,8 @@ A node handles a round in five phases, each for all due messages (rule R34):
 2. confirm: CONF removes next hops from Out; a message is finished when Out is empty (Alg. 1, lines 19 to 31);
 3. join: the node handles JOIN_REQUEST, PAR_TOP and PAR_SUB, and marks the links of received J, before it computes
    recipients (rule R6);
-4. forward: the node computes Γ and Out of received and issued first copies (Alg. 1, lines 1 to 18), and changes routing
-   information (Algorithm 1, line 26); the recipients of a PUB depend on the changes with earlier triggers;
+4. forward: the node computes Γ and Out of received and issued first copies (Alg. 1, lines 1 to 18). It changes routing
+   information (Algorithm 1, line 26). The recipients of a PUB depend on the changes with earlier triggers;
 5. finish: the node sends CONF to the senders of finished messages (Algorithm 1, lines 27 to 29). Then it sends the
    messages of all phases, in the order of rule R36.
 """
@@ -105,7 +105,7 @@ class ProcessingRow(Processed):
     path: Annotated[tuple[int, ...] | None, "P(N, recipient), if N accepted the message as Guided"]
     responsible: Annotated[int | None, "next hop on the path to the recipient; null: no node on the path is up"]
     is_confirmed: Annotated[bool, "whether the responsible node has confirmed"]
-    is_reopened: Annotated[bool, "whether the recipient had confirmed in an earlier incarnation and lost the message"]
+    is_reopened: Annotated[bool, "whether the recipient must confirm again, because it lost the message in a crash"]
 
 
 def processing_rows(message: pa.Table) -> pa.Table:

@@ -184,8 +184,8 @@ def _earlier(turn: Turn, m: Processing, asked: list[int], reach: set[int]) -> se
 
     A recovering peer on the path to an unconfirmed recipient gets `m`, and becomes responsible for this recipient. If
     two recovering peers are on one path, both get `m`, and the later peer in `asked` becomes responsible. `reach`
-    contains the recipients of `m`. A recovering peer in `reach` gets `m` even if it confirmed `m` before its crash:
-    the crash has deleted the effect of `m`, and PAR_SUB contains this effect only after this node has finished `m`.
+    contains the recipients of `m`. A recovering peer in `reach` gets `m` even if it confirmed `m` before its crash,
+    because the crash has deleted the effect of `m`. PAR_SUB contains this effect only after this node has finished `m`.
 
     Returns:
         The recipients for which a recovering peer became responsible.
@@ -288,7 +288,9 @@ def _end_recovery(turn: Turn) -> None:
 
 
 _LOW = -1
-"""The trigger of PAR_TOP and PAR_SUB to a recovering node; their ranks sort them behind normal messages (rule R10)."""
+"""The trigger of PAR_TOP and PAR_SUB to a recovering node. It sorts them behind resent messages, and their ranks sort
+them behind all other messages with this trigger (rule R10).
+"""
 
 
 def hand_over(turn: Turn) -> None:
@@ -331,7 +333,7 @@ def _side(turn: Turn, peer: int) -> int | None:
 def _routes(turn: Turn, peer: int) -> dict[int, tuple[int, ...]]:
     """Returns the path from the recovering node `peer` to each node X in the view of this node S.
 
-    The path goes back from `peer` to the fork of the paths from S to `peer` and from S to X, and then on to X.
+    The path goes back from `peer` to the last common node of the two paths from S, and then on to X.
     """
     node = turn.node
     if peer not in node.path:

@@ -1,6 +1,6 @@
-"""Views and paths (section 4.3), and the effect of finished messages on routing information.
+"""Views and paths (section 4.3), and the effect of finished messages on routing information (Algorithm 1, line 26).
 
-Sections 4.6 and 4.7; Algorithm 1, line 26.
+Sections 4.6 and 4.7 define this effect for J and SUB.
 """
 
 from __future__ import annotations
@@ -134,7 +134,7 @@ def unmark(turn: Turn, finished: Iterable[Finished]) -> None:
 def entry_of(turn: Turn, one: Finished) -> SubscriptionEntry | None:
     """update_routing_information^SUB: returns the routing entry of a finished SUB; None for other messages.
 
-    The distance comes from the SUB itself if it was Guided: its m.from may be outside of the node's view.
+    The distance of a Guided SUB comes from the SUB itself, because its m.from may be outside the node's view.
     """
     m = one.m
     if m.subscription_id is None or m.origin is None:
