@@ -7,17 +7,17 @@ directly if its module imports them, and through the interface `node.Role` other
 Terms of the thesis and of the rules in the README:
 
 - edge broker: the broker to which a client is connected;
-- sub-tree of a topic: the brokers on the paths between the edge brokers of its subscribers; the members of the topic
-  are these brokers and the subscribers;
+- sub-tree of a topic: the brokers on the paths between the edge brokers of its subscribers;
+- members of a topic: the brokers of its sub-tree, and its subscribers;
 - topic's root: the broker of the topic's sub-tree whose parent is outside the sub-tree;
 - key item: a part of a topic, for example a bank account; a total-order message locks its key items at all members;
 - entry queue: messages from clients that their edge broker delays, for example because of locked key items;
-- passed, processed: an eventual or causal message passes a node without a lock; a total-order message is processed when
-  all members have locked its key items;
+- passed: a message has passed a node when the node has forwarded it or, in total order, has locked its key items;
+- processed: a total-order message is processed when all members have locked its key items;
 - covered: the members that have locked the key items of a message, as far as a node knows;
 - view: the brokers within maxHops links of a node; sibling: a child of the same parent;
-- residual degree: the number of connections that a broker can still accept; breakDegree: a request to accept a
-  connection even if the residual degree is 0;
+- residual degree: the number of connections that a broker can still accept;
+- breakDegree: the demand in a request that the broker accepts a connection even if its residual degree is 0;
 - orphan: a node whose parent failed; newcomer: a broker that joins or recovers and has had no parent since;
 - under repair: the state of a node from a failure of its parent until the missed messages have arrived;
 - exchange: two nodes that connect during a repair (partners) send each other the messages that the receiver lacks;

@@ -1,8 +1,8 @@
 """metadataBuffer (section 4.3.2): the newest events of a topic, and the message ids of discarded events.
 
 An event is the passage of a message through a node (``passed``), or its processing in total order (``processed``). When
-two nodes connect, each sends the other one a `MissingSets`: the ids of the messages that the sender has received and,
-except in ParentBuffer, the events that the receiver lacks.
+two nodes connect, each sends the other one a `MissingSets` with the ids of the messages that the sender has received.
+Except in ParentBuffer, it also contains the events that the receiver lacks.
 """
 
 from __future__ import annotations

@@ -92,7 +92,7 @@ class Client(Role):
     def _on_exception(self, m: ms.Lacking, _: int) -> None:
         """Records the Exception, and sends the requested publication again (section 4.3.2.3).
 
-        Does not send a publication that is collected: all members have received it, and the Exception is late.
+        Does not send a garbage-collected publication: all members have received it, and the Exception is late.
         """
         told = Exceptional(m.topic, m.source, m.source_seq, m.lacking)
         self._state.exception[m.source, m.source_seq, m.lacking] = told

@@ -1,9 +1,9 @@
 """Garbage collection of buffers, which the thesis names as future work (section 6.1).
 
 A message that every member of its topic has received can be dropped, because no node will request it. Clients report
-their deliveries to their edge brokers. A broker sends its parent message Received, which lists the messages that the
+their deliveries to their edge brokers. A broker sends Received to its parent. Received lists the messages that the
 broker and all nodes below it have received, and the ids of these nodes. When the reports cover all members, the topic's
-root sends message Collect down the sub-tree. Each receiver drops the messages that Collect lists.
+root sends Collect down the sub-tree. Each receiver drops the messages that Collect lists.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """The order of messages at a broker: entry queues, locks on key items, and the hold queue (chapter 3, section 4.3.1).
 
 Before a broker forwards a total-order message, it locks the key items of the message. A locked key item delays only
-messages from clients, which wait in the entry queue. A message from another broker is forwarded even if one of its key
-items is locked, because the sender forwarded the message before the sender locked the key item. So TotalAck follows all
-earlier messages on its link, like a flush marker. A broker under repair puts application messages into its hold queue,
-and handles them in order after its exchange.
+messages from clients, which wait in the entry queue. It does not delay a message from another broker, because that
+broker forwarded the message before it locked the key item. So TotalAck follows all earlier messages on its link, like a
+flush marker. A broker under repair puts application messages into its hold queue, and handles them in order after its
+exchange.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Ordering:
         self._buffers = buffers
 
     def on_metadata(self, m: ms.Metadata, sender: int) -> None:
-        """Adds a message from a client to the entry queue. Handles a message from a broker by `take`."""
+        """Adds a message from a client to the entry queue. Passes a message from a broker to `take`."""
         topic, message = self._topics.of(m.topic), m.message
         if sender in self._node.clients:
             known = message.id in topic.seen or any(waiting.id == message.id for waiting in topic.queue)
@@ -74,8 +74,8 @@ class Ordering:
     def is_current(self, topic: Topic) -> bool:
         """Returns whether the broker knows all total-order messages of `topic` that its clients may lack (rule G34).
 
-        It is a first member, or a current neighbour has sent it Current. If all brokers that were first members have
-        failed, every broker is current.
+        A current broker is a first member, or a current neighbour has sent it Current. If all brokers that were first
+        members have failed, every broker is current.
         """
         if self.is_first_member(topic) or topic.is_told_current:
             return True
@@ -263,8 +263,8 @@ class HoldQueue:
     def take(self, m: Any, sender: int) -> None:  # noqa: ANN401 - any of `APPLICATION`
         """Handles an application message, or holds it while the broker is under repair (Alg. 9, rule G8).
 
-        Drops a message from a node that is no neighbour. Records the failure in a Failed message at once, because the
-        search for a parent needs it (rule G29).
+        Drops a message from a node that is not a neighbour. Records the failure in a Failed message at once, because
+        the search for a parent needs it (rule G29).
         """
         node = self._node
         if sender != node.parent and sender not in node.children and sender not in node.clients:

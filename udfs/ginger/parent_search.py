@@ -255,9 +255,9 @@ class Election:
     def _on_refused_vote(self, sender: int, above: Sequence[Incarnation]) -> None:
         """Handles the answer of `sender`, which does not vote, with the brokers `above` it (rule G19).
 
-        The election continues without `sender` in two cases: this broker or one of its siblings is in `above`; or all
-        brokers in `above` have failed, so `sender` is an orphan, too. In all other cases the election ends with a
-        ParentRequest to `sender`.
+        The election continues without `sender` if this broker or one of its siblings is in `above`. It also continues
+        if all brokers in `above` have failed, because `sender` is then an orphan, too. In all other cases the election
+        ends with a ParentRequest to `sender`.
         """
         failed = [*self._gone(), Incarnation(self._node.id, self._node.last_failed(self._node.id))]
         is_orphan = bool(above) and all(_has_failed(one, failed) for one in above)

@@ -37,7 +37,7 @@ class Repair:
     ] = None
     awaited: Annotated[
         int | None,
-        "broker whose answer or messages the node awaits until its timer expires; null: the node pauses until then",
+        "broker whose answer or messages the node awaits; null: the node pauses until its timer expires",
     ] = None
     is_promised: Annotated[bool, "whether broker `asked` has answered that it first joins sub-trees"] = False
     declined: Annotated[list[int], "brokers that have declined a ParentRequest in this pass"] = field(

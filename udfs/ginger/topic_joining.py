@@ -66,7 +66,7 @@ class TopicJoining:
             join.waiting.remove(asker)
             self._take_in(topic, asker)
         elif asker is not None:
-            # The earlier askers have not been asked, and may be in the sub-tree (rule G36).
+            # This broker has sent no JoinTopic to earlier askers, which may be in the sub-tree now (rule G36).
             for earlier in sorted({*join.askers} - {asker, *join.waiting}):
                 join.waiting.append(earlier)
                 self._node.send(earlier, ms.JoinTopic(name))
@@ -186,7 +186,7 @@ class TopicJoining:
             self._repeat(join, neighbour)
 
     def _repeat(self, join: TopicJoin, neighbour: int) -> None:
-        """Repeats search `join` over the new connection to `neighbour`, an open search at its end (rule G36)."""
+        """Repeats search `join` over the new connection to `neighbour`. An open search repeats when it ends (G36)."""
         topic = self._topics.of(join.topic)
         if neighbour in topic.brokers or neighbour in join.waiting:
             return

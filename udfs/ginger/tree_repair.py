@@ -63,7 +63,7 @@ class TreeRepair:
         self._node.send(sender, ms.ParentResponse(answer, request.incarnation, self._node.incarnation))
 
     def _may_accept(self, sender: int, request: ParentRequest) -> bool:
-        """Returns whether this broker may accept `sender`: it is no orphan and no descendant of `sender` (rule G10).
+        """Returns whether this broker may accept `sender`: it is neither an orphan nor below `sender` (rule G10).
 
         A `sender` that joins or recovers has no descendants. If the view shows it as an ancestor, the view is outdated.
         """

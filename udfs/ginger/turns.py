@@ -117,8 +117,12 @@ def _message(topic: str, row: Mapping[str, Any]) -> Message:
 def turns(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Computes the turns of a round at each broker and topic.
 
-    A due message has column ``what``: ``came`` if a client sent it, ``locked`` if a broker sent it in total order,
-    ``ready`` if all children have acknowledged it, ``processed`` if TotalProcessed has arrived for it.
+    Column ``what`` of a due message has one of these values:
+
+    - ``came``: a client has sent the message;
+    - ``locked``: a broker has sent the message, which is in total order;
+    - ``ready``: all children have acknowledged the message;
+    - ``processed``: TotalProcessed has arrived for the message.
 
     Args:
         batches: One row per run, broker and topic with a due message: ``run_id, node_id, topic, round, is_root,
