@@ -76,7 +76,7 @@ class DatabaseChange:
 
 
 def explicit(own: Subscription) -> Explicit:
-    """Returns a copy of the explicit state of a node for a topic, to be compared with a later state."""
+    """Returns a copy of the explicit state of a node for a topic, for comparison with a later state."""
     beside = (None if one is None else (one.node, one.label) for one in (own.left, own.right, own.ring))
     return own.wants, own.label, *beside, dict(own.short)
 
@@ -107,7 +107,7 @@ def database_changes(
 
 
 def configuration_from(row: Mapping[str, Any]) -> ConfigurationChange:
-    """Returns the `ConfigurationChange` of `row`, a row of table ``configuration_change``."""
+    """Returns the `ConfigurationChange` of `row`, a row of table ``state_configuration_change``."""
     sides = (None if row[side] is None else RingPeer(row[side]["node"], row[side]["label"]) for side in SIDES)
     left, right, ring = sides
     slots = tuple(Slot(one["label"], one["node"]) for one in row["slots"] or ())

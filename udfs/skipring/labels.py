@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 MAX_BITS = 62
+"""The maximum number of digits of a label (rule K1)."""
 _CACHED = 1 << 16
 
 

@@ -105,7 +105,7 @@ class SkipRing(NodeProgram):
             supervision.integrate(src, "request", ctx)
 
     def on_request_for(self, m: ms.RequestFor, src: int, ctx: Context) -> None:
-        """RequestFor (section 3.2.1): sends the subscriber that the message names its configuration."""
+        """RequestFor (section 3.2.1): sends the subscriber in field ``subscriber`` the subscriber's configuration."""
         if (supervision := self._supervision(m.topic, ctx)) is not None:
             supervision.request_for(m.subscriber, ctx)
 
@@ -117,7 +117,7 @@ class SkipRing(NodeProgram):
     def on_down(self, peer: int, ctx: Context) -> None:
         """Crash report (section 3.3, rule K8): records the crash of `peer`, and removes `peer` from all databases.
 
-        The record is permanent.
+        The record is permanent, because crashed nodes do not recover.
         """
         self.crashed[peer] = Crashed(peer)
         for topic in sorted(self.database):

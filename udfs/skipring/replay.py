@@ -4,8 +4,8 @@ A *disturbance* of a topic is the start of the run, a subscription, an unsubscri
 each disturbance the topic converges to a legitimate state. Then closure must hold until the next disturbance.
 
 The replay of a round applies crashes and crash reports first, then subscriptions and unsubscriptions, then other
-changes of explicit state. Then it checks whether the state is legitimate. In a round without changes, this check is
-necessary only if the explicit state is legitimate and a message in flight contradicted it in the previous round.
+changes of explicit state. Then it checks whether the state is legitimate. In a round without changes, the replay
+checks only the messages in flight, and only if one of them contradicted a legitimate state in the previous round.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ class RunReplay:
         Args:
             run: ``run_id, last_round``, ``fault_round`` (view ``fault_end``), and ascending lists of structs:
                 ``crashes`` (round, node_id), ``configurations`` and ``databases`` (columns of tables
-                configuration_change and database_change, the round first), ``reports`` (round, peer) of crashes by the
-                failure detector, and ``supervisors`` (node_id, name).
+                state_configuration_change and state_database_change, the round first), ``reports`` (round, peer) of
+                crashes by the failure detector, and ``supervisors`` (node_id, name).
             messages: The messages of kinds `legitimate.KINDS` that were delivered or are in flight, ascending by id,
                 with the fields of `topic_replay.MESSAGE`.
             is_measured: Whether to compute in each round how far a topic is from the skip ring (`Measured`).

@@ -62,7 +62,10 @@ class Member:
         self._sort()
 
     def _linearize(self, node: int, label: Label) -> None:
-        """Linearize: keeps the nearer of `node` and the list neighbour on that side, and introduces the other to it."""
+        """Linearize: compares `node` with the list neighbour on the same side.
+
+        Keeps the nearer one as list neighbour, and introduces the farther one to it.
+        """
         if any(one is not None and one.node == node for one in (self._own.left, self._own.right)):
             return
         key = key_of(label, node)

@@ -261,8 +261,8 @@ class TopicReplay:
     def stall(self, last_round: int, fault_round: int) -> Broken | None:
         """Returns a violation if the overdue topic makes no progress, else None.
 
-        The topic makes progress if its lowest potential (`Snapshot.potential`) is lower in the second half of the time
-        since the last disturbance or fault than in the first half.
+        The time since the last disturbance or fault has two halves. The topic makes progress if its lowest potential
+        (`Snapshot.potential`) is lower in the second half than in the first half.
 
         Args:
             last_round: The last round of the run.

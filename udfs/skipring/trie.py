@@ -188,7 +188,7 @@ class Trie:
         return None if label is None else self.find(label)
 
     def _path(self, key: str) -> list[TrieNode]:
-        """Returns the nodes from the root to the first node whose label is no prefix of `key`."""
+        """Returns the nodes from the root to the first node whose label is not a prefix of `key`, inclusive."""
         root = self._roots.get(self._topic)
         node = self.find(root.label) if root else None
         path: list[TrieNode] = []
@@ -222,7 +222,7 @@ class Trie:
 
 
 def repair_tries(nodes: dict[tuple[str, str], TrieNode], roots: dict[str, Root], key_bits: int, hash_bits: int) -> None:
-    """Checks each trie. Rebuilds a trie that is not sound from its leaves with right keys (rule K22).
+    """Rebuilds each trie that is not sound from its leaves with right keys (rule K22, `Trie.is_sound`).
 
     Args:
         nodes: The trie nodes of all topics, by topic and label. The function changes them.
