@@ -71,7 +71,7 @@ class Unstable(OfTopic):
 class Registering(OfRole):
     """A registration or deregistration that no repository has confirmed to the owner of the topic."""
 
-    tries: Annotated[int, "number of requests that the owner has sent, without the last one"]
+    tries: Annotated[int, "number of times that the owner has repeated the request"]
     is_registered: Annotated[bool, "true: a registration; false: a deregistration"]
     source_seq: Annotated[int, "number of the call among the owner's calls"]
 

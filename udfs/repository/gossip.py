@@ -59,7 +59,7 @@ def _entries(at: At, base: int) -> tuple[Entry, ...]:
 
 
 def unlisted_messages(at: At) -> tuple[Key, ...]:
-    """Returns the stored messages that no entry contains: messages after the frontier, and orphans (rule P18)."""
+    """Returns the stored messages that have no entry in Gossip-ACK (rule P18): after the frontier, and orphans."""
     numbers = range(at.log.frontier + 1, at.log.last_seq + 1)
     found = [Key.of(slot) for seq in numbers if (slot := at.node.slot[at.topic, seq]).status == STORED]
     return (*found, *map(Key.of, at.of(at.node.orphan)))

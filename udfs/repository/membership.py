@@ -177,7 +177,7 @@ def _is_held(at: At, peer: int, key: Key) -> bool:
 
 
 def on_farewell(at: At, m: GossipAck) -> None:
-    """Gossip-ACK at a repository that has left: sends no more Gossip-LEAVE to a sender that knows the departure."""
+    """Gossip-ACK at a repository that has left: ends the Gossip-LEAVEs to a sender that knows the departure."""
     if at.me in m.left:
         at.node.member.pop((at.topic, m.origin), None)
 

@@ -68,7 +68,7 @@ def cut_of(cut: tuple[Key, ...], publisher: int, incarnation: int) -> int:
 
 
 def record_designation(at: At, client: int, role: str, number: int, repository: int, *, is_own: bool) -> bool:
-    """Records a designation of `client` and returns True. If a newer designation is known, only returns False.
+    """Records a designation of `client`. Returns False, and records nothing, if a newer designation is known.
 
     Args:
         at: The topic at this repository.

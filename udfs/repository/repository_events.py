@@ -21,7 +21,7 @@ class Action:
 
     client: Annotated[int, "client that the action is about"]
     role: Annotated[str, "role of the client: publisher or subscriber"]
-    number: Annotated[int, "of two actions about one client and role the higher number counts"]
+    number: Annotated[int, "number of the action; if two conflict, the one with the higher number is valid"]
     interests: Annotated[
         tuple[Interest, ...] | None,
         "all subscriptions of the client; null: the action is a registration or deregistration",
@@ -56,7 +56,7 @@ class SyncFact:
     """The sync of a subscriber: the number up to which the subscriber has acknowledged all its messages (rule P16)."""
 
     client: Annotated[int, "id of the subscriber"]
-    seq: Annotated[int, "the subscriber has acknowledged all its messages up to this number of the sender"]
+    seq: Annotated[int, "sequence number at the sender up to which the subscriber has acknowledged all its messages"]
     subscription_ids: Annotated[tuple[int, ...], "subscriptions that the sync covers"]
 
 
@@ -84,8 +84,8 @@ class GossipAck(Addressed):
 
     base: Annotated[int, "sequence number before the first entry"]
     frontier: Annotated[int, "the sender's frontier"]
-    entries: Annotated[tuple[Entry, ...], "stored messages from `base` to the frontier, and all actions after `base`"]
-    beyond: Annotated[tuple[Key, ...], "messages that the sender has stored behind its frontier (rule P18)"]
+    entries: Annotated[tuple[Entry, ...], "after `base`: all actions, and the stored messages up to the frontier"]
+    beyond: Annotated[tuple[Key, ...], "messages that the sender has stored after its frontier (rule P18)"]
     seen: Annotated[tuple[Told, ...], "the sender's position in each member's entries"]
     members: Annotated[tuple[int, ...], "members of the bundle"]
     leaving: Annotated[tuple[int, ...], "members that have started to leave"]

@@ -69,7 +69,7 @@ class Slot(OfTopic):
     publication: Annotated[
         Publication | None, "the message; null: it has not arrived, the slot is void, or the slot has an action"
     ] = None
-    action: Annotated[Action | None, "the action; null: the slot is not that of an action"] = None
+    action: Annotated[Action | None, "the action; null: the slot has no action"] = None
 
 
 @record(key="topic, publisher, incarnation, n")

@@ -44,11 +44,11 @@ def seek_again(at: At, role: str) -> None:
 def on_answer(at: At, m: ProbeAnswer) -> None:
     """R2C-Probe: updates the client's list of known members.
 
-    If the sender is operational, the members in its answer replace the list, and the client may designate the sender at
-    the end of the round (`apply_choice`). Otherwise the members in the answer are added to the list.
+    If the sender is operational, the members in its answer replace the list. The client may designate the sender at the
+    end of the round (`apply_choice`). If the sender is not operational, the members are added to the list.
 
-    Answers to probes of earlier searches are ignored. Otherwise late answers of a distant repository would always
-    precede the answer of the nearest one, if the client gives up before the distant repository can answer.
+    Answers to probes of earlier searches are ignored. A client may give up a search before a distant repository can
+    answer. The late answer of this repository would then always precede the answer of the nearest repository.
     """
     row = at.node.steering.get((at.topic, m.role))
     if row is None or not row.is_seeking or m.designation != row.designation:

@@ -118,8 +118,8 @@ def _advance(at: At, sync: int) -> None:
 def deliver_stored(at: At) -> None:
     """Delivers buffered messages in the order of sequence numbers, up to the first missing message (rules P6 and P9).
 
-    Delivers nothing if the client starts a new designation at the end of the round, because the cuts of new
-    subscriptions are already computed from the marks.
+    Delivers nothing if the client starts a new designation at the end of the round. The cuts of new subscriptions are
+    already computed, and a delivery would raise the marks from which they are computed.
     """
     row, chosen = at.node.reading.get(at.topic), _steering(at)
     if row is None or chosen is None or not chosen.is_established or chosen.is_changing:
