@@ -1,7 +1,7 @@
--- A subscriber delivers a publication although it has delivered a later publication of the same source in an earlier
--- round. The audit applies to protocols that guarantee the order of a source. If the protocol does not confirm calls,
--- the audit ignores publications that the subscriber did not request (view receiver): these publications may have
--- passed the subscription on its way, and a recovery may bring them later. The audit cannot judge two deliveries in one
+-- A row is a delivery that follows the delivery, in an earlier round, of a later publication of the same source. The
+-- audit applies to protocols that guarantee the order of a source. If the protocol does not confirm calls, the audit
+-- ignores publications that the subscriber did not request (view receiver). They may have been sent before the
+-- subscription reached their source, and a recovery may deliver them late. The audit cannot judge two deliveries in one
 -- round, because the history does not record their order.
 with followed as (
   select *, max(source_seq) over (

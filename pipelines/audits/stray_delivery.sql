@@ -1,5 +1,5 @@
--- Repeated deliveries, and deliveries to a subscriber without a matching subscription. In the round of its end a
--- subscription still matches. Publications of the initial state, whose call numbers are below 1, need no matching
+-- Repeated deliveries, and deliveries to a subscriber without a matching subscription. A subscription matches up to and
+-- including the round of its end. Publications of the initial state, whose call numbers are below 1, need no matching
 -- subscription, because no call issued them.
 select run_id, last_round as round, subscriber as node_id, source, source_seq,
   concat('delivered ', n_deliveries, ' times, first in round ', first_round, ', last in round ', last_round) as detail

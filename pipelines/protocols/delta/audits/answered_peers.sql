@@ -1,5 +1,5 @@
 -- audit: a node sends multicast messages over a bypass only after the other end has answered
--- A node sends multicast messages over a bypass only after the other end of the bypass has answered (rule R20).
+-- Rule R20. An answer is a STATUS, CON_REQUEST, SYN_REQUEST or PAR_TOP.
 with heard as (
   select run_id, dst as node_id, src as peer, min(due_round) as round
   from sent_message

@@ -1,6 +1,6 @@
 -- audit: a RECOVERING node answers SYN_REQUEST after its own synchronisation points on other sides have answered
--- A RECOVERING node S answers a recovering node R only after the synchronisation points of S have answered S, except
--- points in the direction of R (rule R28). A DETACHED node is not a synchronisation point (rule R24).
+-- A RECOVERING node S answers a recovering node R only after the synchronisation points of S have answered S (rule
+-- R28). S does not wait for points in the direction of R. A DETACHED node is not a synchronisation point (rule R24).
 with life as (
   select run_id, node_id, recovery_round, end_round from node_recovery where recovery_round is not null
 ), given as (

@@ -1,7 +1,7 @@
 -- Runs in which more than δ nodes were not OPERATIONAL in one round, with the first of these rounds (rule R11). A
--- recovering node is regarded as OPERATIONAL from the round in which it reports this status, and at the latest from the
--- end of the grace period after the last crash or recovery (view grace). A later report, or no report, violates
--- guarantee ends_in_time.
+-- recovering node counts as OPERATIONAL from the round in which it reports this status. At the end of the grace period
+-- after the last crash or recovery (view grace) it counts as OPERATIONAL without a report. A later report, or no
+-- report, violates guarantee ends_in_time.
 with recovery as (
   select n.run_id, n.node_id, n.name, n.crash_round, n.operational_round,
     case when n.recovery_round is null then n.end_round

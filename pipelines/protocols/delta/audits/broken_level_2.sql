@@ -1,7 +1,7 @@
--- Level 2 (4.3): the entry of a node N more than δ+1 hops from subscriber S names P(N, S)[δ+1], the node δ+1 hops from
--- N on the path P(N, S). A table of all paths P(N, S) would have a row for each pair of nodes. So this audit checks the
--- entry of N with paths of at most δ+1 hops and with the entry of the next hop B (column responsible), which is k =
--- d(N, B) hops away:
+-- Level 2 (4.3) is about a node N more than δ+1 hops from subscriber S. The entry of N names P(N, S)[δ+1], the node δ+1
+-- hops from N on the path P(N, S). A table of all paths P(N, S) would have a row for each pair of nodes. So this audit
+-- uses only paths of at most δ+1 hops, and the entry of the next hop B of N (column responsible). B is k = d(N, B) hops
+-- from N. There are three checks:
 --
 -- 1. the entry of N names a node δ+1 hops away, and B is the closest live node on the path to this node;
 -- 2. B's entry does not lead back towards N;

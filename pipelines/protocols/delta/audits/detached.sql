@@ -1,5 +1,5 @@
--- The messages by which a node learns that their sender is DETACHED (rule R24). The sender is no member of the overlay:
--- it was never VALID_JOINED before it sent the message.
+-- The messages by which a node learns that their sender is DETACHED (rule R24). The sender had never been VALID_JOINED
+-- when it sent the message.
 select m.run_id, m.dst as node_id, m.src as peer, m.due_round as round
 from sent_message m
 left join node_status s on s.run_id = m.run_id and s.node_id = m.src and s.status = 'VALID_JOINED'

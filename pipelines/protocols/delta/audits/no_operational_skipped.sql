@@ -1,9 +1,9 @@
 -- audit: no message skips an OPERATIONAL or REJOINING node on its path (Key Corollary)
 -- Key Corollary: a message from A to B skips no node between A and B that is OPERATIONAL*. A recovered node is
--- OPERATIONAL* from the round of its first REJOIN (A.2). A learns of the recovery before this round, because the
--- recovered node first gets an answer from the closest node on the path to A, and from each recovered node in between.
--- The audit checks only plain messages: a Guided message over a bypass answers the SynRequest of its receiver, even if
--- nodes in between have recovered.
+-- OPERATIONAL* from the round of its first REJOIN (A.2). A learns of the recovery before this round: the recovered node
+-- first gets answers from the closest node on the path to A, and from the recovered nodes in between. The audit checks
+-- only plain messages: a Guided message over a bypass answers the SynRequest of its receiver, even if nodes in between
+-- have recovered.
 with far as (
   select m.run_id, m.kind, m.src, m.dst, m.sent_round, m.source, m.source_seq
   from sent_message m

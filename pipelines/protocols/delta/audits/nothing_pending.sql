@@ -5,8 +5,7 @@
 -- * a request without an answer (Alg. 4);
 -- * a call or a join request that waits at an OPERATIONAL member;
 -- * a recovering node, unless its join point never recovers or has not joined the overlay;
--- * an open join of a node that is up, at a join point that is an OPERATIONAL member, unless the node was down in the
---   round of its call.
+-- * an open join at an OPERATIONAL member, of a node that is up and was up in the round of its join call.
 with unconfirmed as (
   select run_id, round, node_id, source, source_seq, kind,
     count_if(not coalesce(is_confirmed, false)) as n_recipients

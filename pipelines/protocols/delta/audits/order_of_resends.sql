@@ -1,6 +1,5 @@
--- audit: messages of one source that a node sends to a peer in a round keep their order
--- If a node sends a peer several messages of one source in a round, it sends them in the order of the source (rule
--- R22).
+-- audit: publications of one source that a node sends to a peer in a round keep their order
+-- Rule R22. The numbers of publications give the order of their source.
 with sent as (
   select run_id, src, dst, sent_round, source, source_seq, message_id,
     max(source_seq) over (partition by run_id, src, dst, sent_round, source order by message_id

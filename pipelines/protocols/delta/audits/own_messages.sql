@@ -1,5 +1,5 @@
 -- audit: a message that arrives at its own source is a duplicate
--- A message that arrives at its own source is a duplicate (rule R18).
+-- Rule R18. The audit does not check nodes that have crashed, because a crash deletes the duplicate detector.
 select m.run_id, m.due_round as round, m.dst as node_id, m.source, m.source_seq,
   concat('takes its own ', m.kind, ' from node ', m.src, ' for a new one') as detail
 from sent_message m

@@ -1,5 +1,5 @@
 -- audit: a node sends STATUS before the multicast messages of a round
--- If a node sends STATUS and multicast messages to a peer in one round, STATUS is the first (rule R36).
+-- Rule R36, for messages to the same peer.
 select s.run_id, s.sent_round as round, s.src as node_id,
   concat('STATUS to node ', s.dst, ' leaves behind ', min(m.kind)) as detail
 from sent_message s

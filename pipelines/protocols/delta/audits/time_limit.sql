@@ -1,4 +1,5 @@
--- The pending operations and their deadlines, up to the end of the run.
+-- The recoveries, publications, subscriptions and unsubscriptions whose deadline (limit_round) is not after the end of
+-- the run. Runs with a fault that delays messages or pauses nodes have no rows.
 with over as (
   select run_id, max(due_round) as last_round from message where fate <> 'in_flight' group by run_id
 ), late as (

@@ -1,6 +1,5 @@
--- audit, is_unconditional: events that a dispatcher answers leave the digest on the way to the publisher
--- A dispatcher on the path to a publisher sends some events of a digest to the requester; it removes these events from
--- the digest that it forwards (rule E7).
+-- audit, is_unconditional: on the path to a publisher, a dispatcher removes the events that it answers from the digest
+-- Rule E7. To answer an event is to send it to the requester as REPLY.
 select e.run_id, e.sent_round as round, e.src as node_id, a.source, a.source_seq,
   concat('answers node ', e.initiator, ', and leaves the event in the digest') as detail
 from entry e

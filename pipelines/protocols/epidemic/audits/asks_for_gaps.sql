@@ -1,6 +1,5 @@
 -- audit, is_unconditional: a dispatcher requests an event only after a later event has revealed the loss
--- A dispatcher requests an event only if a later event of the same source and pattern has arrived, and the event itself
--- has not (rules E3, E8 and E9).
+-- Rules E3, E8 and E9. A later event of the same source and pattern has arrived, and the event itself has not.
 with asked as (
   select distinct run_id, initiator, event_source, pattern_id, number, sent_round
   from entry

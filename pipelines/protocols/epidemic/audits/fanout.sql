@@ -1,6 +1,5 @@
 -- audit, is_unconditional: gossip goes to at most `fanout` neighbours for each copy, and never back
--- A dispatcher forwards each copy of a gossip message to at most fanout neighbours, and not to the sender of the copy
--- (rule E6).
+-- Rule E6. The audit does not check publisher-based pull, which goes to one dispatcher only.
 with sent as (
   select run_id, src, sent_round, initiator, style, digest, count(distinct dst) as n_receivers
   from gossip

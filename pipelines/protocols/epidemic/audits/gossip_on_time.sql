@@ -1,6 +1,6 @@
 -- audit, is_unconditional: gossip rounds of a dispatcher are whole intervals apart
--- The distance of two gossip rounds of a dispatcher is a multiple of the interval T, even if the dispatcher crashes in
--- between (rules E1 and E15).
+-- Rules E1 and E15. The audit also compares gossip rounds before and after a crash of the dispatcher. It does not check
+-- runs with replaced links, with an adaptive interval, or with gossip on detection.
 with relinked as (select distinct run_id from fault_event where kind in ('link', 'unlink'))
 select g.run_id, max(g.sent_round) as round, g.src as node_id,
   concat('begins gossip rounds in ', min(g.sent_round), ' and ', max(g.sent_round),

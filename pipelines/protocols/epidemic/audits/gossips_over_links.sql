@@ -1,6 +1,5 @@
 -- audit, is_unconditional: gossip to a publisher goes over links that exist, unless unicast is allowed
--- If a dispatcher sends gossip to a publisher over a link, the link exists in the round of sending, unless setting
--- broken_route allows unicast (rule E12).
+-- Rule E12. The link must exist in the round of sending. Setting broken_route allows unicast.
 with changed as (
   select run_id, a, b, min(case when kind = 'unlink' then round end) as end_round,
     min(case when kind = 'link' then round end) as begin_round

@@ -1,5 +1,5 @@
--- audit, is_unconditional: gossip to a publisher takes the way back of its newest event
--- Gossip to a publisher follows the route of the publisher's newest event in the reverse direction (rule E12).
+-- audit, is_unconditional: gossip to a publisher follows the route of the publisher's newest event back
+-- Rule E12. The audit does not check dispatchers that have crashed, because they have lost their routes.
 with asked as (
   select g.run_id, g.message_id, g.initiator, g.dst, g.sent_round, g.path, e.event_source
   from gossip g

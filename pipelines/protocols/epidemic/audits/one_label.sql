@@ -1,5 +1,5 @@
 -- audit, is_unconditional: a digest is about one pattern or one source, and never empty
--- A digest is not empty, and lists events of one pattern or one source (rule E5).
+-- Rule E5. A digest of subscriber-based pull is about a pattern, and a digest of publisher-based pull about a source.
 select run_id, sent_round as round, src as node_id,
   'sends an empty digest' as detail
 from gossip

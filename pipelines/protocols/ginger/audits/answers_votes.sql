@@ -1,7 +1,7 @@
 -- audit, is_dated: a broker answers each vote of a sibling
--- Alg. 7, rules G18, G19, G29 and G32. The answer is either a vote that names all failed brokers of the sibling's vote,
--- with the same or later incarnations, or a list of the brokers above, in the same round or later. A broker need not
--- answer if it crashes later, or if it has not found a parent since its recovery.
+-- Alg. 7, rules G18, G19, G29 and G32. The answer is a vote, or a list of the brokers above, in the same round or
+-- later. A vote must name all failed brokers of the sibling's vote, with the same or later incarnations. A broker need
+-- not answer if it crashes later, or if it has not found a parent since its recovery.
 with named as (
   select run_id, message_id, src, dst, one.broker, one.incarnation from (
     select run_id, message_id, src, dst,

@@ -1,8 +1,8 @@
 -- audit, is_dated: an orphan asks the parent of its failed parent before its siblings
 -- Section 4.2.3, rule G11: ancestors come before siblings at equal hops. A row is a ParentRequest to a sibling in the
 -- view. Its sender has not yet asked the parent of its failed parent, and does not know of a failure of that broker.
--- The audit takes the view from the last TreeViewUpdate, or else the initial view. A TreeViewUpdate to an incarnation
--- that has ended is no view. Neither is one from a broker that has not accepted the present incarnation.
+-- The audit takes the view from the last TreeViewUpdate, or else the initial view. It ignores a TreeViewUpdate to an
+-- ended incarnation, and a TreeViewUpdate from a broker that has not accepted the present incarnation.
 with accepted as (
   select run_id, src, dst, due_round, cast(get_json_object(body, '$.incarnation') as bigint) as incarnation
   from sent_message

@@ -1,4 +1,4 @@
--- audit: a message follows all that its publisher knew of its key items
+-- audit: clients deliver a message after all messages on its key items that its publisher knew
 -- At every client a publication follows the messages on a shared key item that its publisher published or delivered
 -- earlier (3.2). A row is a delivery of a publication before the delivery of one of these messages. In a round a client
 -- first delivers and then publishes.

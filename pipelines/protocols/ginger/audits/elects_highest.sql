@@ -1,8 +1,8 @@
 -- audit, is_dated: siblings elect the highest residual degree, then the lowest id, of votes that name the same brokers
--- Alg. 7, rules G13 and G18. A row is the end of an election if the voter had received a better vote than that of the
--- winner, or if it lacked the vote of a sibling. A sibling that answers without a vote is out of the election, and the
--- voter may ask it (rule G19). There is one exception: the last sibling of a root may have waited until its timer
--- expired.
+-- Alg. 7, rules G13 and G18. A row is the end of an election at a voter. The voter knew a better vote than the winner's
+-- vote, possibly its own, or it lacked the vote of a sibling. A sibling that answers without a vote is out of the
+-- election, and the voter may ask it (rule G19). There is one exception: the last sibling of a root may have waited
+-- until its timer expired.
 with judged as (
   select e.run_id, e.node_id, e.degree, e.round, e.end_round, e.winner, e.sibling, e.sibling_degree,
     case when e.winner = e.node_id then e.degree else w.sibling_degree end as winner_degree,

@@ -1,6 +1,5 @@
 -- audit: at the end of a quiescent run no key item is locked and no message waits
--- At the end of a quiescent run no key item is locked, no message is pending or waits in a queue, and no exchange is
--- incomplete.
+-- A row is a locked key item, a message that is pending, missing or in a queue, or an exchange that is incomplete.
 with waiting as (
   select run_id, node_id, source, source_seq, concat('still pending on topic ', topic) as detail
   from state_pending

@@ -1,8 +1,8 @@
--- audit: total-order messages on a key item have one order, and each other message one side of them
+-- audit: total-order messages on a key item have one order, and each other message has one position in this order
 -- All clients deliver the total-order messages on a key item in the same order. A message in eventual or causal order
--- on the key item is delivered before a given total-order message at all clients, or after it at all clients (3.2). So
--- the number of total-order messages that precede a message is the same at all clients. A row is a message for which
--- this number differs between two clients.
+-- precedes a given total-order message on its key item at all clients, or at no client (3.2). So the number of
+-- total-order messages that precede a message is the same at all clients. A row is a message for which this number
+-- differs between two clients.
 with ranked as (
   select *, count_if(guarantee = 'total') over (
     partition by run_id, node_id, topic, key_item order by position rows between unbounded preceding and 1 preceding

@@ -1,5 +1,5 @@
--- Messages in table entry_queue wait for a locked key item, behind an earlier message that shares a key item, or until
--- their broker is current (rule G34).
+-- Messages in table entry_queue wait for one of three events: their key items are unlocked, an earlier message with a
+-- common key item leaves the queue, or their broker becomes current (rule G34).
 with failed as (
   select run_id, node_id, collect_list(failed) as brokers from state_failed group by run_id, node_id
 ), member as (

@@ -1,5 +1,5 @@
--- Messages in table pending wait for an earlier message on a key item, for an acknowledgement, or, at the topic's root,
--- for members that have not locked the key items.
+-- Messages in table pending wait for an earlier message on a key item, or for an acknowledgement. At the topic's root
+-- they also wait for members that have not locked the key items.
 with needed as (
   select p.run_id, p.node_id, p.topic, p.source, p.source_seq, p.acked, p.covered, explode(m.members) as member
   from state_pending p

@@ -1,7 +1,7 @@
 -- audit, is_unconditional: after a heartbeat no mesh has more than `d_hi` neighbours, apart from outbound grafts
--- Rule S12. A row is a mesh with too many neighbours at the end of the run. A heartbeat of a node grafts up to `d_out`
--- outbound neighbours if a mesh has too few of them, even if the mesh has `d_hi` neighbours. The audit checks neither
--- nodes with faults nor nodes that got a GRAFT in the last heartbeat interval.
+-- Rule S12. A row is a mesh with too many neighbours at the end of the run. If a mesh has too few outbound neighbours,
+-- a heartbeat grafts up to `d_out` of them, even beyond `d_hi` neighbours. The audit checks neither nodes with faults
+-- nor nodes that got a GRAFT in the last heartbeat interval.
 with unsteady as (
   select distinct run_id, node_id from fault_event where node_id is not null
 ), grown as (

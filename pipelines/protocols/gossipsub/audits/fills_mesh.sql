@@ -1,6 +1,6 @@
 -- audit, is_unconditional: at the end no mesh lacks neighbours that its node may graft
--- Rules S1 and S12. The audit does not check nodes with faults, nodes that sent or received GRAFT, PRUNE or ANNOUNCE in
--- the last two heartbeats, and runs with a fault in the last three heartbeats.
+-- Rules S1 and S12. The audit does not check nodes with faults, nor nodes that sent or received GRAFT, PRUNE or
+-- ANNOUNCE in the last two heartbeats. It does not check runs with a fault in the last three heartbeats.
 with moved as (
   select run_id, node_id, max(round) as round from (
     select run_id, src as node_id, sent_round as round from sent_message where kind in ('GRAFT', 'PRUNE', 'ANNOUNCE')

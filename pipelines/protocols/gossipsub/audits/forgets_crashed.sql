@@ -1,7 +1,7 @@
 -- audit, is_unconditional: a node sends nothing to a neighbour that it knows to be down
--- Rule S5. A row is a message that a node sends to a crashed neighbour after the report of the crash, and before a
--- message of the neighbour arrives again. If a HELLO arrives after the crash of its sender, the failure detector starts
--- again, so its report comes later. The audit does not check nodes with faults.
+-- Rule S5. A row is a message to a crashed neighbour between the report of the crash and the next message from the
+-- neighbour. If a HELLO arrives after the crash of its sender, the failure detector starts again, so its report comes
+-- later. The audit does not check nodes with faults.
 with unsteady as (
   select distinct run_id, node_id from fault_event where node_id is not null
 ), watched as (

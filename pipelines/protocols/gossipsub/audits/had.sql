@@ -1,5 +1,5 @@
 -- A row is a node and a publication, with the round in which the node first had the publication. Copies that arrive
--- while the node has not joined the topic do not count (rule S9). A publisher may have two rows.
+-- while the node has not joined the topic do not count (rule S9). A publisher has a second row if a copy returns to it.
 select m.run_id, m.dst as node_id, m.source, m.source_seq, min(m.due_round) as round
 from sent_message m
 join joined j on j.run_id = m.run_id and j.node_id = m.dst and j.topic = get_json_object(m.body, '$.topic')

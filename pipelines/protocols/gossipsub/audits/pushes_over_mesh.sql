@@ -1,6 +1,6 @@
 -- audit, is_unconditional: a node forwards publications over grafted links only
--- Rules S9 to S11. A row is a publication of another node that a node pushes to a neighbour, if the two nodes have
--- exchanged no GRAFT before, or if a PRUNE follows the last GRAFT.
+-- Rules S9 to S11. A row is a publication that a node other than its publisher pushes to a neighbour. The two nodes
+-- have exchanged no GRAFT before, or a PRUNE follows the last GRAFT.
 with pushed as (
   select run_id, get_json_object(body, '$.topic') as topic, src, dst, source, source_seq, sent_round as round
   from sent_message

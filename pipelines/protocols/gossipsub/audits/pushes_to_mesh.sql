@@ -1,6 +1,6 @@
 -- audit, is_unconditional: a publication goes to all neighbours in the mesh, except its sender and its publisher
--- Rules S7 and S9. A row is a neighbour in a node's mesh that gets no copy of a publication, although the node
--- publishes it (without `flood_publish`) or receives its first copy.
+-- Rules S7 and S9. A row is a neighbour in a node's mesh that gets no copy of a publication. The node has received the
+-- first copy, or has published the publication without `flood_publish`.
 with arrived as (
   select run_id, dst as node_id, src as sender, source, source_seq, due_round as round,
     get_json_object(body, '$.topic') as topic,

@@ -1,6 +1,6 @@
 -- audit, is_unconditional: a full mesh refuses GRAFT over connections that are not outbound
--- Rules S1 and S10. A row is a GRAFT of a neighbour outside the mesh that arrives when the mesh has D_hi neighbours,
--- and that the node does not answer with PRUNE. The audit checks neither nodes nor neighbours with faults.
+-- Rules S1 and S10. A row is a GRAFT of a neighbour outside the mesh that arrives when the mesh has D_hi neighbours.
+-- The node does not answer it with PRUNE. The audit checks neither nodes nor neighbours with faults.
 with unsteady as (
   select distinct run_id, node_id from fault_event where node_id is not null
 ), came as (

@@ -1,5 +1,5 @@
--- A row is a directed link and a topic that its far end has announced, with the round since which the near end knows of
--- the announcement. The far end does not leave the topic, and neither end has a fault.
+-- A row is a node, one of its neighbours, and a topic that the neighbour has announced to the node. The node knows of
+-- the announcement from `since_round` on. The neighbour does not leave the topic, and neither of the two has a fault.
 with unsteady as (
   select distinct run_id, node_id from fault_event where node_id is not null
   union

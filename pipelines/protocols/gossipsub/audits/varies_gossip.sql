@@ -1,7 +1,7 @@
--- audit, is_unconditional: gossip to some of several neighbours does not always go to the same ones
--- Rule S19. A row is a node that gossips about a topic in 40 or more heartbeats, always to the same neighbours,
--- although the topic has other neighbours outside the mesh. If the draws are independent, the probability of a row is
--- at most 2^-39. The audit checks neither nodes nor neighbours with faults.
+-- audit, is_unconditional: gossip to a part of the neighbours does not always go to the same neighbours
+-- Rule S19. A row is a node that gossips about a topic to the same neighbours in 40 or more heartbeats. The topic has
+-- other neighbours outside the mesh. If the draws are independent, the probability of a row is at most 2^-39. The audit
+-- checks neither nodes nor neighbours with faults.
 with told as (
   select distinct run_id, src as node_id, dst, sent_round, get_json_object(body, '$.topic') as topic
   from sent_message

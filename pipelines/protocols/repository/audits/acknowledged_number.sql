@@ -1,4 +1,4 @@
--- A row is a number of a publisher's incarnation that a repository acknowledges alone in an R2P-ACK.
+-- A row is a catenation number that a repository acknowledges individually, in field `single` of an R2P-ACK.
 select run_id, src as node_id, get_json_object(body, '$.topic') as topic, sent_round,
   cast(get_json_object(body, '$.to[0]') as bigint) as publisher,
   cast(get_json_object(body, '$.incarnation') as bigint) as incarnation,

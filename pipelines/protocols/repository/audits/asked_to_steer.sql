@@ -1,7 +1,7 @@
 -- audit: a repository steers only clients that have requested it
--- Section 4.1, rule P13. A row is an event that only a steering repository may send, if the repository sent it before
--- the client's own request with that designation arrived. A designation that arrives by gossip or in an order is not a
--- request.
+-- Section 4.1, rule P13. A row is the first event that a repository sent as the steering repository of a designation.
+-- No request of the client with this designation had arrived. A designation that arrives by gossip or in an order is
+-- not a request.
 with said as (
   select run_id, kind, src, dst, sent_round, due_round, fate, get_json_object(body, '$.topic') as topic,
     cast(get_json_object(body, '$.origin') as bigint) as origin, cast(get_json_object(body, '$.to[0]') as bigint) as to,

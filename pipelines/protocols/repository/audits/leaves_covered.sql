@@ -1,7 +1,7 @@
 -- audit, is_dated: a repository leaves when the remaining members have its messages, and know that it leaves
--- Section 4.10, rules P26 and P30. A repository leaves in the round of its first Gossip-LEAVE. A remaining member is a
--- member whose Gossip-ACK has arrived in the last T_assist rounds, unless a Gossip-ACK has reported that it leaves or
--- has left. The messages of the leaving repository are the messages that it has acknowledged to publishers.
+-- Section 4.10, rules P26 and P30. A repository leaves in the round of its first Gossip-LEAVE. A remaining member has
+-- sent a Gossip-ACK that arrived in the last T_assist rounds, and no Gossip-ACK has reported that it leaves or has
+-- left. The messages of the leaving repository are the messages that it has acknowledged to publishers.
 with departed as (
   select m.run_id, m.src as node_id, get_json_object(m.body, '$.topic') as topic, min(m.sent_round) as round
   from sent_message m

@@ -1,5 +1,5 @@
--- A row is a delivery, with the repository that steers the subscriber in its round, and the message's number at this
--- repository; null: the message has no number at this repository.
+-- A row is a delivery, with the repository that steered the subscriber in the round of the delivery. seq: sequence
+-- number of the message at this repository; null: the message has no number there.
 select d.run_id, d.round, d.subscriber, d.source, d.source_seq, p.topic, p.designation, p.repository, s.seq,
   s.is_filled, n.name
 from delivery d

@@ -1,7 +1,7 @@
 -- audit, is_dated: a repository is OPERATIONAL only after all answers and all messages of its assistants have arrived
 -- Section 4.8, rule P21. There are two types of rows:
--- * a message that the recovering repository requested by R2R-NAK, that the prefix of an R2R-Recovery includes, and
---   that has not arrived when the repository becomes OPERATIONAL;
+-- * a message that the prefix of an R2R-Recovery includes, and that the repository requested by R2R-NAK. It has not
+--   arrived when the repository becomes OPERATIONAL;
 -- * a member to which the repository sent R2R-Assist, and whose answer has not arrived when the repository becomes
 --   OPERATIONAL. Members that have left or were removed need not answer.
 -- The audit checks recoveries of less than T_assist rounds; longer ones may end with the messages on the repository's

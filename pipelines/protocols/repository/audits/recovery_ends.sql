@@ -1,9 +1,9 @@
 -- audit, is_dated: a recovery ends T_assist after its last progress, if no heard member has a missing message
--- Section 4.8, rule P35. A repository requests missing messages from heard members every T_f. A row is a recovery with
--- a period of more than T_assist + 2 T_f in which the repository sends no request and receives no new message or order.
--- An R2R-Recovery has answered the R2R-Assist of each topic before this period. The audit does not check recoveries
--- during which the repository pauses. The recovery of a removed repository ends when the repository learns of its
--- removal and gets status LEFT (rule P36).
+-- Section 4.8, rule P35. A repository requests missing messages from heard members every T_f. A row is a period of a
+-- recovery without progress: for more than T_assist + 2 T_f the repository sends no request and receives no new message
+-- or order. An R2R-Recovery has answered the R2R-Assist of each topic before this period. The audit does not check
+-- recoveries during which the repository pauses. The recovery of a removed repository ends when the repository learns
+-- of its removal and gets status LEFT (rule P36).
 with departure as (
   select run_id, node_id, max(round) as left_round from node_status where status = 'LEFT' group by run_id, node_id
 ), life as (

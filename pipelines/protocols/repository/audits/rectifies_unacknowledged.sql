@@ -1,7 +1,7 @@
 -- audit, is_dated: R2S-Rectify lists no message whose acknowledgement the repository knows
 -- Sections 4.3 and 4.6, rules P11 and P15. A steering repository knows an acknowledgement when the S2R-ACK has arrived.
 -- Any other repository knows it when both the S2R-ACK and the Gossip-ACK with the entry of the acknowledged number have
--- arrived. The audit does not check repositories that crash, join or leave before.
+-- arrived. The audit ignores repositories that join or leave, or that crash before the acknowledgement is known.
 with range as (
   select run_id, dst as node_id, get_json_object(body, '$.topic') as topic,
     cast(get_json_object(body, '$.origin') as bigint) as client,

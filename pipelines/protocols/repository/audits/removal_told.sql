@@ -1,4 +1,4 @@
--- audit, is_dated: a repository that removes a dead member tells the other members so
+-- audit, is_dated: a repository that removes a dead member tells the other members of the removal
 -- Section 4.10, rule P36. A row is the first Gossip-ACK after a call ``remove``, if it does not list the removed member
 -- as departed. The repository had listed it as a member before the call.
 with gossip as (

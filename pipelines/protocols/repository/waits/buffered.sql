@@ -1,5 +1,5 @@
--- Messages in the buffer of a subscriber that has not been notified of their storage. If the steering repository has a
--- reserved number for the topic, the messages have no row here, because the reserved number is the cause of the wait.
+-- Messages in the buffer of a subscriber that has not been notified of their storage. The messages have no row if the
+-- steering repository has a reserved number for the topic, because this number causes the wait (waits/slot.sql).
 select b.run_id, b.node_id, b.source, b.source_seq, case
     when s.repository is null or s.is_seeking then 'the subscriber has no steering repository yet'
     when s.is_refused then 'the subscriber is refused: it is not registered for the topic'

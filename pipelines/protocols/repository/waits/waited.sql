@@ -1,5 +1,5 @@
--- Messages that waited before they were delivered. At a repository they waited for an earlier number, at a subscriber
--- they waited for the notification that they are stored.
+-- Messages that waited before they were delivered. At a repository they waited for an earlier number. At a subscriber
+-- they waited for the notification of their storage.
 with arrived as (
   select run_id, dst as node_id, source, source_seq, min(due_round) as round
   from sent_message

@@ -1,8 +1,8 @@
 -- audit, is_unconditional: in each interval a node takes the actions of Timeout
 -- Sections 2.2, 3.2 and 4.2, rules K11 and K15. A node that has no label sends Subscribe. A node that has a label and
 -- whose subscription has ended sends Unsubscribe. Any other node sends Introduce to left and right, and CheckTrie. A
--- row is a period that is longer than an interval, in which the state of the node does not change and the node omits
--- one of its messages.
+-- row is a period in which a node omits one of these messages. The period is longer than an interval, and the state of
+-- the node does not change in it.
 with due as (
   select run_id, node_id, topic, round, until_round, 'Subscribe' as kind, cast(null as bigint) as dst
   from ring_state

@@ -1,4 +1,4 @@
--- audit, is_unconditional: a subscriber has the label of its configuration, and ring neighbours of it only
+-- audit, is_unconditional: a subscriber has the label of its configuration, and no ring neighbours outside it
 -- Section 3.2.1, rule K3. The audit checks the rounds in which a subscriber handles exactly one SetData, and no
 -- introduction after it.
 with configured as (

@@ -1,7 +1,7 @@
 -- audit, is_unconditional: a subscriber with a silent ring neighbour requests its configuration
 -- Rule K6: when a neighbour has been silent for silence_intervals, the subscriber requests its configuration with
--- probability 1/2 at each Timeout. A row is a period of 24 further Timeouts in which the subscriber sends no request,
--- and gets neither a message that names the neighbour nor a configuration that omits it.
+-- probability 1/2 at each Timeout. A row is a period of 24 further Timeouts without a request. In this period the
+-- subscriber gets neither a message that names the neighbour nor a configuration that omits it.
 with spell as (
   select h.run_id, h.node_id, h.topic, h.held_node_id as peer_id, h.round,
     least(coalesce(h.until_round, s.last_round + 1), coalesce(min(f.round), s.last_round + 1)) as until_round,

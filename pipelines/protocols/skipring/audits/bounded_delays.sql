@@ -1,7 +1,7 @@
 -- audit, is_unconditional: a message takes min_delay to max_delay rounds if no fault delays it
 -- Rule K15. The audit does not check messages that a fault may have delayed: a pause of the receiver, or a fault of
--- kind delay, reorder or duplicate on the link. A fault of kind delay also delays messages that are sent up to 1,000
--- rounds after its end, because messages do not overtake earlier messages of their link.
+-- kind delay, reorder or duplicate on the link. With a fault of kind delay, messages do not overtake earlier messages
+-- of their link. So it may delay messages that are sent up to 1,000 rounds after its end.
 with fault as (
   select b.run_id, b.src, b.dst, b.round, min(e.round) + case when b.kind = 'delay' then 1000 else 0 end as end_round
   from fault_event b

@@ -1,7 +1,7 @@
 -- audit, is_unconditional: ring neighbours and forwarded nodes come from introductions and configurations
--- Section 2.2, rule K2. A row is a pair of a node X and a label that a node stores on its ring or forwards, although
--- the pair was not on its ring before the round, and no Introduce or SetData that it handles in the round contains the
--- pair.
+-- Section 2.2, rule K2. A row is a reference, a pair of a node and a label, that a node stores on its ring or forwards.
+-- The reference was not on the node's ring before the round. No Introduce or SetData that the node handles in the round
+-- contains it.
 with used as (
   select run_id, node_id, topic, round, peer.node as peer_id, peer.label as label, 'has on its ring' as what
   from (select run_id, node_id, topic, round, explode(peers) as peer from ring_state where round >= 0) held

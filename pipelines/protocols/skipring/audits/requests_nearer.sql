@@ -1,7 +1,7 @@
 -- audit, is_unconditional: a subscriber sends RequestFor for each ring neighbour nearer than the configuration's
--- Section 3.2.1, action (iii). A row is a neighbour that the subscriber had before a SetData, if it lies between the
--- subscriber and a neighbour of the configuration and gets no RequestFor. Labels compare by value r if zeros pad them
--- to one length.
+-- Section 3.2.1, action (iii). A row is a neighbour that the subscriber had before a SetData, and for which it sends no
+-- RequestFor. The neighbour lies between the subscriber and a neighbour of the configuration. Labels compare by value r
+-- if zeros pad them to one length.
 with removed as (
   select distinct run_id, dst as node_id, topic, due_round as round
   from ring_message
