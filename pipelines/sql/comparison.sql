@@ -15,8 +15,8 @@
 -- :n_causal_order_broken number of deliveries of a publication after the delivery of a publication that causally
 --   depends on it
 -- :n_total_order_broken number of pairs of publications that two subscribers got in different orders
--- :n_asked_causal_broken number of the deliveries in n_causal_order_broken whose later publication requests causal or
---   total order and shares a topic and a key item with the earlier one; null: no publication requests an order
+-- :n_asked_causal_broken number of the deliveries in n_causal_order_broken whose publications share a topic and a key
+--   item, the later one with causal or total order requested; null: no publication requests an order
 -- :n_asked_total_broken number of the pairs in n_total_order_broken that share a topic and a key item, and at least one
 --   of which requests total order; null: no publication requests total order
 -- :latency_rounds_median median of latency_rounds of the deliveries

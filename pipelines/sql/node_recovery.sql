@@ -1,7 +1,7 @@
 -- When did each node crash and recover, and how long did the recovery take?
--- One row per crash. If a node has status RECOVERING in the round of its recovery, it is operational when its status
--- becomes OPERATIONAL, or, if its join restarts, when its status becomes VALID_JOINED. Any other node is operational in
--- the round of its recovery.
+-- One row per crash. A node that has status RECOVERING in the round of its recovery is operational when its status
+-- becomes OPERATIONAL. If its join restarts, it is operational when its status becomes VALID_JOINED. Any other node is
+-- operational in the round of its recovery.
 -- :incarnation number of crashes of the node before this crash, from 0
 -- :operational_round round from which the node is operational again; null: never, or not before its next crash
 -- :end_round operational_round, or the round of the next crash if that is earlier; null: neither happened

@@ -1,7 +1,7 @@
 -- How many nodes were not OPERATIONAL at the same time, and when?
 -- One row per run and span: consecutive rounds in which the number of nodes that are not OPERATIONAL is constant, from
--- the first crash on. A node counts from the round of its crash up to and including the round in which it becomes
--- OPERATIONAL, because its status changes after it has handled the messages of the round.
+-- the first crash on. A node counts from the round of its crash to the round in which it becomes OPERATIONAL. This
+-- round counts, too, because the status changes after the node has handled the messages of the round.
 -- :first_round first round of the span
 -- :end_round first round after the span; null: the span lasts to the end of the run
 -- :n_not_operational nodes that were not OPERATIONAL in the span

@@ -1,30 +1,29 @@
 -- Which publications did each subscriber request, and what excuses a missing delivery?
--- One row per run, subscriber and publication.
--- A subscriber requests a publication if one of its matching subscriptions is active:
--- * If the protocol confirms calls: the subscription was confirmed in or before the round of the publication
---   (confirmations are handled before calls), and no unsubscription was issued before the publication was confirmed. If
---   an unsubscription was issued, an unconfirmed publication is not requested.
--- * If the protocol does not confirm calls: the subscription is active for a source from the publication of this source
---   whose delivery to its node was the first after the subscription was issued, until an unsubscription. A delivery
---   counts only if the earlier subscriptions of the node ended long enough before the publication was issued: the sum
---   of the latencies of all links, in which the unsubscription reaches the source. In a run with a fault that delays
---   messages, it counts only if the node had no earlier subscription. If faults let messages overtake each other, the
---   subscription is active from the round of this delivery on instead. If a matching publication of another source was
---   delivered, the subscription is active for all sources from that publication on, except in the first rounds after
---   the subscription was issued. The number of these rounds is the sum of the latencies of all links, the longest time
---   in which a subscription can reach a source. A publication of these rounds also does not count if a message of class
---   recovery delivered it, because recovery brings publications from before the subscription, too. In a run with a
---   fault that delays messages, a subscription can take longer, so publications of other sources, and publications that
---   messages of class recovery delivered, never count.
---   A publication is requested only if its due_round precedes the unsubscription, and no copy of the publication was on
---   a link in the round of the unsubscription.
+-- One row per run, subscriber and publication. A subscriber requests a publication if one of its matching subscriptions
+-- is active:
+-- * If the protocol confirms calls, an active subscription was confirmed in or before the round of the publication
+--   (confirmations are handled before calls). No unsubscription was issued before the publication was confirmed. If an
+--   unsubscription was issued, an unconfirmed publication is not requested.
+-- * If the protocol does not confirm calls, deliveries to the node show from which publication on a subscription is
+--   active. For a source, it is the publication of this source that was delivered first after the subscription was
+--   issued. If faults let messages overtake each other, the subscription is active from the round of this delivery on
+--   instead. For any other source, it is active from the first delivered publication of all sources on, but at the
+--   earliest T rounds after it was issued. T is the sum of the latencies of all links, the longest time in which a
+--   subscription or its end reaches a source.
+-- * Without confirmed calls, two types of deliveries do not count. First, the node had an earlier subscription that did
+--   not end at least T rounds before the publication. Second, the publication was issued in the first T rounds of the
+--   subscription, and a message of class recovery delivered it. Recovery also delivers publications from before the
+--   subscription. If a fault of the run delays messages, T is unlimited. Then a delivery does not count if the node had
+--   an earlier subscription or if recovery delivered it, and it shows nothing about other sources.
+-- * Without confirmed calls, an unsubscription ends the subscription. A publication is then requested only if its
+--   due_round precedes the unsubscription, and no copy was on a link in the round of the unsubscription.
 -- :due_round round by which the delivery is due. If the protocol confirms a publication only after its delivery, it is
 --   the round of the confirmation. If the protocol does not confirm calls, it is the round of the publication plus the
 --   largest latency of a delivery in the run. null: the delivery is due by the end of the run
 -- :subscription_id lowest id of the active subscriptions that the publication satisfies
 -- :excuse subscriber_down: the subscriber was not OPERATIONAL in some round from the publication to due_round. If the
---   protocol does not confirm calls: in some round from the publication until the sum of the latencies of all links has
---   passed, or until the end of the run if a fault delays messages or the protocol creates the links;
+--   protocol does not confirm calls, the last of these rounds is the publication's round plus the sum of the latencies
+--   of all links. If a fault delays messages or the protocol creates the links, it is the last round of the run;
 --   publisher_crashed: the publisher crashed before the publication was confirmed; null: no excuse
 with slowest as (
   select run_id, max(latency_rounds) as latency_rounds

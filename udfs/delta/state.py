@@ -187,7 +187,7 @@ class PeerState:
 
 @record(key="incarnation")
 class Status:
-    """The status of a node that has recovered at least once. A node that has not crashed has no row."""
+    """The status of a node that has recovered at least once."""
 
     status: Annotated[str, "RECOVERING, REJOINING (until its REJOIN is confirmed) or OPERATIONAL"]
     incarnation: Annotated[int, "number of recoveries of the node"]

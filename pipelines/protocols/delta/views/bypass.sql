@@ -1,8 +1,8 @@
 -- How long does a node take to connect to the nodes behind a failed neighbour?
--- One row per bypass (protocol delta). A bypass is a series of connection requests of a node. A request belongs to the
--- series if the node sends it no later than in the round in which the last earlier request of the series ends. Each
--- request ends with a STATUS of its receiver, or with the report that its receiver has failed. A bypass has several
--- requests, for example, if the nodes of a chain have failed.
+-- One row per bypass (protocol delta). A bypass is a series of connection requests of a node. The node sends each
+-- further request of the series at the latest in the round in which the last of the earlier requests ends. Each request
+-- ends with a STATUS of its receiver, or with the report that its receiver has failed. A bypass has several requests,
+-- for example, if the nodes of a chain have failed.
 -- :number number of the bypass at its node, from 0
 -- :detected_round round in which the node sent the first CON_REQUEST of the bypass
 -- :n_requests number of connection requests of the bypass

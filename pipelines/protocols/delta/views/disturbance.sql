@@ -1,8 +1,8 @@
 -- When did nodes crash or recover, and when was the run settled again?
 -- One row per run and round in which any node crashed or recovered.
 -- :round round of the crash or recovery
--- :settled_round round in which the grace period (view grace) that starts in column round ends; null: another crash or
---   recovery happened before
+-- :settled_round end of the grace period (view grace) that starts in this round; null: another crash or recovery
+--   happened before the end
 with fault as (
   select distinct run_id, round from fault_event where kind in ('crash', 'recovery')
 ), followed as (

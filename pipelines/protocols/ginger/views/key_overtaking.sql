@@ -1,6 +1,6 @@
 -- How often did a publication overtake an earlier publication of the same source that shares no key item with it?
 -- One row per run, subscriber and source that has a pair (protocol ginger). A pair consists of two publications of the
--- source on one topic, each in causal or total order, that share no key item and were both delivered at the subscriber.
+-- source on one topic that the subscriber delivered. Both are in causal or total order, and they share no key item.
 -- Causal order is by topic and key item (rule G4), so the protocol does not order the publications of a pair.
 -- :n_pairs number of pairs
 -- :n_overtaken number of pairs whose later publication was delivered in an earlier round than the earlier publication

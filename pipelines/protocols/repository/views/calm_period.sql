@@ -1,7 +1,7 @@
 -- In which long periods of a run did neither a fault nor a change of a bundle occur?
--- One row per run and period of at least needed_rounds rounds (view settled_run) without a fault, a recovery, an active
--- link fault or a change of a bundle (protocol repository). In this period each broker and each repository was up, or
--- had crashed permanently.
+-- One row per run and period of at least needed_rounds rounds, see view settled_run (protocol repository). In this
+-- period no fault, recovery or change of a bundle occurred, and no link fault was active. Each broker and each
+-- repository was up, or had crashed permanently.
 -- :from_round first round of the period: the round of the last fault, recovery or change of a bundle, or 0
 -- :to_round end of the period: the round of the next fault, recovery or change of a bundle, or the last round of the
 --   run

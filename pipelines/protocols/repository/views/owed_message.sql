@@ -11,7 +11,7 @@
 --   when only a dead repository knew that it was stored; no repository stored the publication, and its publisher was
 --   never registered for needed_rounds without a fault; the owner crashed, and may have lost the registration of the
 --   subscriber or publisher;
--- * publisher_crashed: no live node has the publication, its publisher crashed after issuing it, and either it was not
+-- * publisher_crashed: no live node has the publication, and its publisher crashed after issuing it. Either it was not
 --   known to be stored, or a repository died before needed_rounds had passed without a fault.
 -- :* publication
 -- :topic topic of the publication
@@ -23,8 +23,8 @@
 -- :due_round deadline of the delivery: needed_rounds (view settled_run) after known_round, or, if that is later, after
 --   the start of a calm period (view calm_period) in which the subscriber is up; if known_round is null: twice
 --   needed_rounds after the publish call, in a calm period; null: no calm period is long enough
--- :reach_rounds maximum number of rounds from the storage to the delivery of a publication; in view settled_run,
---   ways_rounds if no fault occurred before end_round, else needed_rounds
+-- :reach_rounds maximum number of rounds from the storage to the delivery of a publication: ways_rounds of view
+--   settled_run if no fault occurred before end_round, else needed_rounds of view settled_run
 -- :excuse reason that excuses the missing delivery; null: no excuse
 with wanted as (
   select m.run_id, s.subscriber, m.source, m.source_seq, coalesce(p.topic, '') as topic, p.issued_round, p.confirmed_round,

@@ -1,6 +1,6 @@
 -- Which events of clients were refused, by whom, and when?
--- One row per run and Refuse that a repository sent (protocol repository, rule P25). Either the client is not
--- authorised for the topic in column role, or it has sent Register or Deregister for a topic that it does not own.
+-- One row per run and Refuse that a repository sent (protocol repository, rule P25). The client is not authorised for
+-- the topic in the role, or has sent Register or Deregister for a topic that it does not own.
 -- :round round in which the Refuse was sent
 -- :repository repository that sent the Refuse
 -- :repository_name name of the repository

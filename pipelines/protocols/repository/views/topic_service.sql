@@ -1,8 +1,8 @@
 -- How many repositories serve each topic to the end, and how many repositories and publishers crashed permanently?
 -- One row per run and topic (protocol repository). With best effort (protocol.baseline) no repository serves a topic. A
--- repository that joins the bundle counts only if it joined at least needed_rounds (view settled_run) before a
--- repository of the topic first crashed permanently, because it needs this time to fetch all messages. It does not
--- count if it was down in the round of its call.
+-- repository that joins the bundle needs needed_rounds (view settled_run) to fetch all messages. It counts only if no
+-- repository of the topic crashed permanently before this time had passed. It does not count if it was down in the
+-- round of its call.
 -- :topic the topic
 -- :n_serving repositories that serve the topic, are not asked to leave, are not removed, and do not crash permanently
 -- :n_gone repositories of the topic that crashed permanently

@@ -1,7 +1,6 @@
 -- Which edges did nodes have, in which rounds, and what removed a wrong edge?
--- One row per run, node, topic, side, held node, believed label and period (protocol skipring). If the run has
--- converged, each edge that does not exist at the end was wrong from its start, or became wrong by a subscription, an
--- unsubscription or a crash.
+-- One row per run, node, topic, side, held node, believed label and period (protocol skipring). In a converged run, an
+-- edge that does not exist at the end was wrong from its start, or became wrong when a node joined, left or crashed.
 -- :handled messages about the topic that the node handled in until_round, in order, with their senders; empty: not a
 --   message, but the node's Timeout, an unsubscription or a crash removed the edge; null: the edge was not removed
 -- :is_last whether the edge exists at the end

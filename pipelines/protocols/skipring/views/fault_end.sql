@@ -1,9 +1,9 @@
 -- Until which round do link faults and pauses disturb each run?
 -- One row per run (protocol skipring).
 -- :last_round round of the last message that was sent or handled, 0 if the run has none
--- :fault_round last round in which a link fault or a pause has an effect, 0 if the run has none: the end of a pause,
---   of a break and of a partition (the last round of the run if it has not ended), and the last message that a link
---   lost or delayed by more than setting max_delay
+-- :fault_round last round in which a link fault or a pause has an effect, 0 if the run has none. The effect of a pause,
+--   break or partition lasts to its end, or to last_round if it does not end. Other link faults have an effect up to
+--   the last message that a link loses, or delays by more than setting max_delay
 with ended as (
   select run_id, max(case when fate in ('delivered', 'duplicate') then due_round else sent_round end) as last_round
   from sent_message
