@@ -238,7 +238,7 @@ def _delay(trail: Trail, publication: tuple[int, int], round_: int) -> Cause:
     1. the longest wait that the protocol reports;
     2. the reason why a node of the chain sent its copy later than it received the publication: an earlier copy of this
        node was lost, or else a node between sender and receiver was down or recovering during the wait. If several
-       copies have such a reason, the first copy counts;
+       copies were sent late for this reason, the first copy counts;
     3. the first loss of any copy up to ``round_``;
     4. the longest of the delays of the chain's copies by link faults, and of the waits at the chain's nodes;
     5. the longest delay by a link fault of any copy on the fastest path;
