@@ -86,7 +86,7 @@ def _without_nodes(overlay: Parts, removed: Sequence[str]) -> Parts | None:
         return None
     around: dict[str, dict[str, int]] = {name: {} for name in _names(overlay)}
     for a, b, *latency in overlay["links"]:
-        around[a][b] = around[b][a] = latency[0] if latency else 1
+        around[a][b], around[b][a] = (latency[0], latency[-1]) if latency else (1, 1)
     attached = {key: [one for one in overlay.get(key, ()) if one["name"] not in removed] for key in _ATTACHED}
     edges = {one["name"]: one["at"] for of_key in attached.values() for one in of_key}
     for name in (name for name in sorted(removed) if around[name]):
@@ -94,8 +94,8 @@ def _without_nodes(overlay: Parts, removed: Sequence[str]) -> Parts | None:
         edges = {one: heir if at == name else at for one, at in edges.items()}
     place = {name: number for number, name in enumerate(around)}
     links = [
-        [a, b, *([latency] if latency > 1 else [])]
-        for a in around for b, latency in around[a].items() if place[a] < place[b]
+        [a, b, *_latency(there, around[b][a])]
+        for a in around for b, there in around[a].items() if place[a] < place[b]
     ]  # fmt: skip
     if not links:
         return None
@@ -107,18 +107,22 @@ def _without_nodes(overlay: Parts, removed: Sequence[str]) -> Parts | None:
     return {name: part for name, part in kept.items() if part}
 
 
+def _latency(there: int, back: int) -> list[int]:
+    """Returns the items of a link in a scenario that follow the names of its ends."""
+    return [there, back] if there != back else [there] if there > 1 else []
+
+
 def _contracted(around: dict[str, dict[str, int]], name: str) -> str:
     """Contracts node ``name`` into its nearest neighbour, and returns the name of this neighbour.
 
-    ``around`` maps each node to its neighbours, and each neighbour to the latency of the link.
+    ``around`` maps each node to its neighbours, and each neighbour to the latency of the link in this direction.
     """
-    neighbours = around[name]
-    heir = min(neighbours, key=lambda other: neighbours[other])
-    for other, latency in neighbours.items():
-        del around[other][name]
+    there, back = around[name], {other: around[other].pop(name) for other in around[name]}
+    heir = min(there, key=lambda other: there[other] + back[other])
+    for other in there:
         if other != heir:
-            way = min(latency + neighbours[heir], around[heir].get(other, 2**31))
-            around[heir][other] = around[other][heir] = way
+            around[heir][other] = min(back[heir] + there[other], around[heir].get(other, 2**31))
+            around[other][heir] = min(back[other] + there[heir], around[other].get(heir, 2**31))
     around[name] = {}
     return heir
 

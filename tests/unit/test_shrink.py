@@ -78,6 +78,13 @@ def test_a_node_is_contracted_into_its_nearest_neighbour() -> None:
     assert overlay["clients"][0] == {"name": "U", "at": "A"}
 
 
+def test_a_link_keeps_the_latency_of_each_direction() -> None:
+    """B is nearer to C (2 + 2 rounds) than to A (1 + 5). The way over B is A to C 1 + 2, C to A 2 + 5."""
+    parts = {"overlay": {"links": [["A", "B", 1, 5], ["B", "C", 2], ["C", "D", 1, 3]]}}
+    overlay = without(parts, {Atom("node", "B")})["overlay"]  # type: ignore[index]
+    assert overlay["links"] == [["A", "C", 3, 7], ["C", "D", 1, 3]]
+
+
 def test_calls_and_faults_go_with_their_nodes_and_links() -> None:
     left = without(PARTS, {Atom("node", "D"), Atom("node", "V")})
     assert left is not None
