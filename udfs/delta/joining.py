@@ -4,7 +4,7 @@ The steps for a joining node N and its join point M:
 
 1. Join call at N: N sends JOIN_REQUEST to M and stays DETACHED.
 2. JOIN_REQUEST at M, once M is VALID_JOINED: M adds the marked link N-M to TOP_M and sends PAR_TOP and PAR_SUB. N
-   becomes a recipient of every SUB and UNSUB in M's ProcessingList, and of every J whose scope contains N.
+   becomes a recipient of every SUB, UNSUB and REJOIN in M's ProcessingList, and of every J whose scope contains N.
 3. PAR_TOP at N: N stores TOP_N, marks its own link, becomes ATTACHED and issues J. PAR_SUB at N: N stores SUBS_SET_N.
 4. Confirmation of J at N: N becomes VALID_JOINED and issues the waiting calls.
 """
@@ -223,8 +223,8 @@ def _send_offer(turn: Turn, request: JoinRequest, trigger: int, entries: dict[in
 def _add_joiner(turn: Turn, joiner: int, trigger: int) -> None:
     """Adds `joiner` to the recipients of messages in the ProcessingList of the join point, and sends it the messages.
 
-    These messages are all SUB and UNSUB, and each J whose scope contains `joiner`. A J that `joiner` issued before a
-    crash is excluded: `joiner` and the join point would wait for each other's confirmation.
+    These messages are all SUB, UNSUB and REJOIN, and each J whose scope contains `joiner`. A J that `joiner` issued
+    before a crash is excluded: `joiner` and the join point would wait for each other's confirmation.
     """
     node, rank = turn.node, 2
     for m in sorted(node.processing_list.values(), key=lambda one: (one.round, one.trigger)):
