@@ -7,7 +7,7 @@ unsupported inputs.
 1. ``needs_tree``: if a protocol of the scenario needs a tree, servers, clients, calls and faults are placed on a
    spanning tree of the graph. The protocols that need a tree get the links of the tree; all other protocols get all
    links.
-2. ``makes_overlay``: if the protocol builds its overlay, its nodes are the clients (or all nodes if the overlay has no
+2. ``creates_links``: if the protocol builds its overlay, its nodes are the clients (or all nodes if the overlay has no
    clients) and one supervisor. Links, brokers and servers are omitted, together with their faults. In a partition, the
    supervisor belongs to the first group.
 3. ``servers``: if the protocol has no servers, the servers and their faults are omitted.
@@ -66,7 +66,7 @@ def mapped(spec: Protocol, given: Mapped) -> Mapped:
     notes = [*given.notes]
     kept = _kept_nodes(spec, given.overlay)
     if kept is not None:
-        n_new = int(spec.makes_overlay)
+        n_new = int(spec.creates_links)
         new_id = np.full(len(given.overlay.names), _GONE, dtype=np.int64)
         new_id[kept] = n_new + np.arange(len(kept))
         overlay = _of_nodes(spec, given.overlay, kept, new_id)
@@ -82,7 +82,7 @@ def mapped(spec: Protocol, given: Mapped) -> Mapped:
 def _kept_nodes(spec: Protocol, overlay: Overlay) -> Ints | None:
     """Returns the ids of the nodes that the protocol keeps; None if it keeps the overlay unchanged."""
     everybody = np.arange(len(overlay.names), dtype=np.int64)
-    if spec.makes_overlay and overlay.has_links:
+    if spec.creates_links and overlay.has_links:
         return everybody[overlay.first_client :] if overlay.n_clients else everybody
     if spec.servers is None and overlay.n_servers:
         return np.delete(everybody, np.s_[overlay.n_brokers : overlay.first_client])
@@ -91,7 +91,7 @@ def _kept_nodes(spec: Protocol, overlay: Overlay) -> Ints | None:
 
 def _of_nodes(spec: Protocol, overlay: Overlay, kept: Ints, new_id: Ints) -> Overlay:
     names = tuple(overlay.names[node] for node in kept.tolist())
-    if spec.makes_overlay:
+    if spec.creates_links:
         none = np.zeros(0, dtype=np.int64)
         return Overlay((f"{SUPERVISOR}1", *names), none, none, none, len(names), (SUPERVISOR, SUBSCRIBER))
     a, b = new_id[overlay.a], new_id[overlay.b]
@@ -103,7 +103,7 @@ def _of_nodes(spec: Protocol, overlay: Overlay, kept: Ints, new_id: Ints) -> Ove
 
 
 def _overlay_note(spec: Protocol, overlay: Overlay, kept: Ints) -> str:
-    if not spec.makes_overlay:
+    if not spec.creates_links:
         return f"omits {plural(overlay.n_servers, 'server')}, because it has no servers"
     whose = "clients" if overlay.n_clients else "nodes"
     return f"builds its own overlay of {len(kept)} {whose} and a supervisor, without links, brokers and servers"
@@ -111,10 +111,11 @@ def _overlay_note(spec: Protocol, overlay: Overlay, kept: Ints) -> str:
 
 def _moved_calls(spec: Protocol, given: Mapped, new_id: Ints) -> Workload:
     workload = given.workload
+    has = "only clients" if spec.creates_links else "no servers"
     parts = {"subscriptions": "subscription", "publications": "publication", "joins": "join"}
     problems = [
         Problem(("workload", part, index), f"{given.overlay.names[node]!r} is not a node of protocol {spec.name}, which"
-                " has only clients; allowed: a client")
+                f" has {has}; allowed: a {'client' if spec.creates_links else 'broker or client'}")
         for part, name in parts.items()
         for index, node in enumerate(getattr(workload, name)["node_id"].to_pylist())
         if new_id[node] == _GONE
