@@ -109,9 +109,9 @@ class Protocol:
             it implies less, for example that the publication is stored.
         keeps_source_order: Whether a subscriber receives the publications of a source in the order of publishing.
         orders: The delivery orders that a publication may request (``guarantee``).
-        builds_overlay: Whether joins may build the whole overlay (``overlay.start: joining``).
-        makes_overlay: Whether nodes create the links, so that the scenario lists nodes only (``overlay.nodes``).
-        edges: The name of the view that reports draw as links of a protocol with `makes_overlay`: ``run_id, node_id,
+        starts_by_joins: Whether joins may build the whole overlay (``overlay.start: joining``).
+        creates_links: Whether nodes create the links, so that the scenario lists nodes only (``overlay.nodes``).
+        edges: The name of the view that reports draw as links of a protocol with `creates_links`: ``run_id, node_id,
             held_node_id, is_shortcut, round, until_round``. A null ``until_round`` stands for the end of the run.
             Layouts ignore shortcuts. `edges` is ``None`` if the protocol has no such view.
         servers: The role of servers in table ``node``, or None if the protocol's overlays have no servers.
@@ -148,8 +148,8 @@ class Protocol:
     confirms_delivery: bool = True
     keeps_source_order: bool = False
     orders: tuple[str, ...] = ()
-    builds_overlay: bool = False
-    makes_overlay: bool = False
+    starts_by_joins: bool = False
+    creates_links: bool = False
     edges: str | None = None
     servers: str | None = None
     calls: tuple[str, ...] = ()

@@ -110,7 +110,7 @@ def build_run(run: RunConfig, beside: Path | None, before: Mapped | None = None)
     overlay = build_run_overlay(run, beside) if before is None else before.overlay
     spec = PROTOCOLS[scenario.protocol.name]
     is_without_links = scenario.overlay.nodes is not None
-    if spec.makes_overlay != is_without_links and (is_without_links or not run.protocols):
+    if spec.creates_links != is_without_links and (is_without_links or not run.protocols):
         raise InputError(_other_overlay(spec))
     workload = before.workload if before is not None else build_workload(
         scenario.workload, overlay=overlay, seed=run.seed, horizon=scenario.time.rounds, beside=beside,
@@ -135,7 +135,7 @@ def _with_all_links(run: RunConfig, built: Mapped, beside: Path | None) -> Mappe
     In a scenario with a protocol that needs a tree, ``built`` has only the links of a spanning tree.
     """
     spec = PROTOCOLS[run.scenario.protocol.name]
-    if spec.needs_tree or spec.makes_overlay or not needs_tree(run.protocols):
+    if spec.needs_tree or spec.creates_links or not needs_tree(run.protocols):
         return built
     whole = build_run_overlay(run, beside, keeps_links=True)
     if len(whole.a) == len(built.overlay.a):
@@ -154,7 +154,7 @@ def _problems(run: RunConfig, built: Mapped, beside: Path | None) -> Iterator[Pr
         allowed = ", ".join(one.name for one in PROTOCOLS.values() if one.program.notices_links)
         message = f"protocol {spec.name} keeps its overlay, and a fault replaces links; allowed: protocol {allowed}, or"
         yield Problem(("faults",), f"{message} break")
-    if scenario.overlay.start == "joining" and not spec.builds_overlay:
+    if scenario.overlay.start == "joining" and not spec.starts_by_joins:
         allowed = f"allowed: joined{', and workload.joins for single nodes' if spec.takes_joins else ''}"
         yield Problem(("overlay", "start"), f"protocol {spec.name} needs an overlay to begin with; {allowed}")
     yield from _not_taken(spec, overlay, workload)
@@ -214,9 +214,9 @@ def _not_taken(spec: Protocol, overlay: Overlay, workload: Workload) -> Iterator
 
 
 def _other_overlay(spec: Protocol) -> Problem:
-    if spec.makes_overlay:
+    if spec.creates_links:
         return Problem(("overlay",), f"protocol {spec.name} builds its own overlay; allowed: overlay.nodes")
-    makers = ", ".join(one.name for one in PROTOCOLS.values() if one.makes_overlay)
+    makers = ", ".join(one.name for one in PROTOCOLS.values() if one.creates_links)
     message = f"protocol {spec.name} needs links; allowed: links, file, topohub, generate, or protocol {makers}"
     return Problem(("overlay", "nodes"), message)
 

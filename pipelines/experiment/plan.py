@@ -70,7 +70,8 @@ class Combination:
         n_joins: Number of nodes that join during the run.
         n_other_calls: Number of calls of other types.
         n_crashes: Number of crashes up to the horizon.
-        n_faults: Number of link faults and pauses up to the horizon; each direction of a link counts.
+        n_faults: Number of events of link faults and pauses up to the horizon, ends excluded. Each direction of a link
+            counts. If a link is replaced, its break, its removal and the new link count.
         last_round: The last round, up to the horizon, with a call or a fault.
         most_latency: Largest latency of a link in rounds; 0 for an overlay without links.
     """

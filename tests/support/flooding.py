@@ -225,6 +225,6 @@ class FloodingSettings(Strict):
 
 PROTOCOL = Protocol(
     name="flood", summary="flooding", settings=FloodingSettings, program=Flooding, confirms=True,
-    keeps_source_order=True, builds_overlay=True,
+    keeps_source_order=True, starts_by_joins=True,
 )  # fmt: skip
 SETTINGS: dict[str, Any] = {"detection_rounds": 2}

@@ -197,6 +197,6 @@ PROTOCOL = Protocol(
     check=problems,
     maintenance=("Introduce", "IntroduceShortcut", "SetData", "GetConfiguration", "CheckTrie"),
     confirms_delivery=False,
-    makes_overlay=True,
+    creates_links=True,
     edges="held_edge",
 )
