@@ -45,7 +45,7 @@ def outbox_types(payload: T.StructType) -> dict[str, str]:
     return {**head, **{field.name: field.dataType.simpleString() for field in payload}, "latency_rounds": "bigint"}
 
 
-CALL_EVENT = ("run_id", "source", "source_seq", "round", "event")
+CALL_EVENT_COLUMNS = ("run_id", "source", "source_seq", "round", "event")
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from pipelines.engines.names import Engine
 from pipelines.errors import ScenarioError, StoreError
 from pipelines.experiment.prepared import Prepared, expand_runs
 from pipelines.protocols import OWN_PACKAGE, PACKAGES
-from pipelines.scenario.load import read_scenario, scenario_text
+from pipelines.scenario.load import read_scenario, scenario_source
 from pipelines.store.folder import MANIFEST, check_format, check_store
 from pipelines.store.roots import Root, write_whole
 from pipelines.tables import STORE_FORMAT
@@ -151,6 +151,6 @@ def file_digest(path: Path) -> str:
 
 def _text_of(scenario: Path) -> str | None:
     try:
-        return scenario_text(scenario)
+        return scenario_source(scenario)
     except ScenarioError:
         return None

@@ -14,7 +14,7 @@ from pipelines.sql.query import StoreReader
 
 MOST_BARS = 40
 """The maximum number of nodes, or of links, in a chart; a chart shows the nodes or links with the most messages."""
-MOST_COLOURS = 7
+MOST_SERIES = 7
 """The maximum number of message kinds, or of state tables, that have a colour of their own.
 
 A chart gives colours to the kinds with the most messages, or to the tables with the most rows, and sums up all others.
@@ -132,7 +132,7 @@ def _kinds(rows: Rows, end: int) -> Rows:
     total: Counter[str] = Counter()
     for row in rows:
         total[row["kind"]] += row["n"]
-    largest = set(sorted(total, key=lambda kind: (-total[kind], kind))[:MOST_COLOURS])
+    largest = set(sorted(total, key=lambda kind: (-total[kind], kind))[:MOST_SERIES])
     number: Counter[tuple[int, str]] = Counter()
     for row in rows:
         number[row["round"] // step * step, row["kind"] if row["kind"] in largest else "other kinds"] += row["n"]
@@ -142,8 +142,8 @@ def _kinds(rows: Rows, end: int) -> Rows:
 def _state_sizes(sizes: Sizes) -> Rows:
     """Returns the number of rows of each state table at each commit."""
     largest = sorted((table for table in sizes if any(sizes[table].values())), key=lambda t: -max(sizes[t].values()))
-    shown = {table: Counter(sizes[table]) for table in largest[:MOST_COLOURS]}
-    if others := largest[MOST_COLOURS:]:
+    shown = {table: Counter(sizes[table]) for table in largest[:MOST_SERIES]}
+    if others := largest[MOST_SERIES:]:
         shown["other tables"] = sum((Counter(sizes[table]) for table in others), Counter())
     rounds = sorted({at for of_table in sizes.values() for at in of_table})
     return [{"round": at, "table": table, "n": size[at]} for table, size in shown.items() for at in rounds]

@@ -25,7 +25,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, types as T
 
 from pipelines.contract.round import (
-    CALL_EVENT as CALL_EVENT_COLUMNS,
+    CALL_EVENT_COLUMNS,
     DataflowForm,
     FaultsDue,
     Round,

@@ -120,7 +120,7 @@ def execute(
         store.rewind(last.versions)
     tables = state_tables(protocols)
     for batch in batches_of(experiment.runs, experiment.batch_runs):
-        if last is not None and last.holds(batch.first_run):
+        if last is not None and last.has_ended(batch.first_run):
             continue
         start(batch)
         part, is_begun = experiment.of(batch), last is not None and last.first_run == batch.first_run

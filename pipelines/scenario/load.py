@@ -271,7 +271,7 @@ def load_scenario(path: Path, overrides: Sequence[str] = ()) -> LoadedScenario:
     Raises:
         ScenarioError: The file or an override is invalid. The error lists all problems of the file and the overrides.
     """
-    return read_scenario(path, scenario_text(path), overrides)
+    return read_scenario(path, scenario_source(path), overrides)
 
 
 def read_scenario(path: Path, text: str, overrides: Sequence[str] = ()) -> LoadedScenario:
@@ -354,7 +354,7 @@ def _grid_complaints(root: ValueNode) -> Iterator[Complaint]:
             yield Complaint(place, message)
 
 
-def scenario_text(path: Path) -> str:
+def scenario_source(path: Path) -> str:
     """Returns the content of a scenario file; errors as in `load_scenario`."""
     try:
         with path.open("rb") as file:

@@ -42,7 +42,7 @@ class Commit:
         """SQL condition that selects the rows of the runs in this batch."""
         return f"run_id between {self.first_run} and {self.last_run}"
 
-    def holds(self, run_id: int) -> bool:
+    def has_ended(self, run_id: int) -> bool:
         """Returns whether run ``run_id`` had ended at this commit, in this batch or in an earlier batch."""
         return run_id < self.first_run or (run_id <= self.last_run and self.is_final)
 

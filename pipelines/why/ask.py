@@ -18,13 +18,13 @@ from pipelines.why.telling import issued_story, unissued_story
 class Question(NamedTuple):
     """A question: why did ``subscriber`` receive, or not receive, a publication of ``source``?
 
-    Nodes are ids. ``seq`` is the number of the publication among all calls of ``source``.
+    Nodes are ids. ``call`` is the number of the publication among all calls of ``source``.
     """
 
     run_id: int
     subscriber: int
     source: int
-    seq: int
+    call: int
 
 
 def story(
@@ -63,7 +63,7 @@ def _numbered(reader: StoreReader, question: Question, seq: int) -> Question:
     if not 1 <= seq <= len(rows):
         facts = read_facts(reader, [question.run_id], [question.subscriber], [question.source], [0])[question.run_id]
         raise QueryError(_no_publication(facts, question, f"publication {seq}", len(rows)))
-    return question._replace(seq=rows[seq - 1].source_seq)
+    return question._replace(call=rows[seq - 1].source_seq)
 
 
 def stories(reader: StoreReader, questions: Sequence[Question]) -> list[Story]:
@@ -80,12 +80,12 @@ def stories(reader: StoreReader, questions: Sequence[Question]) -> list[Story]:
 
 
 def _story(facts: RunFacts, question: Question, reader: StoreReader) -> Story:
-    publication = facts.publications.get((question.source, question.seq))
+    publication = facts.publications.get((question.source, question.call))
     if publication is not None:
         return issued_story(facts, question.subscriber, publication)
-    cause = waiting(facts, (question.source, question.seq), question.subscriber, 0)
+    cause = waiting(facts, (question.source, question.call), question.subscriber, 0)
     cause = cause or _preventing_crash(facts, question, reader)
-    return unissued_story(facts, question.subscriber, question.source, question.seq, cause)
+    return unissued_story(facts, question.subscriber, question.source, question.call, cause)
 
 
 def _preventing_crash(facts: RunFacts, question: Question, reader: StoreReader) -> Cause:
@@ -103,15 +103,15 @@ def _preventing_crash(facts: RunFacts, question: Question, reader: StoreReader) 
         f" where run_id = {question.run_id} and source = {question.source} and source_seq > 0 group by source_seq"
     ).collect()
     other_calls = {row.source_seq: row.round for row in rows}
-    before = max((round_ for seq, round_ in {**known, **other_calls}.items() if seq < question.seq), default=-1)
-    after = min((round_ for seq, round_ in {**known, **other_calls}.items() if seq > question.seq), default=None)
-    if question.seq > 0 and question.seq not in other_calls and after is not None:
+    before = max((round_ for seq, round_ in {**known, **other_calls}.items() if seq < question.call), default=-1)
+    after = min((round_ for seq, round_ in {**known, **other_calls}.items() if seq > question.call), default=None)
+    if question.call > 0 and question.call not in other_calls and after is not None:
         for down in facts.downs.get(question.source, []):
             if down.round <= after and before < or_never(down.until):
-                text = f"{name} issued no call {question.seq} between rounds {max(before, 0)} and {after}"
+                text = f"{name} issued no call {question.call} between rounds {max(before, 0)} and {after}"
                 return from_crash(down, f"{text}: it was down ({crash_words(down)})")
-    is_other = f" (call {question.seq} is not a publication)"
-    what = f"publication of call {question.seq}{is_other if question.seq in other_calls else ''}"
+    is_other = f" (call {question.call} is not a publication)"
+    what = f"publication of call {question.call}{is_other if question.call in other_calls else ''}"
     raise QueryError(_no_publication(facts, question, what, len(known)))
 
 
