@@ -198,7 +198,9 @@ def sql(
         complain(f"the first {MAX_SHOWN:,} rows are shown; --format csv, json and parquet give all")
 
 
-def export(folder: Folder, run_id: SomeRunId = None, output: Output = None, engine: Engine = None) -> None:
+def export(
+    folder: Folder, run_id: SomeRunId = None, output: Output = None, engine: Engine = None, remote: Remote = None
+) -> None:  # fmt: skip
     """Print a run as a history for Jepsen's checkers.
 
     Each line is a JSON object. Its keys are index, type (invoke, ok or info), process (the id of a node, or nemesis),

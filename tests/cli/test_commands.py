@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from support.commands import cli
+from typer.main import get_group
 from typer.testing import CliRunner
 
 import pipelines
@@ -46,6 +47,17 @@ def example(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path / "work")
     (tmp_path / "s.yaml").write_text(EXAMPLE)
     return tmp_path / "s.yaml"
+
+
+def test_who_starts_an_engine_may_name_a_connect_server() -> None:
+    """All but ``plan``, which starts none."""
+    options = {
+        name: {option for parameter in command.params for option in parameter.opts}
+        for name, command in get_group(app).commands.items()
+    }
+    with_engine = {name for name, of_command in options.items() if "--engine" in of_command}
+    assert {name for name in with_engine if "--remote" not in options[name]} == {"plan"}
+    assert "export" in with_engine
 
 
 @pytest.mark.parametrize("arguments", [(), ("--help",), ("-h",)])
