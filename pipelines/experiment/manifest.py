@@ -11,6 +11,7 @@ import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
+from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 
@@ -25,11 +26,12 @@ from pipelines.store.roots import Root, write_whole
 from pipelines.tables import STORE_FORMAT
 
 _PACKAGES = (OWN_PACKAGE, "pyspark", "numpy", "topohub")
+_version = cache(version)  # reading the metadata of the packages takes 20 CPU ms, and a run reads it twice
 
 
 def versions(protocols: Iterable[str]) -> dict[str, str]:
     """Returns the versions of the packages on which a store's rows depend, including the packages of ``protocols``."""
-    return {name: version(name) for name in sorted({*_PACKAGES, *(PACKAGES[protocol] for protocol in protocols)})}
+    return {name: _version(name) for name in sorted({*_PACKAGES, *(PACKAGES[protocol] for protocol in protocols)})}
 
 
 @dataclass(frozen=True)
