@@ -39,8 +39,9 @@ def untested_runs(reader: Reader, protocol: Protocol, beyond: Collection[int]) -
     """Returns the untested runs, ordered by id.
 
     A run with messages but without publications counts as tested if the protocol has its own audits, because these
-    audits check the messages. ``beyond`` contains the ids of the runs that exceed the protocol's fault bound. In these
-    runs, faults may have prevented subscriptions, so they are untested only if no publication matches a subscription.
+    audits check the messages. ``beyond`` contains the ids of the runs that exceed the protocol's fault bound. If a
+    publication of one of these runs matches a subscription, the run counts as tested, because faults may have prevented
+    the expected delivery.
     """
     silent = reader.sql(_NO_DELIVERY).collect()
     if not silent:

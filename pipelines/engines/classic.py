@@ -28,9 +28,9 @@ _JVM_OPTIONS: Final = "spark.driver.extraJavaOptions"
 
 
 def running_session() -> SparkSession | None:
-    """Returns the classic session of the notebook or ``spark-submit`` job that runs this program; None outside both.
+    """Returns the classic session of the notebook or ``spark-submit`` job that runs this program, or None if none does.
 
-    Creates the session of a ``spark-submit`` job that has none yet.
+    If the ``spark-submit`` job has no session, the function creates one.
     """
     if SparkContext._active_spark_context is not None:
         was_classic = CONNECT_MODE not in os.environ

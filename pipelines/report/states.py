@@ -179,8 +179,9 @@ def _at_commits(reader: StoreReader, name: str, kept: Mapping[int, Sequence[int]
 def _rows(
     reader: StoreReader, name: str, columns: Sequence[str], kept: Mapping[int, Sequence[int]]
 ) -> list[dict[str, Any]]:
-    """Returns the rows of a state table at the commits ``kept`` of each run, as dicts ``run_id, round, node_id, row``.
+    """Returns the rows of state table ``name`` as dicts ``run_id, round, node_id, row``.
 
+    ``kept`` lists the commits of each run at which the rows are read.
     ``row`` is a JSON object with the values of ``columns``.
     """
     packed = f"to_json(struct({', '.join(columns)}))" if columns else "'{}'"

@@ -250,7 +250,7 @@ class Store:
         return reader.load(self._engine_path(name))
 
     def _precedes_checkpoint(self, name: str, version: int) -> bool:
-        """Returns whether a version precedes the last checkpoint of a table's log; Sail cannot read it."""
+        """Returns whether Sail cannot read ``version``, because it precedes the last checkpoint of a table's log."""
         last = self.path(name) / _LOG / "_last_checkpoint"
         return (
             self.session.engine == "local"

@@ -305,8 +305,7 @@ class Trail:
         """Returns the last node of the path that received the message; the first node if no other node received it.
 
         Args:
-            before: A value of `MessageFact.at`; copies that are not handled before it are ignored. None ignores no
-                copy.
+            before: A value of `MessageFact.at`. Only copies that are handled before it count; None counts all copies.
         """
         for node in reversed(self.path):
             first = self.arrivals.get(node, [None])[0]

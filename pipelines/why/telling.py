@@ -343,8 +343,8 @@ def _under_way(trail: Trail, publication: tuple[int, int]) -> Cause | None:
 
     1. The runs are not finished: ``in_flight``.
     2. A copy of the publication is in flight: ``in_flight``.
-    3. A failure report about the receiver of a lost copy, or another message between nodes of the path, is in flight:
-       ``waiting`` if a node holds the publication back, else ``in_flight``.
+    3. One of these messages is in flight: a failure report about the receiver of a lost copy, or another message
+       between nodes of the path. The kind is ``waiting`` if a node holds the publication back, else ``in_flight``.
     """
     facts = trail.facts
     if not facts.is_finished:

@@ -27,7 +27,7 @@ class ToldLink(NamedTuple):
 
 
 class ToldEntry(NamedTuple):
-    """A routing entry (of SUBS_SET) in a message. `origin` and `distance` are values at the receiver."""
+    """A routing entry (of SUBS_SET) in a message. `origin` and `distance` are computed for the receiver."""
 
     subscription_id: int
     origin: int

@@ -53,7 +53,7 @@ def gossip(turn: DispatcherRound) -> None:
 def _skip_missed(timer: GossipTimer, now: int) -> None:
     """Moves `next_round` of `timer` past the gossip rounds that the dispatcher missed during a pause.
 
-    The timer stops at `GossipTimer.end_round`, so the dispatcher misses no gossip round from then on.
+    Gossip rounds from `GossipTimer.end_round` on are not missed, because the timer stops in that round.
     """
     last = min(now, timer.end_round)
     if timer.next_round < last:

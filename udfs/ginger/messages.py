@@ -140,7 +140,7 @@ class ParentResponse:
 
 @message("Disconnect")
 class Disconnect:
-    """The answer to a node that takes the sender for its neighbour (rule G28)."""
+    """The message to a node that wrongly regards the sender as its neighbour (rule G28)."""
 
 
 @message("ParentBuffer")

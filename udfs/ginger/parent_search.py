@@ -253,7 +253,7 @@ class Election:
         node.send(sender, ms.RootElection(None, told, node.incarnation))
 
     def _on_refused_vote(self, sender: int, above: Sequence[Incarnation]) -> None:
-        """Handles the answer of `sender`, which does not vote, with the brokers `above` it (rule G19).
+        """Handles an answer in which `sender` refuses to vote and lists the brokers `above` it in the tree (rule G19).
 
         The election continues without `sender` if this broker or one of its siblings is in `above`. It also continues
         if all brokers in `above` have failed, because `sender` is then an orphan, too. In all other cases the election

@@ -143,7 +143,8 @@ class TopicJoining:
     def _link(self, name: str, sender: int, told: MissingSets) -> bool:
         """Adds `sender` to the sub-tree of topic `name`, and exchanges missing messages with `sender`.
 
-        Returns False if the bodies of messages are missing. The answer `told` is then stored in table ``parked``.
+        Returns False if `told` lacks the body of a message that the broker needs. The broker then stores `told` in
+        table ``parked``.
         """
         topic = self._topics.of(name)
         self._connect(topic, sender)
@@ -186,7 +187,10 @@ class TopicJoining:
             self._repeat(join, neighbour)
 
     def _repeat(self, join: TopicJoin, neighbour: int) -> None:
-        """Repeats search `join` over the new connection to `neighbour`. An open search repeats when it ends (G36)."""
+        """Repeats search `join` over the new connection to `neighbour`.
+
+        If the search is open, the repetition waits until the search ends (rule G36).
+        """
         topic = self._topics.of(join.topic)
         if neighbour in topic.brokers or neighbour in join.waiting:
             return

@@ -1,7 +1,8 @@
 """Answers of a repository to its subscribers: recovery, acknowledgements, Rectify (sections 3.8 to 3.11).
 
-Rules P7, P8 and P10. Acknowledgements to other repositories arrive by gossip or directly. They have sequence numbers of
-these repositories, which the repository-table maps to messages (section 4.6; rules P15, P16).
+Rules P7, P8 and P10. Subscribers also acknowledge messages of other repositories. These acknowledgements reach this
+repository by gossip or directly. They contain sequence numbers of the other repository; the repository-table maps these
+numbers to messages (section 4.6; rules P15, P16).
 """
 
 from __future__ import annotations

@@ -45,8 +45,8 @@ def plan_replacements(wanted: Sequence[tuple[int, Replace]], overlay: Overlay) -
 
     Raises:
         InputError: The overlay has cycles, a link does not exist in the round of its break, or a new link is invalid. A
-            new link must connect the two parts of the tree. It must not begin before an earlier link of its ends has
-            ended, and must have the latency of the earlier link.
+            new link must connect the two parts of the tree. It must not begin before an earlier link between its two
+            nodes has ended, and must have the latency of this earlier link.
     """
     if wanted and len(overlay.a) >= len(overlay.names):
         message = "the overlay has cycles, and only links of a tree are replaced; allowed: break, or a protocol that"

@@ -90,9 +90,9 @@ class Room:
             self._add(outage)
 
     def take(self, outages: Sequence[Outage]) -> bool:
-        """Counts `outages`, which are of different nodes, if the count then stays within the limit in all rounds.
+        """Adds `outages`, each of a different node, to the counts, unless a count would exceed the limit.
 
-        Returns whether the outages were counted: all or none of them.
+        Returns whether `outages` were added. Either all of them are added, or none.
         """
         added = [span for outage in outages for span in self._added(outage)]
         self._change(added, 1)

@@ -193,9 +193,10 @@ def new_subscribe(subscribe: DataFrame, neighbour: DataFrame) -> DataFrame:
 
 
 def answered(subscribed: DataFrame, table: DataFrame) -> DataFrame:
-    """Returns the rows of table subscribe for which Subscribed messages arrive, after these messages.
+    """Returns the rows of table subscribe that Subscribed messages change, with their new values.
 
-    ``trigger`` and ``round`` belong to the last Subscribed for the row. `table` is table subscribe before the round.
+    ``trigger`` and ``round`` are those of the last Subscribed for the row. `table` is table subscribe at the start of
+    the round.
     """
     came = subscribed.groupBy(_SUBSCRIPTION).agg({"sender": "count", "trigger": "max", "round": "max"})
     came = came.selectExpr(

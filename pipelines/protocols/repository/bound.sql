@@ -1,4 +1,5 @@
--- A row is a run in which a node crashes permanently, with its links: the input of `repository_beyond`.
+-- A row is a run with permanent crashes: these crashes, the run's links, and its nodes other than brokers. The rows are
+-- the input of `repository_beyond`.
 with gone as (
   select run_id, array_sort(collect_list(struct(crash_round as round, node_id))) as gone
   from node_recovery

@@ -1,7 +1,8 @@
 -- audit: within a bounded time after the last crash or recovery all nodes are OPERATIONAL and all calls confirmed
 -- When the grace period (view grace) after the last crash or recovery has passed, nodes are OPERATIONAL again and calls
--- are confirmed. The audit does not check two types of nodes. A node that crashes within the grace period loses its
--- calls, and its next recovery has another deadline. A node whose join point never recovers cannot join.
+-- are confirmed. The audit does not check two types of nodes: a node that crashes within the grace period, because it
+-- loses its calls and its next recovery has another deadline; and a node whose join point never recovers, because it
+-- cannot join.
 with overdue as (
   select * from time_limit where coalesce(end_round > limit_round, true)
 ), fallen as (

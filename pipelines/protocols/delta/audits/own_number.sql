@@ -1,4 +1,4 @@
--- audit: the duplicate detector of a publisher has its own newest number
+-- audit: the duplicate detector of a publisher has the number of its newest publication
 -- At the end the duplicate detector of each publisher has a row for the publisher itself (rule R18). With detector
 -- identifier, the row has at least the number of the newest publication. Nodes that crash lose their detector.
 with newest as (

@@ -130,7 +130,7 @@ def earlier_messages(processing: DataFrame, reach: DataFrame, answer: DataFrame,
 
 
 def asked_last(earlier: DataFrame) -> DataFrame:
-    """Returns, for each recipient, the row of `earlier` with the last request.
+    """Returns, for each message and recipient, the row of `earlier` with the highest ``asked``.
 
     `earlier` is the result of `earlier_messages`.
     """

@@ -1,5 +1,6 @@
--- audit, is_dated: a recovered broker without a parent answers a ParentRequest that it has no position
--- Rule G22: the broker answers `back`. After any other answer the requester would repeat its request without end.
+-- audit, is_dated: a recovered broker without a parent answers each ParentRequest with `back`
+-- Rule G22: the answer `back` states that the broker has no position in the tree. After any other answer the requester
+-- would repeat its request without end.
 select w.run_id, p.sent_round as round, w.node_id,
   concat('has no parent since its recovery in round ', w.from_round, ', and answers ',
     get_json_object(p.body, '$.answer'), ' to node ', p.dst) as detail

@@ -6,8 +6,9 @@
 -- :role role of the client: publisher or subscriber
 -- :from_round first round of the authorisation; -1: the scenario registers the client
 -- :end_round round of the deregister call; null: the authorisation does not end
--- :is_certain whether no crash of the owner can have lost the registration: the scenario registers the client, or the
---   owner does not crash between its call and the arrival of R2C-Confirm, which may confirm a later registration
+-- :is_certain whether the registration survives every crash of the owner. True in two cases: the scenario registers the
+--   client; or the owner does not crash between its call and the arrival of an R2C-Confirm for this or a later
+--   registration of the client
 with listed as (
   select run_id, topic, 'publisher' as role, explode(publishers) as name from topic_owner
   union all

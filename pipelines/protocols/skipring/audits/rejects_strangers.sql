@@ -1,4 +1,4 @@
--- audit, is_unconditional: without a subscription a node answers introductions with Remove, SetData with Unsubscribe
+-- audit, is_unconditional: a node without a subscription answers introductions with Remove, SetData with Unsubscribe
 -- Section 4.1, rule K4.
 with wanting as (
   select run_id, node_id, topic, round, until_round from ring_state where wants

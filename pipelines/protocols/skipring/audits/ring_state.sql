@@ -1,6 +1,6 @@
--- A row is a state of a node's ring of a topic, from the end of round to the start of until_round: the next change, the
--- crash of the node, or the end of the run. Column peers has the neighbours left, right and ring; before_ columns have
--- the previous state.
+-- A row is a state of a node's ring of a topic, from the end of `round` to the start of `until_round`: the next change,
+-- the crash of the node, or the end of the run. Column `peers` has the neighbours left, right and ring; columns with
+-- prefix `before_` have the previous state.
 with crashed as (
   select run_id, node_id, min(round) as crash_round from fault_event where kind = 'crash' group by run_id, node_id
 ), numbered as (

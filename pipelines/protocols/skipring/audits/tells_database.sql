@@ -1,4 +1,4 @@
--- audit, is_unconditional: a configuration in round-robin order agrees with the database
+-- audit, is_unconditional: a configuration that a supervisor sends in round-robin order agrees with its database
 -- Sections 2.1 and 3.1, rule K18. Timeout is the last event of a round, so the audit reads the database at the end of
 -- the round.
 with told as (

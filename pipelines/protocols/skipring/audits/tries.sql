@@ -1,5 +1,6 @@
 -- audit: every trie has the structure, keys and hashes of its publications
--- Section 4.2. A row is a trie node that violates the definition two Timeouts after the start of the run.
+-- Section 4.2. A row is a trie node that violates the definition at the end of a run. The audit does not check runs
+-- that are shorter than two Timeout intervals.
 with setting as (
   select run_id, cast(protocol_key_bits as int) as key_bits, cast(protocol_hash_bits as int) div 4 as n_digits,
     2 * protocol_timeout_interval as warm_rounds

@@ -1,5 +1,5 @@
--- A row is a tuple of a database, from the end of round to the start of until_round: the next change of its label, the
--- crash of the node, or the end of the run.
+-- A row is a tuple of a database, from the end of `round` to the start of `until_round`: the next change of its label,
+-- the crash of the node, or the end of the run.
 with crashed as (
   select run_id, node_id, min(round) as crash_round from fault_event where kind = 'crash' group by run_id, node_id
 ), numbered as (

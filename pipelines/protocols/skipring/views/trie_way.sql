@@ -4,7 +4,7 @@
 -- :via way of a publication into a trie; publish: the node issued it; flooding: PublishNew; trie: comparison of tries;
 --   start: stored before the first round
 -- :n_publications publications in the tries of subscribers; a publication in n tries counts n times
--- :share proportion of these publications of the topic that have this way
+-- :share n_publications, divided by its sum over all ways of the topic
 select run_id, topic, via, count(1) as n_publications,
   count(1) / sum(count(1)) over (partition by run_id, topic) as share
 from state_trie_node
