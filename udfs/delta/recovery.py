@@ -289,7 +289,7 @@ def _end_recovery(turn: Turn) -> None:
 
 _LOW = -1
 """The trigger of PAR_TOP and PAR_SUB to a recovering node. It sorts them behind resent messages, and their ranks sort
-them behind all other messages with this trigger (rule R10).
+them behind all other messages with this trigger (rules R10 and R36). Copies of this round's messages follow them.
 """
 
 
