@@ -168,7 +168,9 @@ class Audit:
         Raises:
             QueryError: The result of ``find`` lacks a required column.
         """
-        columns = _result_columns(self.find) or evidence.sql(self.find).columns
+        columns: Sequence[str] = _result_columns(self.find)
+        if not {*_REQUIRED} <= {*columns}:
+            columns = evidence.sql(self.find).columns  # or the error of the engine, which names the wrong part
         if missing := [name for name in _REQUIRED if name not in columns]:
             has = f"the result has the columns {', '.join(columns)}"
             raise QueryError(f"the audit returns no column {missing[0]!r}; {has}; required: {', '.join(_REQUIRED)}")
