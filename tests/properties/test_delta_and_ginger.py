@@ -79,4 +79,4 @@ def test_crashes_make_deliveries_late_and_connections_are_repaired(found: dict[s
 
 def test_the_comparison_is_drawn(found: dict[str, pd.DataFrame], tmp_path: Path) -> None:
     [written] = study.write(study.pictures(found), tmp_path)
-    assert "asked for: total" in written.read_text("utf-8")
+    assert "guarantee: total" in written.read_text("utf-8")
