@@ -6,10 +6,9 @@ builtin error, so callers can catch, for example, `ValueError`.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from difflib import get_close_matches
-from itertools import islice
 from numbers import Integral
 
 
@@ -134,19 +133,14 @@ def nearest(name: str, allowed: Iterable[str]) -> str:
     return f" did you mean {found[0]!r}?" if found else ""
 
 
-def some(names: Iterable[str], most: int = 5) -> str:
-    """Returns the first ``most`` names as a comma-separated list; ``...`` stands for the omitted names."""
-    first = [*islice(names, most + 1)]
-    return ", ".join(first[:most]) + (", ..." if len(first) > most else "")
-
-
 def first_line(error: BaseException) -> str:
     """Returns the first line of the message of `error`, or the name of its class if the message is empty."""
     return (str(error).strip().splitlines() or [type(error).__name__])[0]
 
 
-def listed(names: Sequence[str], most: int = 10) -> str:
+def listed(names: Iterable[str], most: int = 10) -> str:
     """Returns the first ``most`` names as a comma-separated list, followed by the number of omitted names."""
+    names = [*names]
     more = f" and {len(names) - most} more" if len(names) > most else ""
     return ", ".join(names[:most]) + more
 

@@ -28,7 +28,7 @@ import pyarrow.compute as pc
 
 from pipelines.contract.protocol import Protocol
 from pipelines.contract.run_inputs import Faults, Ints, Overlay, Workload
-from pipelines.errors import InputError, Problem, plural, some
+from pipelines.errors import InputError, Problem, listed, plural
 from pipelines.protocols import PROTOCOLS
 from pipelines.scenario.overlay import SUBSCRIBER, SUPERVISOR
 
@@ -151,7 +151,7 @@ def _omission_notes(given: Mapped, new_id: Ints) -> Iterator[str]:
         nodes = getattr(given.faults, table)["node_id"].to_pylist()
         gone = [names[node] for node in dict.fromkeys(nodes) if new_id[node] == _GONE]
         if gone:
-            yield f"omits {what} of nodes that it does not have: {some(gone)}"
+            yield f"omits {what} of nodes that it does not have: {listed(gone, 5)}"
     tables = (given.faults.link_fault, given.faults.nth_fault)
     n_gone = sum(len(rows) - len(_renumbered(rows, new_id)) for rows in tables)
     if n_gone:

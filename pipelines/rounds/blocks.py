@@ -167,7 +167,7 @@ def _copied(rows: pa.Table) -> pa.Table:
     return pa.Table.from_batches(parts, rows.schema)
 
 
-def listed(rows: pa.Table | None, columns: Sequence[str], run: pa.Array) -> pa.ChunkedArray:
+def list_column(rows: pa.Table | None, columns: Sequence[str], run: pa.Array) -> pa.ChunkedArray:
     """Returns the rows of each run as a list of structs; the inverse of `exploded`.
 
     Args:
@@ -181,7 +181,7 @@ def listed(rows: pa.Table | None, columns: Sequence[str], run: pa.Array) -> pa.C
         half = len(run) // 2
         is_before = pc.less(rows["run_id"], run[half])
         parts = (rows.filter(is_before), run[:half]), (rows.filter(pc.invert(is_before)), run[half:])
-        return pa.chunked_array([chunk for part in parts for chunk in listed(part[0], columns, part[1]).chunks])
+        return pa.chunked_array([chunk for part in parts for chunk in list_column(part[0], columns, part[1]).chunks])
     ordered = rows.sort_by("run_id").select(["run_id", *columns]).combine_chunks()
     offsets = np.append(np.searchsorted(ordered["run_id"].to_numpy(), run.to_numpy()), len(ordered))
     values = ordered.select(columns).to_struct_array().combine_chunks()
@@ -244,7 +244,7 @@ class Blocks(Rounds):
             "comparisons": compiled(inputs.predicate),
         }  # fmt: skip
         run = self._run
-        lists = {name: listed(rows[name], columns, run) for name, columns in GIVEN.items()}
+        lists = {name: list_column(rows[name], columns, run) for name, columns in GIVEN.items()}
         may_duplicate = pc.is_in(run, value_set=self._duplicating)
         return pa.table({"run_id": run, "settings": setting[SETTINGS_JSON], "may_duplicate": may_duplicate, **lists})
 
@@ -253,10 +253,10 @@ class Blocks(Rounds):
         rows, run = rows_of(self._protocol.program), self._run
         tables = {name: _by_position(state[name].toArrow()) for name in rows.tables}
         lists = {
-            "nodes": listed(state[NODE_STATE].toArrow(), list(NODE), run),
-            "in_flight": listed(in_flight.toArrow(), list(FLIGHT), run),
+            "nodes": list_column(state[NODE_STATE].toArrow(), list(NODE), run),
+            "in_flight": list_column(in_flight.toArrow(), list(FLIGHT), run),
             "counted": self._counted(message, in_flight),
-            **{name: listed(tables[name], list(shown_type(one)), run) for name, one in rows.tables.items()},
+            **{name: list_column(tables[name], list(shown_type(one)), run) for name, one in rows.tables.items()},
         }
         self.round = round_
         self._state = RunState(pa.table({"run_id": run, **lists}), self._protocol, round_)
@@ -330,11 +330,11 @@ class Blocks(Rounds):
         called, attribute, reached = self._calls.between(self.round, last)
         run = self._run
         given = self._constants.append_column("last", pa.repeat(pa.scalar(reached, pa.int64()), len(run)))
-        given = given.append_column("calls", listed(called, _CALL, run))
-        given = given.append_column("attributes", listed(attribute, ATTRIBUTE, run))
+        given = given.append_column("calls", list_column(called, _CALL, run))
+        given = given.append_column("attributes", list_column(attribute, ATTRIBUTE, run))
         if self._state is None:
-            given = given.append_column("overlay", listed(self._inputs.node, OVERLAY, run))
-            given = given.append_column("all_calls", listed(self._inputs.call, _CALL, run))
+            given = given.append_column("overlay", list_column(self._inputs.node, OVERLAY, run))
+            given = given.append_column("all_calls", list_column(self._inputs.call, _CALL, run))
         else:
             given = given.append_column("after", pa.repeat(pa.scalar(self.round, pa.int64()), len(run)))
             for name in self._state.runs.column_names[1:]:

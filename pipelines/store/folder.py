@@ -24,7 +24,7 @@ from uuid import uuid4
 
 from filelock import FileLock, Timeout
 
-from pipelines.errors import StoreError, nearest, some
+from pipelines.errors import StoreError, listed, nearest
 from pipelines.store.place import Exclusive, RemotePath, Tag
 from pipelines.store.roots import Root, check_name, make, remove
 from pipelines.tables import ROUND_COMMIT, RUN, STORE_FORMAT
@@ -197,7 +197,7 @@ def check_store(root: Root) -> None:
         raise no_round(root)
     stores = sorted(path.name for path in root.iterdir() if _is_store(path))
     missing = " and ".join(name for name in (ROUND_COMMIT.name, RUN.name) if not (root / name / _LOG).is_dir())
-    holds = f"its stores are {some(stores)}" if stores else f"it holds {some(_inside(root)) or 'nothing'}"
+    holds = f"its stores are {listed(stores, 5)}" if stores else f"it holds {listed(_inside(root), 5) or 'nothing'}"
     raise StoreError(f"{str(root)!r} is not a store: it has no table {missing}; {holds}; {_WRITTEN}")
 
 
@@ -394,7 +394,7 @@ def _content_clause(root: Root, inside: Sequence[str]) -> str:
     """Returns a clause about a non-empty folder for an error message: the content of the folder, and the remedy."""
     another = "name a new folder, or remove this one"
     if not (_is_store(root) or (root / MANIFEST).is_file()):
-        return f"it contains {some(inside)}; {another}"
+        return f"it contains {listed(inside, 5)}; {another}"
     if is_being_written(root):
         return f"{_writer(root)} is writing it; wait until it ends, or name a new folder"
     return f"it contains a store; {another}; if its run was interrupted, {resume_hint(root)}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 from hypothesis import given, strategies as st
 
-from pipelines.rounds.blocks import exploded, listed, with_fate, without
+from pipelines.rounds.blocks import exploded, list_column, with_fate, without
 
 _ROWS = st.lists(st.tuples(st.integers(0, 5), st.integers(0, 9), st.text(max_size=3)), max_size=20)
 
@@ -19,7 +19,7 @@ def _table(rows: list[tuple[int, int, str]]) -> pa.Table:
 @given(_ROWS)
 def test_rows_of_runs_come_back(rows: list[tuple[int, int, str]]) -> None:
     run = pa.array(range(6), pa.int64())
-    lists = listed(_table(rows), ["text", "node_id"], run)
+    lists = list_column(_table(rows), ["text", "node_id"], run)
     assert lists.to_pylist() == [
         [{"text": text, "node_id": node} for of, node, text in rows if of == one] for one in range(6)
     ]
@@ -28,7 +28,7 @@ def test_rows_of_runs_come_back(rows: list[tuple[int, int, str]]) -> None:
 
 
 def test_no_run_has_rows_of_what_there_is_not() -> None:
-    assert listed(None, ["node_id"], pa.array([1, 2])).to_pylist() == [None, None]
+    assert list_column(None, ["node_id"], pa.array([1, 2])).to_pylist() == [None, None]
 
 
 @given(_ROWS, st.sets(st.tuples(st.integers(0, 5), st.integers(0, 9)), max_size=8))

@@ -14,7 +14,7 @@ import networkx as nx
 import numpy as np
 
 from pipelines.contract.run_inputs import Ints, Overlay
-from pipelines.errors import DataFileError, InputError, KeyPath, Problem, nearest, some
+from pipelines.errors import DataFileError, InputError, KeyPath, Problem, listed, nearest
 from pipelines.files import find_file
 from pipelines.inputs.overlay import latency as latencies, weighted
 from pipelines.inputs.overlay.files import hub_names, load_file, load_hub
@@ -339,7 +339,7 @@ def _left_nodes(source: WeightedGraph, whole: WeightedGraph) -> str:
     if not left:
         return ""
     number = f"{len(left)} of {len(source.names)} nodes"
-    return f"{number} are left out, which the largest component does not reach: {some(left)}"
+    return f"{number} are left out, which the largest component does not reach: {listed(left, 5)}"
 
 
 def _check_name(graph: WeightedGraph, name: str | None, place: KeyPath) -> int:
@@ -347,6 +347,6 @@ def _check_name(graph: WeightedGraph, name: str | None, place: KeyPath) -> int:
         return 0  # the default node is the first
     if name in graph.names:
         return graph.names.index(name)
-    hint = f"its {len(graph.names)} nodes are {some(graph.names)}"
+    hint = f"its {len(graph.names)} nodes are {listed(graph.names, 5)}"
     message = f"the overlay has no node {name!r};{nearest(name, graph.names)} {hint}"
     raise InputError(Problem(place, message))

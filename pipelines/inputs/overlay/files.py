@@ -19,7 +19,7 @@ from pathlib import Path, PurePosixPath
 import numpy as np
 import topohub
 
-from pipelines.errors import first_line, nearest, some
+from pipelines.errors import first_line, listed, nearest
 from pipelines.files import find_file
 from pipelines.inputs.overlay.attributed import positions, weighted_graph
 from pipelines.inputs.overlay.formats import READERS
@@ -134,7 +134,7 @@ def _member(path: Path, member: str | None, entries: list[str]) -> str:
         return found[0]
     if member is None and len(entries) == 1:
         return entries[0]
-    shown = some(names, 3)
+    shown = listed(names, 3)
     if member is None:
         raise ContentError(f"{path.name} holds {len(names)} files; say which with member, one of {shown}", "member")
     raise ContentError(

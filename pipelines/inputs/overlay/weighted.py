@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from pipelines.contract.run_inputs import Floats, Ints
 from pipelines.contract.settings import nfc
-from pipelines.errors import plural, some
+from pipelines.errors import listed, plural
 from pipelines.scenario.overlay import LatencyUnit
 from pipelines.scenario.times import MS_OF
 
@@ -201,7 +201,7 @@ def split_message(graph: WeightedGraph) -> str | None:
     heads = np.flatnonzero(label == np.arange(len(label)))
     if len(heads) == 1:
         return None
-    shown = some(repr(graph.names[head]) for head in heads[1:])
+    shown = listed((repr(graph.names[head]) for head in heads[1:]), 5)
     return f"the overlay has {len(heads)} parts: no path leads from {graph.names[0]!r} to {shown}"
 
 

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 
 from pipelines.contract.predicate import has_wildcard, topics_of
 from pipelines.contract.run_inputs import Overlay, Workload
-from pipelines.errors import InputError, KeyPath, Problem, some
+from pipelines.errors import InputError, KeyPath, Problem, listed
 from pipelines.inputs.overlay.nodes import named_links
 from pipelines.inputs.workload import calls
 from pipelines.inputs.workload.file_source import publications_of_file, subscriptions_of_file
@@ -120,7 +120,7 @@ def literal_wildcards(
     subscription = _subscriptions(spec, overlay, seed, clock, horizon, beside)
     topics = pc.unique(topics_of(subscription["predicate"], is_alone=False)).to_pylist()
     found = sorted(topic for topic in topics if topic is not None and has_wildcard(topic))
-    shown = some(map(repr, found))
+    shown = listed(map(repr, found), 5)
     note = f"subscriptions to {shown} match a topic of just that name; workload.topics: mqtt makes + and # wildcards"
     return note if found else ""
 

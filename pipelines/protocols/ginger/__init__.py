@@ -18,7 +18,7 @@ from pipelines.contract.predicate import topics_of
 from pipelines.contract.protocol import DerivedTable, Protocol
 from pipelines.contract.run_inputs import Faults, Overlay, Workload
 from pipelines.contract.settings import Natural, NodeName, Strict
-from pipelines.errors import Problem, nearest, some
+from pipelines.errors import Problem, listed, nearest
 from pipelines.protocols.ginger.audits import AUDITS, BOUND_INPUT, RELATIONS, UNDECIDED
 from udfs.ginger.bound import beyond_runs
 from udfs.ginger.program import Ginger
@@ -131,7 +131,7 @@ def _call_problems(overlay: Overlay, workload: Workload) -> Iterator[Problem]:
 def _not_a_client(overlay: Overlay, node: int, key: tuple[str | int, ...]) -> Iterator[Problem]:
     if node < overlay.n_brokers:
         clients = overlay.names[overlay.n_brokers :]
-        allowed = f"allowed: a client ({some(clients)})" if clients else "add clients with overlay.clients"
+        allowed = f"allowed: a client ({listed(clients, 5)})" if clients else "add clients with overlay.clients"
         message = f"{overlay.names[node]!r} is a broker; with protocol ginger clients publish and subscribe; {allowed}"
         yield Problem(key, message)
 
@@ -157,7 +157,7 @@ def _topic_problems(
             hint = nearest(name, sorted(topics))
             yield Problem((*key, "topic"), f"nobody subscribes to {name!r};{hint} allowed: a topic with subscribers")
         elif tree.parent[row["node_id"]] not in topic.brokers:
-            inside = some(sorted(overlay.names[broker] for broker in topic.brokers))
+            inside = listed(sorted(overlay.names[broker] for broker in topic.brokers), 5)
             message = (
                 f"{client!r} is at {overlay.names[tree.parent[row['node_id']]]!r}, outside the sub-tree of {name!r};"
                 f" allowed: clients at {inside}, or subscribe {client!r} to it"

@@ -13,7 +13,7 @@ from pipelines.contract.predicate import topics_of
 from pipelines.contract.protocol import Protocol
 from pipelines.contract.run_inputs import Faults, Overlay, Workload
 from pipelines.contract.settings import Composed, Natural, NodeName, Strict
-from pipelines.errors import KeyPath, Problem, nearest, some
+from pipelines.errors import KeyPath, Problem, listed, nearest
 from udfs.reach import repository_beyond
 from udfs.repository.program import Repository
 
@@ -140,7 +140,7 @@ def _clients(overlay: Overlay) -> Sequence[str]:
 def _named(place: KeyPath, name: str, role: str, names: Sequence[str]) -> Iterator[Problem]:
     """Yields a problem if `name` is not one of `names`, the names of the nodes with role `role`."""
     if name not in names:
-        allowed = f"allowed: one of {some(names)}" if names else f"the overlay has no {role}"
+        allowed = f"allowed: one of {listed(names, 5)}" if names else f"the overlay has no {role}"
         yield Problem(place, f"{name!r} is not a {role};{nearest(name, names[:2000])} {allowed}")
 
 

@@ -13,7 +13,7 @@ from pipelines.contract.predicate import topics_of
 from pipelines.contract.protocol import Protocol
 from pipelines.contract.run_inputs import Faults, Overlay, Workload
 from pipelines.contract.settings import Count, Natural, Round, Strict
-from pipelines.errors import Problem, some
+from pipelines.errors import Problem, listed
 from pipelines.protocols.skipring.replay import VIEWS, broken_topic
 from udfs.skipring.program import SkipRing
 from udfs.skipring.start import EMPTY
@@ -94,7 +94,7 @@ def problems(settings: Any, overlay: Overlay, workload: Workload, faults: Faults
     Only subscribers may issue calls and crash. Subscriptions and publications must name a topic. Setting ``key_bits``
     must be large enough for the publications.
     """
-    subscribers = some(overlay.names[overlay.n_brokers :])
+    subscribers = listed(overlay.names[overlay.n_brokers :], 5)
     for part, table in _WORKLOAD.items():
         for index, node in enumerate(getattr(workload, table)["node_id"].to_pylist()):
             if node < overlay.n_brokers:
