@@ -7,7 +7,7 @@ A hunt executes a scenario many times. Each run has the faults of the scenario a
 - aim: a target and a form.
 - feature: a combination of values in the history of a run, for example a message kind and the status of its receiver.
   `coverage.features` lists the combinations. The coverage of a hunt is the set of features of all its runs.
-- extension: a schedule that reached a new feature, with one more aim.
+- extension: a new schedule that consists of a schedule that reached a new feature, and one more aim.
 - finding: a guarantee that schedules break, with the cause. The corpus is a folder with one scenario for each finding.
 - bound: the set of faults that a protocol tolerates. Faults beyond the bound excuse violations.
 """

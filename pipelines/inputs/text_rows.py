@@ -36,7 +36,7 @@ class TextRows:
 
     Attributes:
         lines: The lines of the file, except the comments and blank lines that `split` removes.
-        numbers: The number in the file, from 1, of each entry of `lines`.
+        numbers: The line number in the file, from 1, of each entry of `lines`.
         delimiter: The separator of the cells, or `BLANKS`.
         sample: The cells of each of the first 50 entries of `lines`, stripped of white space.
         is_quoted: Whether double quotes can enclose a cell.

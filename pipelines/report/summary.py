@@ -220,12 +220,15 @@ def losses(reader: StoreReader, run_ids: Sequence[int]) -> dict[int, dict[str, A
     """Returns the missing, repeated and late deliveries of some runs as JSON-serialisable dicts.
 
     Returns:
-        For each run: ``number``: the number of deliveries of each category; ``n_asked``: the number of deliveries of
-        each category whose cause was computed; ``causes``, the most frequent first: the category ``what``, the sentence
-        ``text``, the number ``n`` of deliveries, and the ``round`` and ``node`` of the cause of the first delivery;
-        ``stories``: the explanations of single deliveries (`Story.as_dict`), each with the category ``what``, the index
-        ``group`` in ``causes``, and the ``options`` of ``roundtable why``; ``left_out``: the number of deliveries of
-        each category without a story.
+        A dict for each run, with these keys:
+
+        - ``number``: the number of deliveries, by category;
+        - ``n_asked``: the number of deliveries whose cause was computed, by category;
+        - ``causes``: the causes, the most frequent first. Each has its category ``what``, a sentence ``text``, the
+          number ``n`` of its deliveries, and the ``round`` and ``node`` of the cause of its first delivery;
+        - ``stories``: the explanations of single deliveries (`Story.as_dict`). Each has its category ``what``, the
+          index ``group`` of its cause in ``causes``, and the ``options`` of ``roundtable why``;
+        - ``left_out``: the number of deliveries without a story, by category.
     """
     found: dict[int, dict[str, Any]] = {
         run_id: {"number": {}, "n_asked": {}, "causes": [], "stories": [], "left_out": {}} for run_id in run_ids

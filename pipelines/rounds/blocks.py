@@ -389,7 +389,7 @@ class Blocks(Rounds):
 
 
 def _in_thread(function: Callable[[], pa.Table]) -> Future[pa.Table]:
-    """Calls a function in a new daemon thread. Unlike a thread of an executor, it does not delay the program's end."""
+    """Calls a function in a new daemon thread. Threads of a `ThreadPoolExecutor` would delay the program's end."""
     future: Future[pa.Table] = Future()
 
     def call() -> None:

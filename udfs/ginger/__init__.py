@@ -17,7 +17,7 @@ Terms of the thesis and of the rules in the README:
 - covered: the members that have locked the key items of a message, as far as a node knows;
 - view: the brokers within maxHops links of a node; sibling: a child of the same parent;
 - residual degree: the number of connections that a broker can still accept;
-- breakDegree: the demand in a request that the broker accepts a connection even if its residual degree is 0;
+- breakDegree: a flag of ParentRequest that asks the broker to accept even if its residual degree is 0;
 - orphan: a node whose parent failed; newcomer: a broker that joins or recovers and has had no parent since;
 - under repair: the state of a node from a failure of its parent until the missed messages have arrived;
 - exchange: two nodes that connect during a repair (partners) send each other the messages that the receiver lacks;

@@ -315,10 +315,10 @@ class Broker(Role):
             self.topics.of(name).add(self.node.parent or 0, "broker")
 
     def on_newcomer(self, one: Incarnation) -> None:
-        """Records that the incarnation before newcomer `one` has failed (rule G22).
+        """Handles the answer ``back`` of newcomer `one` to this broker's ParentRequest (rule G22).
 
-        If this broker is a newcomer, too, or already knows incarnation `one`, records instead that `one` has declined
-        the ParentRequest.
+        Records that the incarnation before `one` has failed. If this broker is a newcomer, too, or already knows
+        incarnation `one`, records instead that `one` has declined the request.
         """
         if self.node.is_newcomer or one == self.node.latest(one.broker):
             self.search.declined(one.broker)

@@ -118,8 +118,9 @@ def apply(at: At, action: Action) -> bool:
 def _store_registration(at: At, action: Action) -> bool:
     """Stores a registration or deregistration. Returns whether the stored action has changed.
 
-    The first cut of a deregistration is the filled prefixes of this repository. Later cuts are merged with it. So the
-    cut includes each message that a member had stored when the deregistration reached that member (rule P25).
+    The cut of a deregistration combines the filled prefixes of this repository at the first arrival of the
+    deregistration with the cuts that other members send. So it includes each message that a member had stored when the
+    deregistration reached that member (rule P25).
     """
     index = at.topic, action.client, action.role
     row = at.node.registration.get(index)

@@ -94,7 +94,10 @@ def syncs(at: At) -> tuple[SyncFact, ...]:
 
 
 def on_subscribe(at: At, m: Subscribe) -> None:
-    """S2R-Subscribe (rule P10): answers with R2S-Confirm, which has the filled prefixes for the cuts."""
+    """S2R-Subscribe (rule P10): answers with R2S-Confirm.
+
+    The filled prefixes in R2S-Confirm determine the cuts of the subscriptions.
+    """
     is_asked = m.steering == at.me and at.is_operational
     if is_asked and registrations.is_admitted(at, m.origin, SUBSCRIBER, m.designation):
         values = (m.designation, at.me, m.subscription_ids, slots.prefixes(at), at.log.frontier)

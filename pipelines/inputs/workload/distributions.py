@@ -1,4 +1,4 @@
-"""Draws that several workload generators use: Zipf popularity, distinct choices, rounds of publications."""
+"""Random draws for several workload generators: Zipf popularity, distinct choices, rounds of publications."""
 
 from __future__ import annotations
 

@@ -55,7 +55,10 @@ def changed_table(entry: DataFrame, changes: DataFrame) -> DataFrame:
 
 
 def seen_entries(wanted: DataFrame, entry: DataFrame, changes: DataFrame | None) -> DataFrame:
-    """Joins messages with routing entries. The changes of the round with lower triggers than the message are applied.
+    """Joins each message with the routing entries that its node has when it handles the message.
+
+    These are the entries before the round, and the changes of the round whose trigger is lower than that of the
+    message.
 
     Args:
         wanted: The messages: columns `COPY`, ``subscription_id`` and further columns.

@@ -99,7 +99,7 @@ def processing_rows(first: DataFrame, recipient: DataFrame) -> DataFrame:
 
 
 def copies_to_send(first: DataFrame, recipient: DataFrame) -> DataFrame:
-    """Returns a copy for each next hop (member of Out) of a first copy as outbox rows (Alg. 1, lines 16 to 18)."""
+    """Returns outbox rows: for each first copy, one copy to each next hop (member of Out; Alg. 1, lines 16 to 18)."""
     out = recipient.where("responsible <> node_id").select(*KEY, "responsible").distinct()
     rows = first.join(out.hint("shuffle_hash"), KEY)
     return to_send(rows, trigger="trigger", rank="2", sent_round="round", **FORWARDED)
