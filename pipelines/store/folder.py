@@ -26,7 +26,7 @@ from filelock import FileLock, Timeout
 
 from pipelines.errors import StoreError, listed, nearest
 from pipelines.store.place import Exclusive, RemotePath, Tag
-from pipelines.store.roots import Root, check_name, make, remove
+from pipelines.store.roots import Root, check_name, is_partial, make, remove
 from pipelines.tables import ROUND_COMMIT, RUN, STORE_FORMAT
 
 LEASE_SECONDS = 40.0
@@ -417,7 +417,7 @@ def _told_of(writer: Mapping[str, object]) -> str:
 
 
 def _inside(root: Root) -> list[str]:
-    return sorted(path.name for path in root.iterdir() if path.name not in (LOCK, f"{MANIFEST}.part"))
+    return sorted(path.name for path in root.iterdir() if path.name != LOCK and not is_partial(path.name))
 
 
 def _remove(root: Root, made: Sequence[Path]) -> None:

@@ -31,6 +31,7 @@ _REMOTE_PATHS: dict[str, type[Bucket | Hdfs]] = {**dict.fromkeys(BUCKETS, Bucket
 _FOLDERS = ("file", "dbfs")
 _MOUNT = "/dbfs/"
 _REFUSED = re.compile(r"[\[\]^|\\]|%[0-9A-Fa-f]{2}")
+_PARTIAL = re.compile(r"\.[0-9a-f]{8}\.part")
 _PLAIN = re.compile(r"[A-Za-z0-9/_.,:;=@!$&'()+-]*")
 # Only one program writes a store, so a plain rename is safe. It also works on file systems without hard links.
 _FOLDER_OPTIONS = {"MOUNT_ALLOW_UNSAFE_RENAME": "true"}
@@ -191,6 +192,11 @@ def check_target(file: Root) -> None:
 def _is_special(file: Path) -> bool:
     """Returns whether a file is a device or a pipe, also ``/dev/stdout`` if it is redirected to a file."""
     return str(file.parent) in ("/dev", "/dev/fd") or (file.exists() and not file.is_file())
+
+
+def is_partial(name: str) -> bool:
+    """Returns whether a file name is one that `opened_whole` gives to a file until the file is complete."""
+    return _PARTIAL.fullmatch(name) is not None
 
 
 def _part(file: Path) -> Path:

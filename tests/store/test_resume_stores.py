@@ -226,7 +226,7 @@ def test_a_kill_before_the_manifest_leaves_a_folder_for_a_new_run(folder: Path) 
     store = folder / "new"
     store.mkdir()
     (store / LOCK).touch()
-    (store / f"{MANIFEST}.part").write_text("{")
+    (store / ".0123cdef.part").write_text("{")
     assert "is not a store" in cli("resume", store).stderr
     assert cli("run", folder / "s.yaml", "--store", store, "--quiet").exit_code == 0
 
