@@ -226,6 +226,8 @@ def test_links_that_differ_by_direction_are_counted(tmp_path: Path) -> None:
         ('*Vertices 3\n1 "A"\n2 "B"\n3 "A"\n*Edges\n1 2\n3 2\n', None, "path", "3 vertices have 2 different labels"),
         ('{"nodes": ' + 9999 * "[", None, "path", "not JSON that can be read"),
         ("graph [ " + 9999 * "a [ ", None, "path", "not a GML file that can be read"),
+        ('{"nodes": [{"id": "\\ud800"}], "links": []}', None, "path", "the name '\\ud800' contains a surrogate"),
+        ('graph [ node [ id 0 label "a&#xD800;" ] ]', None, "path", "the name 'a\\ud800' contains a surrogate"),
         ('{"nodes": 3}', None, "path", "not node-link JSON"),
         ("p edge 3 2\ne 1 2\n", None, "path", "1 edges, and the line p announces 2"),
         ("p edge 3 1\ne 1 4\n", None, "path", "line 2: a link ends at '4'"),

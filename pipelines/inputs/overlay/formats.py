@@ -46,6 +46,8 @@ def read_graphml(content: bytes) -> Graph:
     except ET.ParseError as error:
         line, column = error.position
         raise ContentError(f"line {line}, column {column}: not well-formed XML ({error.msg.split(':')[0]})") from error
+    except (LookupError, ValueError) as error:
+        raise ContentError(f"not XML that can be read: {first_line(error)}; save the file as UTF-8") from error
     with _read_as("GraphML"):
         graph: Graph = nx.read_graphml(BytesIO(_flat(document)))
     return graph

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -21,6 +22,7 @@ EARTH_RADIUS_KM = 6371.0
 FIBRE_KM_PER_MS = 200.0
 DETOUR = 1.3
 FLOOR_MS = 0.5
+_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 class ContentError(ValueError):
@@ -83,12 +85,18 @@ def unique_names(labels: Iterable[str | None], ids: Iterable[str]) -> tuple[str,
     """Returns distinct names. A name is the label, or the id if the label is empty.
 
     The second and later occurrences of a name get the endings ``#2``, ``#3``, and so on.
+
+    Raises:
+        ContentError: A name contains a surrogate, a code point that UTF-8 cannot encode. Escapes in JSON and GML can
+            encode surrogates.
     """
     taken: set[str] = set()
     count: dict[str, int] = {}
     names: list[str] = []
     for label, node_id in zip(labels, ids, strict=True):
         base = nfc((label or "").strip() or node_id)
+        if _SURROGATE.search(base):
+            raise ContentError(f"the name {base!a} contains a surrogate, which is no character; remove it")
         name = base
         while name in taken:
             count[base] = count.get(base, 1) + 1
