@@ -21,6 +21,8 @@ _NAMES = {
 }  # fmt: skip
 _MAX_SECONDS = 2**63 // 10**9
 """Timestamps in ns have 64 bits and end in the year 2262; later timestamps are rejected."""
+_END_MS = 253_402_300_800_000.0
+"""Milliseconds from 1970 to the end of the year 9999; later times have no ISO 8601 timestamp of four-digit years."""
 _OFFSET = r"[Tt ].*(?:[Zz]|[+-]\d\d(?::?\d\d)?)$"
 """The time and the offset from UTC at the end of an ISO 8601 timestamp."""
 _SINCE_1970 = ("s", "ms", "us", "ns")
@@ -109,7 +111,12 @@ def moments_of(column: pa.ChunkedArray, unit: str | None) -> Moments:
     fitting = [name for name in _SINCE_1970 if EPOCH_MS <= least * MS_OF[name] < 100 * EPOCH_MS]
     chosen = unit or (fitting[0] if fitting else "ms")
     factor = MS_OF[chosen]
+    if least * factor >= EPOCH_MS:
+        numbers = np.where(numbers * factor < _END_MS, numbers, np.nan)
+        least = float(np.fmin.reduce(numbers))
     is_wrong = np.isnan(numbers) & ~is_empty
+    if np.isnan(least):
+        return Moments(numbers, is_wrong, None, f"{_NAMES[chosen]} from 1970")
     if least * factor < EPOCH_MS:
         return Moments(numbers * factor, is_wrong, None, f"{_NAMES[chosen]} from the start")
     return Moments((numbers - least) * factor, is_wrong, least * factor, f"{_NAMES[chosen]} from 1970")

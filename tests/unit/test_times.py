@@ -173,6 +173,8 @@ def test_a_unit_counts_from_the_start(tmp_path: Path) -> None:
     ("rows", "file", "words"),
     [
         ("2024-03-01T10:00:00Z,A\nnoon,A\n", {"at_ms": "t"}, "row 2: 'noon' is not a time; allowed: ms from the start"),
+        ("1e300,A\n", {"at_ms": "t"}, "row 1: '1e300' is not a time; allowed: ms from the start"),
+        ("1700000000000,A\n253402300800000,A\n", {"at_ms": "t"}, "row 2: '253402300800000' is not a time"),
         ("5,A\n,A\n", {"at_ms": "t"}, "row 2: the cell is empty; give it a time"),
         ("5,A\n3000,A\n", {"at_ms": "t"}, "row 2: round 300 is after the horizon of 200 rounds; raise time.rounds"),
         ("5,A\n", {"at_ms": "t", "round": 3}, "at_ms and round are given; allowed: one of the two"),
