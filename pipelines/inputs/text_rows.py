@@ -6,6 +6,7 @@ import csv
 import gzip
 import io
 import lzma
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, wraps
@@ -62,7 +63,8 @@ class TextRows:
         """Parses the lines after the first `skip` lines. The table has one column of strings for each column name.
 
         Raises:
-            DataFileError: The number of cells in a row differs from the number of column names.
+            DataFileError: The number of cells in a row differs from the number of column names, or a quoted cell has no
+                closing quote.
         """
         bad: list[tuple[int, int]] = []
 
@@ -75,8 +77,11 @@ class TextRows:
             lines = ["\t".join(line.split()) for line in lines]
         if not lines:
             return TextTable(pa.table({name: pa.array([], pa.string()) for name in column_names}), (), self)
+        content = "\n".join(lines)
+        if self.is_quoted and self.delimiter != BLANKS and content.count('"') % 2:
+            self._check_quotes(content, skip)
         table = pa_csv.read_csv(
-            io.BytesIO("\n".join(lines).encode()),
+            io.BytesIO(content.encode()),
             read_options=pa_csv.ReadOptions(column_names=list(column_names), use_threads=False),
             parse_options=pa_csv.ParseOptions(
                 delimiter="\t" if self.delimiter == BLANKS else self.delimiter,
@@ -91,6 +96,14 @@ class TextRows:
         if bad:
             raise DataFileError(_ragged(bad, numbers, len(column_names)))
         return TextTable(table, numbers, self)
+
+    def _check_quotes(self, content: str, skip: int) -> None:
+        # Arrow reads a cell without a closing quote up to the end of the file, so the rows in it would be lost.
+        cell = rf'(?:\A|[\n{re.escape(self.delimiter)}])(")[^"]*+(?:""[^"]*+)*+("?)'
+        opened = next((found.start(1) for found in re.finditer(cell, content) if not found[2]), None)
+        if opened is not None:
+            line = self.numbers[skip + content.count("\n", 0, opened)]
+            raise DataFileError(f"line {line}: a cell begins with a quote and has no closing quote; add the quote")
 
 
 @dataclass(frozen=True)
@@ -157,6 +170,8 @@ def split(
     Lines that begin with a character of `comments` are comments. Comments and blank lines are removed. If `only_before`
     is set, they are removed only before the first row, because a later line can belong to a quoted cell.
     """
+    if "\n" not in text:
+        text = text.replace("\r", "\n")  # Excel's format "CSV (Macintosh)"
     numbered = list(enumerate(text.split("\n"), start=1))
     while numbered and not numbered[-1][1].strip():
         numbered.pop()

@@ -493,6 +493,8 @@ def test_a_first_link_whose_cells_are_the_numbers_of_columns_is_kept(
     [
         ("a.graphml", graphml([("0", "A", 1, 1)], [])[:-20], "line 6, column"),
         ("a.graphml", b"\x00\x01\x02\xff", "not well-formed XML"),
+        ("a.graphml", b'<?xml version="1.0" encoding="klingon"?><graphml/>', "unknown encoding: klingon; save"),
+        ("a.csv", 'src,dst\nA,"B\nB,C\n', "line 2: a cell begins with a quote and has no closing quote"),
         ("a.graphml", b"<svg/>", "not a GraphML file"),
         ("a.graphml", graphml([("0", "A", 1, 1)], []).replace(b'key="l"', b'key="q"'), "no key q"),
         ("a.graphml", graphml([("0", "A", 1, 1)], []).replace(b">1<", b">north<"), "north"),
