@@ -170,6 +170,13 @@ def test_values_of_the_node_column_go_round_the_chosen_nodes_in_order_of_appeara
     assert built.subscription["node_id"].to_pylist() == [2, 0, 2, 2, 0]
 
 
+def test_lines_may_end_with_carriage_returns_and_cells_may_contain_quotes(tmp_path: Path) -> None:
+    (tmp_path / "p.csv").write_bytes(b'node,topic,x\rN1,a,5" long\rN2,"b, ""c""","d\r"\r')
+    made = build(tmp_path, publications={"path": "p.csv", "node": "node", "topic": "topic"})
+    assert made.publication["topic"].to_pylist() == ["a", 'b, "c"']
+    assert made.publication["content"].to_pylist() == ['{"x":"5\\" long"}', '{"x":"d\\n"}']
+
+
 def test_spaces_around_topics_and_nodes_do_not_count(tmp_path: Path) -> None:
     (tmp_path / "u.tsv").write_text("user\tartist\n61\t65  \n 61\t65\n")
     file = {"path": "u.tsv", "node": "user", "topic": "artist", "nodes": "all"}
@@ -318,6 +325,12 @@ def test_content_cannot_hold_lists_or_a_second_topic(tmp_path: Path) -> None:
         ("twice.csv", b"node,node\nN1,a\n", "two columns called 'node'"),
         ("untitled.csv", b"node,\nN1,a\n", "column 2 has no name"),
         ("latin.csv", "node,topic\nN1,é\n".encode("latin-1"), "is not UTF-8"),
+        ("wide.csv", "node,topic\nN1,a\n".encode("utf-16"), "iconv -f UTF-16 -t UTF-8"),
+        ("quote.csv", b'node,topic\nN1,"a\nN2,b\n', "line 2: a cell begins with a quote and has no closing quote"),
+        ("array.jsonl", b'[{"node": "N1"}]', "the file is a JSON array; write one object per line"),
+        ("types.jsonl", b'{"a": 1}\n{"a": "b"}\n', "changed from number to string in row 2"),
+        ("deeper.jsonl", b'{"b": ' + 100_000 * b"[" + b"\n", "recursion"),
+        ("open.jsonl", b'{"b": ' + 300 * b"[" + b"\n", "JSON parse error"),
         ("broken.csv.gz", b"not compressed", "cannot be read as csv"),
         ("broken.csv.xz", lzma.compress(b"node,topic\nN1,a\n")[:-20], "cannot be read as csv"),
         ("broken.parquet", b"not parquet", "cannot be read as parquet"),

@@ -5,6 +5,7 @@ PADRES writes a quote as ``[class,'STOCK'],[symbol,'AAPL'],[open,63.30],...,[dat
 
 from __future__ import annotations
 
+import codecs
 import io
 import json
 import lzma
@@ -40,6 +41,9 @@ _FORMATS: dict[str, Format] = {
     ".ndjson": "jsonl",
 }  # fmt: skip
 _OBJECT = re.compile(r"\S")
+_ROW = re.compile(r"\brow (\d+)")
+"""A row in an error message of Arrow, which numbers rows from 0."""
+_MAX_DEPTH = 200
 _INDEX = "\0index"
 _ARCHIVES = (".tar", ".tar.gz", ".tgz", ".tar.xz", ".txz")
 _PUBLISHED_HEADERS = {  # the column names of well-known files that are also distributed without a header
@@ -160,7 +164,7 @@ def load(
     try:
         loaded = _read(path, format_, named, reverse=reverse)
     except (*_DAMAGED, tarfile.TarError, pa.ArrowException, RecursionError) as error:
-        cause = getattr(error, "strerror", None) or error
+        cause = getattr(error, "strerror", None) or _ROW.sub(lambda row: f"row {int(row[1]) + 1}", str(error))
         raise DataFileError(f"{path} cannot be read as {format_}: {cause}; check the file and its format") from error
     table = loaded.table
     if not table.num_rows:
@@ -190,6 +194,11 @@ def _read_json(raw: bytes) -> pa.Table:
     text = _decoded(raw)
     if not text.strip():
         return pa.table({})
+    if text.lstrip().startswith("["):
+        raise DataFileError("the file is a JSON array; write one object per line, e.g. with jq -c '.[]'")
+    if any(line.count("[") + line.count("{") > _MAX_DEPTH for line in text.splitlines()):
+        with suppress(ValueError):  # Arrow reports what is no JSON
+            list(_json_objects(text))  # raises RecursionError; Arrow ends the process if values are nested too deep
     table = pa_json.read_json(io.BytesIO(raw))
     # Arrow converts strings that look like times, and rounds whole numbers to doubles if they are large or beside
     # decimals. A second pass reads the converted columns as strings.
@@ -228,7 +237,8 @@ def _decoded(raw: bytes) -> str:
     try:
         return raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        cure = "convert it, e.g. with iconv -f ISO-8859-1 -t UTF-8"
+        encoding = "UTF-16" if raw.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) else "ISO-8859-1"
+        cure = f"convert it, e.g. with iconv -f {encoding} -t UTF-8"
         raise DataFileError(f"byte {error.start} is not UTF-8; {cure}") from None
 
 
