@@ -30,7 +30,8 @@ BUCKETS = ("s3", "s3a", "gs", "abfs", "abfss")
 _REMOTE_PATHS: dict[str, type[Bucket | Hdfs]] = {**dict.fromkeys(BUCKETS, Bucket), "hdfs": Hdfs}
 _FOLDERS = ("file", "dbfs")
 _MOUNT = "/dbfs/"
-_REFUSED = re.compile(r"[\[\]^|\\]|%[0-9A-Fa-f]{2}")
+_REFUSED = re.compile(r"[\[\]^|\\\x00-\x1f\x7f\ud800-\udfff]|%[0-9A-Fa-f]{2}")
+"""Characters that the Delta library rejects in paths; Python decodes bytes that are not UTF-8 as surrogates."""
 _PARTIAL = re.compile(r"\.[0-9a-f]{8}\.part")
 _PLAIN = re.compile(r"[A-Za-z0-9/_.,:;=@!$&'()+-]*")
 # Only one program writes a store, so a plain rename is safe. It also works on file systems without hard links.

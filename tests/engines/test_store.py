@@ -144,7 +144,9 @@ def test_a_folder_may_have_any_name_on_classic_spark(spark: Session, tmp_path: P
     unusual(spark, tmp_path / "größe #1 (100%)")
 
 
-@pytest.mark.parametrize(("name", "refused"), [("[x]", "["), ("a%20b", "%20"), ("a|b", "|")])
+@pytest.mark.parametrize(
+    ("name", "refused"), [("[x]", "["), ("a%20b", "%20"), ("a|b", "|"), ("a\nb", "\\n"), ("a\udcff", "\\udcff")]
+)
 def test_a_name_that_the_library_does_not_take_is_refused(tmp_path: Path, name: str, refused: str) -> None:
     for work in (lambda: check_store(tmp_path / name), lambda: new_store(tmp_path / name, "s").__enter__()):
         with pytest.raises(StoreError, match=rf"does not take '{re.escape(refused)}' in the name of a folder; name an"):
