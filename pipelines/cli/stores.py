@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from pipelines.cli.printing import shown
 from pipelines.errors import StoreError, plural
 from pipelines.experiment.manifest import Manifest
 from pipelines.experiment.prepared import labelled
+from pipelines.store.damage import named_damage
 from pipelines.store.folder import LATEST, MANIFEST, check_format, is_being_written, locked, point
 from pipelines.store.roots import Root, delta_rows, remove, sizes
 from pipelines.tables import RUN
@@ -52,11 +54,24 @@ def stores(folder: Root) -> Iterator[dict[str, Any]]:
     level = [folder]
     for _ in range(_DEPTH):
         for path in level:
-            if (path / MANIFEST).is_file() and not path.name.startswith(_REMOVED_PREFIX):
+            if _has_manifest(path) and not path.name.startswith(_REMOVED_PREFIX):
                 size = round(sum(sizes(path).values()) / 1024**2, 1)
                 yield dict(zip(_SCHEMA.names, (str(path), *_described(path, size)), strict=True))
-        below = [path for outer in level if not (outer / MANIFEST).is_file() for path in outer.iterdir()]
+        below = [path for outer in level if not _has_manifest(outer) for path in _entries(outer)]
         level = sorted((path for path in below if path.name != LATEST and path.is_dir()), key=str)
+
+
+def _has_manifest(path: Root) -> bool:
+    with suppress(PermissionError):
+        return (path / MANIFEST).is_file()
+    return False
+
+
+def _entries(path: Root) -> Sequence[Root]:
+    """Returns the content of a folder; an unreadable folder has none, so that it does not hide other stores."""
+    with suppress(PermissionError):
+        return [*path.iterdir()]
+    return []
 
 
 def _described(path: Root, size: float) -> tuple[str, str, int | None, float, str, str]:
@@ -153,8 +168,11 @@ def _remove(store: Path) -> None:
             point(link, Path(left[-1]))
         else:
             link.unlink()
-    for path in store.parent.glob(f"{_REMOVED_PREFIX}*"):  # includes folders of interrupted removals
-        remove(path)
+    with named_damage(gone):
+        remove(gone)
+    for path in store.parent.glob(f"{_REMOVED_PREFIX}*"):  # folders of interrupted removals
+        with suppress(PermissionError):
+            remove(path)
 
 
 def store_rows(folder: Root) -> pa.Table:

@@ -20,6 +20,11 @@ _CAUSES = (
     (re.compile(r"Read-only file system", re.IGNORECASE),
      "its file system is read-only: mount it with write access, or copy the store"),
 )  # fmt: skip
+_DENIED = re.compile(
+    r"Permission denied: '(?P<python>[^']+)'|file (?P<rust>/[^#\n]+?)(?:#\d+)?: Permission denied"
+    r"|(?P<java>/\S+) \(Permission denied\)|Permission denied \(os error"
+)
+"""The error of a file without rights, as Python, the Delta library and Java write it."""
 _UNREACHABLE = (
     (re.compile(r"NoSuchBucket|ContainerNotFound|specified bucket does not exist|bucket \S+ does not exist",
                 re.IGNORECASE),
@@ -73,6 +78,12 @@ def disk_error(error: BaseException, root: object = None) -> StoreError | None:
     for pattern, cause in _UNREACHABLE:
         if pattern.search(text):
             return StoreError(f"{store} cannot be reached: {cause}")
+    if (denied := _DENIED.search(text)) is not None:
+        file = next((repr(path) for path in denied.groups() if path), "one of its files")
+        subject = "a file" if root is None else store
+        return StoreError(
+            f"{subject} cannot be accessed: permission denied for {file}; correct its rights, or ask its owner"
+        )
     if _DAMAGED.search(text):
         found = _FILE.search(text)
         what = f"its file {Path(found[0]).parent.name}/{Path(found[0]).name}" if found else "one of its files"

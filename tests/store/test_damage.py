@@ -10,7 +10,7 @@ import resource
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -18,6 +18,7 @@ from deltalake import DeltaTable
 from support.commands import cli
 
 import pipelines as rt
+from pipelines.cli.stores import stores
 from pipelines.engines.session import Session
 from pipelines.errors import ProtocolError, StoreError
 from pipelines.protocols import protocol_named
@@ -212,6 +213,34 @@ def test_other_errors_are_no_damage() -> None:
     error = RuntimeError("in a round")
     error.__cause__ = RuntimeError(said)
     assert "the disk is full" in str(disk_error(error))
+
+
+def test_a_file_without_rights_is_no_damaged_file() -> None:
+    denied = "the store 'st' cannot be accessed: permission denied for '/st/run/a.parquet'; correct its rights"
+    said = "Generic LocalFileSystem error: Unable to open file /st/run/a.parquet#1: Permission denied (os error 13)"
+    for error in (PermissionError(errno.EACCES, os.strerror(errno.EACCES), "/st/run/a.parquet"), ValueError(said)):
+        assert denied in str(disk_error(error, "st"))
+    assert "a file cannot be accessed" in str(disk_error(ValueError("Permission denied (os error 13)")))
+
+
+def test_a_folder_without_rights_hides_no_store(store: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    closed = store.parent / "closed"
+    (closed / "inner").mkdir(parents=True)
+    is_file, iterdir = Path.is_file, Path.iterdir
+
+    def asked(path: Path) -> bool:
+        if path.is_relative_to(closed / "inner"):
+            raise PermissionError
+        return is_file(path)
+
+    def listed(path: Path) -> Iterator[Path]:
+        if path == closed / "inner":
+            raise PermissionError
+        return iterdir(path)
+
+    monkeypatch.setattr(Path, "is_file", asked)
+    monkeypatch.setattr(Path, "iterdir", listed)
+    assert [one["store"] for one in stores(store.parent)] == [str(store)]
 
 
 def test_a_protocol_that_is_gone_is_told() -> None:
