@@ -18,7 +18,7 @@ from pyspark.sql import DataFrame
 from pipelines.contract.forms import Form
 from pipelines.contract.round import ProtocolForm
 from pipelines.contract.state_tables import IN_FLIGHT, STATE, state_tables
-from pipelines.engines.frames import union
+from pipelines.engines.frames import union, without_comments
 from pipelines.protocols import PROTOCOLS, protocol_form
 from pipelines.store.ledger import Ledger
 from pipelines.store.store import Store
@@ -186,8 +186,8 @@ class StoreSnapshot:
         waiting = self._of_running(self._runs.stored(protocol, IN_FLIGHT))
         if waiting is not None:
             body = f"{self._runs.form(protocol).body} as body"
-            known = known.unionByName(
-                waiting.selectExpr(*_replaced(MESSAGE.columns, body=body, fate="'in_flight' as fate"))
+            known = self._union(
+                known, waiting.selectExpr(*_replaced(MESSAGE.columns, body=body, fate="'in_flight' as fate"))
             )
         if self._cut is None:
             return known
@@ -197,7 +197,7 @@ class StoreSnapshot:
     def _publications(self) -> DataFrame:
         rows, log = self._final_calls(PUBLICATION.name), self._of_running(CALL_LOG.name)
         if log is not None:
-            rows = rows.unionByName(log.where("kind = 'publish' and not is_held").select(PUBLICATION.columns))
+            rows = self._union(rows, log.where("kind = 'publish' and not is_held").select(PUBLICATION.columns))
         return self._issued_rows(rows, PUBLICATION.columns, "confirmed_round")
 
     def _subscriptions(self) -> DataFrame:
@@ -211,9 +211,14 @@ class StoreSnapshot:
                 "run_id", "subscription_id", "source as subscriber", "predicate",
                 "issued_round", "confirmed_round", "unsubscribed_round", "cast(null as bigint) as ended_round",
             )  # fmt: skip
-            rows = rows.unionByName(opened)
+            rows = self._union(rows, opened)
         later = ("confirmed_round", "unsubscribed_round", "ended_round")
         return self._issued_rows(rows, SUBSCRIPTION.columns, *later)
+
+    def _union(self, rows: DataFrame, others: DataFrame) -> DataFrame:
+        if self._store.session.engine == "local":
+            rows, others = without_comments(rows), without_comments(others)
+        return rows.unionByName(others)
 
     def _issued_rows(self, rows: DataFrame, columns: Sequence[str], *later: str) -> DataFrame:
         """Returns the publications or subscriptions in ``rows`` that were issued up to the snapshot's round.
