@@ -37,6 +37,7 @@ def stores(folder: Root) -> Iterator[dict[str, Any]]:
     """Yields a row for each store in a folder, sorted by depth and then by path.
 
     The function searches the folder and the subfolders of two levels below it. It does not follow the link ``latest``.
+    If several links lead to a folder, it visits the folder once.
 
     Yields:
         For each store, a dict with the columns of ``roundtable runs`` (`_SCHEMA`):
@@ -51,14 +52,26 @@ def stores(folder: Root) -> Iterator[dict[str, Any]]:
         - ``parameters``: the protocols, and the parameters that differ between the runs.
         - ``settings``: the overrides of the scenario.
     """
-    level = [folder]
+    level, visited = [folder], {_target(folder)}
     for _ in range(_DEPTH):
         for path in level:
             if _has_manifest(path) and not path.name.startswith(_REMOVED_PREFIX):
                 size = round(sum(sizes(path).values()) / 1024**2, 1)
                 yield dict(zip(_SCHEMA.names, (str(path), *_described(path, size)), strict=True))
         below = [path for outer in level if not _has_manifest(outer) for path in _entries(outer)]
-        level = sorted((path for path in below if path.name != LATEST and path.is_dir()), key=str)
+        level = []
+        for path in sorted((path for path in below if path.name != LATEST and path.is_dir()), key=_links_last):
+            if (target := _target(path)) not in visited:
+                visited.add(target)
+                level.append(path)
+
+
+def _target(path: Root) -> Root:
+    return path.resolve() if isinstance(path, Path) else path
+
+
+def _links_last(path: Root) -> tuple[bool, str]:
+    return isinstance(path, Path) and path.is_symlink(), str(path)
 
 
 def _has_manifest(path: Root) -> bool:

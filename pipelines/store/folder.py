@@ -187,7 +187,7 @@ def check_store(root: Root) -> None:
     if not root.exists():
         beside: list[str] = []
         if isinstance(root, Path) and root.parent.is_dir():
-            beside = sorted(path.name for path in root.parent.iterdir())
+            beside = sorted(path.name for path in root.parent.iterdir() if path.exists())
         raise StoreError(f"store {str(root)!r} does not exist;{nearest(root.name, beside)} {_WRITTEN}")
     if not root.is_dir():
         raise StoreError(f"{str(root)!r} is a file, not a store; {_WRITTEN}")

@@ -449,6 +449,12 @@ def test_stores_are_removed_as_a_whole_and_only_on_request(small: tuple[Path, Re
     assert (busy.exit_code, "is writing the store" in busy.stderr) == (64, True)
     assert {path.name for path in made.iterdir()} == {"first", "second", "latest"}
     (made / ".removed-older").mkdir()
+    (made / "a_link").symlink_to("first")
+    (made / "here").symlink_to(".")
+    listed = json.loads(cli("runs", made, "--json").stdout)
+    assert [Path(row["store"]).name for row in listed] == ["first", "second"]
+    for link in ("a_link", "here"):
+        (made / link).unlink()
     assert cli("runs", made / "second", "--remove", "--yes").exit_code == 0
     assert {path.name for path in made.iterdir()} == {"first", "latest"}
     assert (made / "latest").resolve().name == "first"
