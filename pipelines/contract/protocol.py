@@ -246,7 +246,7 @@ from sent_message m
 join run r on r.run_id = m.run_id
 left join fault f on f.run_id = m.run_id
 where m.fate = 'lost_link' and (m.sent_round >= f.first_round
-  or cast(get_json_object(r.parameters, "$['protocol.out_of_band_loss']") as double) > 0)
+  or cast(from_json(r.parameters, 'map<string,string>')['protocol.out_of_band_loss'] as double) > 0)
 group by m.run_id
 """,
     "no_duplicates": _since_fault("duplicate", "links may bring messages twice"),

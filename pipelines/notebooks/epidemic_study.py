@@ -49,9 +49,9 @@ run = partial(rt.run, SCENARIO)
 # COMMAND ----------
 
 _PARAMETERS = """
-select run_id, seed, get_json_object(parameters, "$['protocol.recovery']") as strategy,
-  cast(get_json_object(parameters, "$['protocol.buffer']") as bigint) as buffer,
-  cast(get_json_object(parameters, "$['faults.0.rate']") as double) as loss_rate
+select run_id, seed, from_json(parameters, 'map<string,string>')['protocol.recovery'] as strategy,
+  cast(from_json(parameters, 'map<string,string>')['protocol.buffer'] as bigint) as buffer,
+  cast(from_json(parameters, 'map<string,string>')['faults.0.rate'] as double) as loss_rate
 from run
 """
 QUERIES: Mapping[str, str] = {

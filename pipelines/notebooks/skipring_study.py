@@ -48,9 +48,9 @@ run = partial(rt.run, SCENARIO)
 # COMMAND ----------
 
 _PARAMETERS = """
-select run_id, seed, get_json_object(parameters, "$['protocol.start']") as start,
-  cast(get_json_object(parameters, "$['overlay.nodes.count']") as bigint) as n,
-  cast(get_json_object(parameters, "$['protocol.timeout_interval']") as bigint) as interval_rounds
+select run_id, seed, from_json(parameters, 'map<string,string>')['protocol.start'] as start,
+  cast(from_json(parameters, 'map<string,string>')['overlay.nodes.count'] as bigint) as n,
+  cast(from_json(parameters, 'map<string,string>')['protocol.timeout_interval'] as bigint) as interval_rounds
 from run
 """
 QUERIES: Mapping[str, str] = {

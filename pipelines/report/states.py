@@ -184,7 +184,8 @@ def _rows(
     ``kept`` lists the commits of each run at which the rows are read.
     ``row`` is a JSON object with the values of ``columns``.
     """
-    packed = f"to_json(struct({', '.join(columns)}))" if columns else "'{}'"
+    quoted = ", ".join(f"`{column}`" for column in columns)
+    packed = f"to_json(struct({quoted}))" if columns else "'{}'"
     frames = [
         frame.selectExpr("run_id", f"{at} as round", "node_id", f"{packed} as row")
         for at, frame in _at_commits(reader, name, kept)

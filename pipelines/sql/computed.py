@@ -133,6 +133,6 @@ def _counted(states: Sequence[StateRelation], table: Callable[[str], DataFrame])
 
 
 def _sized(rows: DataFrame, columns: Sequence[str]) -> DataFrame:
-    values = ", ".join(column for column in columns if column != "run_id")
+    values = ", ".join(f"`{column}`" for column in columns if column != "run_id")
     sized = rows.selectExpr("run_id", f"octet_length(to_json(struct({values}))) as n_bytes")
     return sized.groupBy("run_id").agg(F.count("n_bytes").alias("n_rows"), F.sum("n_bytes").alias("n_bytes"))

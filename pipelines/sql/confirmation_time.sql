@@ -9,17 +9,17 @@
 -- :confirmation_rounds rounds from issue to confirmation
 -- :confirmation_ms confirmation_rounds in ms
 with timed as (
-  select run_id, 'publication' as call, source as node_id, source_seq, cast(null as bigint) as subscription_id,
+  select run_id, 'publication' as `call`, source as node_id, source_seq, cast(null as bigint) as subscription_id,
     issued_round, confirmed_round, confirmed_round - issued_round as confirmation_rounds
   from publication
   where confirmed_round is not null
   union all
-  select run_id, 'subscription' as call, subscriber as node_id, cast(null as bigint) as source_seq, subscription_id,
+  select run_id, 'subscription' as `call`, subscriber as node_id, cast(null as bigint) as source_seq, subscription_id,
     issued_round, confirmed_round, confirmed_round - issued_round as confirmation_rounds
   from subscription
   where confirmed_round is not null
 )
-select t.run_id, t.call, t.node_id, n.name, t.source_seq, t.subscription_id, t.issued_round, t.confirmed_round,
+select t.run_id, t.`call`, t.node_id, n.name, t.source_seq, t.subscription_id, t.issued_round, t.confirmed_round,
   t.confirmation_rounds, t.confirmation_rounds * r.round_ms as confirmation_ms
 from timed t
 join run r on r.run_id = t.run_id

@@ -64,7 +64,7 @@ with published as (
   select run_id, confirmation_rounds, row_number() over (partition by run_id order by confirmation_rounds) as position,
     count(1) over (partition by run_id) as n
   from confirmation_time
-  where call = 'publication'
+  where `call` = 'publication'
 ), confirmed as (
   select run_id, min(case when 2 * position >= n then confirmation_rounds end) as confirmation_rounds_median,
     max(confirmation_rounds) as confirmation_rounds_max

@@ -92,7 +92,8 @@ def _held(
             gone[round_, table] = error.version
             continue
         held[round_, table] = Counter()
-        text = f"to_json(struct({', '.join(tables[table])})) as text"
+        columns = ", ".join(f"`{column}`" for column in tables[table])
+        text = f"to_json(struct({columns})) as text"
         frames.append(rows.selectExpr(f"{round_} as round", f"'{table}' as table_name", text))
     for row in union(frames).collect() if frames else ():
         held[row.round, row.table_name][row.text] += 1

@@ -4,7 +4,7 @@
 -- :detector type of the detector: identifier or visited
 -- :n_entries number of stored identifiers: detector identifier has one per source, detector visited has one per node in
 --   the accepted visited lists
-select n.run_id, n.node_id, n.name, get_json_object(r.parameters, "$['protocol.detector']") as detector,
+select n.run_id, n.node_id, n.name, from_json(r.parameters, 'map<string,string>')['protocol.detector'] as detector,
   count(d.source) as n_entries
 from node n
 join run r on r.run_id = n.run_id

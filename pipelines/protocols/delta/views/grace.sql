@@ -15,9 +15,9 @@ with scale as (
 ), entry as (
   select run_id, count(1) as n_entries from subscription group by run_id
 ), setting as (
-  select run_id, round_ms, cast(get_json_object(parameters, "$['protocol.delta']") as bigint) as delta,
-    cast(get_json_object(parameters, "$['protocol.detection_rounds']") as bigint) as detection_rounds,
-    cast(get_json_object(parameters, "$['protocol.par_rows']") as bigint) as par_rows
+  select run_id, round_ms, cast(from_json(parameters, 'map<string,string>')['protocol.delta'] as bigint) as delta,
+    cast(from_json(parameters, 'map<string,string>')['protocol.detection_rounds'] as bigint) as detection_rounds,
+    cast(from_json(parameters, 'map<string,string>')['protocol.par_rows'] as bigint) as par_rows
   from run
 ), counted as (
   select s.run_id, s.delta, s.round_ms,

@@ -10,7 +10,8 @@ select t.run_id, t.due_round as round, t.node_id, t.id.source as source, t.id.so
 from told t
 join subscription s on s.run_id = t.run_id and s.subscriber = t.node_id and s.issued_round < t.due_round
   and s.unsubscribed_round is null
-  and regexp_extract(s.predicate, "topic = '([^']*)'", 1) = t.topic
+join predicate c on c.run_id = s.run_id and c.subscription_id = s.subscription_id and c.attribute = 'topic' and c.op = '='
+  and c.text = t.topic
 left join had h on h.run_id = t.run_id and h.node_id = t.node_id and h.source = t.id.source
   and h.source_seq = t.id.source_seq and h.round <= t.due_round
 left join gossip_id a on a.run_id = t.run_id and a.kind = 'IWANT' and a.src = t.node_id and a.dst = t.sender

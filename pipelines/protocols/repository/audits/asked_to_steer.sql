@@ -4,7 +4,7 @@
 -- not a request.
 with said as (
   select run_id, kind, src, dst, sent_round, due_round, fate, get_json_object(body, '$.topic') as topic,
-    cast(get_json_object(body, '$.origin') as bigint) as origin, cast(get_json_object(body, '$.to[0]') as bigint) as to,
+    cast(get_json_object(body, '$.origin') as bigint) as origin, cast(get_json_object(body, '$.to[0]') as bigint) as receiver,
     cast(get_json_object(body, '$.designation') as bigint) as designation,
     cast(get_json_object(body, '$.steering') as bigint) as steering
   from sent_message
@@ -21,7 +21,7 @@ with said as (
   where kind in ('P2R-Recovery', 'S2R-Recovery') and dst = steering and fate = 'delivered'
   group by run_id, topic, left(kind, 1), origin, designation, steering
 ), event as (
-  select run_id, topic, substring(kind, 3, 1) as role, to as client, designation, origin as repository, sent_round
+  select run_id, topic, substring(kind, 3, 1) as role, receiver as client, designation, origin as repository, sent_round
   from said
   where kind in ('R2P-NAK', 'R2P-ACK', 'R2S-Sync', 'R2S-Rectify') and src = origin
   union all

@@ -31,21 +31,21 @@ with ended as (
   group by l.run_id
 ), setting as (
   select run_id,
-    (4 + cast(get_json_object(parameters, "$['protocol.tries']") as bigint))
-      * cast(get_json_object(parameters, "$['protocol.publisher_rounds']") as bigint)
-    + cast(get_json_object(parameters, "$['protocol.failure_rounds']") as bigint)
-    + cast(get_json_object(parameters, "$['protocol.acknowledge_rounds']") as bigint)
-    + cast(get_json_object(parameters, "$['protocol.wait_rounds']") as bigint)
-    + cast(get_json_object(parameters, "$['protocol.nak_rounds']") as bigint)
-    + 2 * cast(get_json_object(parameters, "$['protocol.rectify_rounds']") as bigint)
-    + cast(get_json_object(parameters, "$['protocol.idle_rounds']") as bigint)
-    + cast(get_json_object(parameters, "$['protocol.assist_rounds']") as bigint)
-    + 2 * cast(get_json_object(parameters, "$['protocol.gossip_rounds']") as bigint)
-    + 2 * cast(get_json_object(parameters, "$['protocol.fetch_rounds']") as bigint)
-    + cast(get_json_object(parameters, "$['protocol.void_rounds']") as bigint)
-    + cast(get_json_object(parameters, "$['protocol.reroute_rounds']") as bigint) as timer_rounds,
-    cast(get_json_object(parameters, "$['protocol.store_rounds']") as bigint)
-    + cast(get_json_object(parameters, "$['protocol.retrieve_rounds']") as bigint) as work_rounds
+    (4 + cast(from_json(parameters, 'map<string,string>')['protocol.tries'] as bigint))
+      * cast(from_json(parameters, 'map<string,string>')['protocol.publisher_rounds'] as bigint)
+    + cast(from_json(parameters, 'map<string,string>')['protocol.failure_rounds'] as bigint)
+    + cast(from_json(parameters, 'map<string,string>')['protocol.acknowledge_rounds'] as bigint)
+    + cast(from_json(parameters, 'map<string,string>')['protocol.wait_rounds'] as bigint)
+    + cast(from_json(parameters, 'map<string,string>')['protocol.nak_rounds'] as bigint)
+    + 2 * cast(from_json(parameters, 'map<string,string>')['protocol.rectify_rounds'] as bigint)
+    + cast(from_json(parameters, 'map<string,string>')['protocol.idle_rounds'] as bigint)
+    + cast(from_json(parameters, 'map<string,string>')['protocol.assist_rounds'] as bigint)
+    + 2 * cast(from_json(parameters, 'map<string,string>')['protocol.gossip_rounds'] as bigint)
+    + 2 * cast(from_json(parameters, 'map<string,string>')['protocol.fetch_rounds'] as bigint)
+    + cast(from_json(parameters, 'map<string,string>')['protocol.void_rounds'] as bigint)
+    + cast(from_json(parameters, 'map<string,string>')['protocol.reroute_rounds'] as bigint) as timer_rounds,
+    cast(from_json(parameters, 'map<string,string>')['protocol.store_rounds'] as bigint)
+    + cast(from_json(parameters, 'map<string,string>')['protocol.retrieve_rounds'] as bigint) as work_rounds
   from run
 ), timed as (
   select e.run_id, e.last_round,

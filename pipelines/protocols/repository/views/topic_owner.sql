@@ -6,7 +6,7 @@
 -- :publishers names of the publishers that the scenario registers
 -- :subscribers names of the subscribers that the scenario registers
 with rule as (
-  select run_id, explode(from_json(get_json_object(parameters, "$['protocol.topics']"),
+  select run_id, explode(from_json(from_json(parameters, 'map<string,string>')['protocol.topics'],
     'map<string,struct<owner:string,publishers:array<string>,subscribers:array<string>>>')) as (topic, rules)
   from run
 )

@@ -13,7 +13,7 @@ with ended as (
   from sent_message m
   join run r on r.run_id = m.run_id and r.protocol = 'skipring'
   where m.src <> m.dst and (m.fate = 'lost_link' or m.due_round - m.sent_round
-    > cast(get_json_object(r.parameters, "$['protocol.max_delay']") as bigint))
+    > cast(from_json(r.parameters, 'map<string,string>')['protocol.max_delay'] as bigint))
   group by m.run_id
 ), cut as (
   select run_id, max(round) as round, sum(case when endswith(kind, '_end') then -1 else 1 end) as n_open

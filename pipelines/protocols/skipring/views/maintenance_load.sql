@@ -5,7 +5,7 @@
 -- :number number of the interval: interval i starts in round i * timeout_interval
 -- :n_messages number of messages that the node sent in the interval
 with interval as (
-  select r.run_id, cast(get_json_object(r.parameters, "$['protocol.timeout_interval']") as bigint) as rounds,
+  select r.run_id, cast(from_json(r.parameters, 'map<string,string>')['protocol.timeout_interval'] as bigint) as rounds,
     p.maintenance
   from run r
   join protocol p on p.name = r.protocol
