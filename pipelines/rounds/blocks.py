@@ -367,7 +367,7 @@ class Blocks(Rounds):
 
     def _changed_state(self, after: RunState) -> dict[str, pa.Table]:
         """Returns the state tables for a commit, except tables that are empty and were empty at the last commit."""
-        whole = {name: pa.concat_tables(rows) for name, rows in self._grown.items()}
+        whole = {name: pa.concat_tables(rows, promote_options="permissive") for name, rows in self._grown.items()}
         found = {name: rows for name, rows in (after.state() | whole).items() if len(rows) or name in self._written}
         self._written = {name for name in found if len(found[name])}
         return found | {one.name: one.make(found[one.of]) for one in self._protocol.shown if one.of in found}

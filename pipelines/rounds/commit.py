@@ -241,7 +241,9 @@ class History:
         event = None if events is None else pa.concat_tables(events)
         closed = self._log.take(event, last_round, is_final=rest is not None)
         overwritten = {self._names[name]: rows for name, rows in state.items()} | {CALL_LOG.name: self._log.stored()}
-        appended = {name: pa.concat_tables(self._rows[name]) for name in _WRITTEN if self._rows[name]}
+        # With Spark's setting useLargeVarTypes, the messages in flight have other string types than the buffered rows.
+        parts = {name: self._rows[name] for name in _WRITTEN if self._rows[name]}
+        appended = {name: pa.concat_tables(tables, promote_options="permissive") for name, tables in parts.items()}
         concurrently([
             *(partial(self._store.load, name, rows) for name, rows in (appended | closed).items()),
             *(partial(self._store.overwrite, name, rows) for name, rows in overwritten.items()),

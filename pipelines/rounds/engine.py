@@ -21,7 +21,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
-import pyarrow as pa
 from pyspark.sql import DataFrame, types as T
 
 from pipelines.contract.round import (
@@ -232,8 +231,7 @@ class RoundEngine(Rounds):
             rest = None
             if is_final:
                 columns = self._message_columns("coalesce(fate, 'in_flight')")
-                found = self._in_flight.selectExpr(*columns).toArrow()
-                rest = pa.table(found.columns, names=found.column_names)  # makes column fate nullable
+                rest = self._in_flight.selectExpr(*columns).toArrow()
             self.history.commit(max(self.round, 0), state, rest)
 
     @property

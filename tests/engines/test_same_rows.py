@@ -17,6 +17,7 @@ from pipelines.scenario.expand import RunConfig
 from pipelines.store.store import Store
 from pipelines.testing import run_all, run_configs
 
+LARGE_TYPES = "spark.sql.execution.arrow.useLargeVarTypes"
 FORWARDING = {**mixed({"name": "forwarding"}, "joined", 5), "time": {"rounds": 12}}
 CRASHING = {**FORWARDING, "faults": [{"kind": "crash", "node": "N1", "round": 6, "until": 9}]}
 CRASH = {
@@ -47,7 +48,8 @@ def as_dataflow(runs: Sequence[RunConfig], session: Session, root: Path, commit_
 def in_executors(spark: Session, runs: Sequence[RunConfig], root: Path, patch: pytest.MonkeyPatch) -> Store:
     """Runs them on Spark as if they had many rows, with relations in 1, 2 and 5 partitions alternately.
 
-    Spark interprets the plans of rounds, because compiling them takes a quarter of the time.
+    Spark interprets the plans of rounds, because compiling them takes a quarter of the time. Arrow tables have large
+    string types, which a caller's session may set.
     """
     patch.setattr("pipelines.rounds.execute.is_small", lambda inputs: False)
     spark.activate()
@@ -58,7 +60,11 @@ def in_executors(spark: Session, runs: Sequence[RunConfig], root: Path, patch: p
 
         store = Store(root, session)
         inputs = build_inputs(runs, None)
-        execute(Experiment(runs, inputs, commit_every=20, form="dataflow"), session, store, next_partitions)
+        session.spark.conf.set(LARGE_TYPES, "true")
+        try:
+            execute(Experiment(runs, inputs, commit_every=20, form="dataflow"), session, store, next_partitions)
+        finally:
+            session.spark.conf.unset(LARGE_TYPES)
     return store
 
 
