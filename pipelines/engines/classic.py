@@ -42,6 +42,11 @@ def running_session() -> SparkSession | None:
     return None if "PYSPARK_GATEWAY_PORT" not in os.environ else _submitted_session()
 
 
+def is_running(spark: SparkSession) -> bool:
+    """Returns whether the context of a classic session has not been stopped."""
+    return SparkContext._active_spark_context is spark.sparkContext
+
+
 def start_classic(
     scratch: Path, closing: ExitStack, say: Callable[[str], None], scheme: str | None = None, *, is_small: bool = False
 ) -> SparkSession:

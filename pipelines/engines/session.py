@@ -31,7 +31,7 @@ import pyspark
 from pyspark.sql import SparkSession
 
 import udfs
-from pipelines.engines.classic import running_session, start_classic
+from pipelines.engines.classic import is_running, running_session, start_classic
 from pipelines.engines.frames import set_functions
 from pipelines.engines.names import WITH_TESTED_SPARK, AskedEngine, Engine, asked_engine, check_spark, chosen_engine
 from pipelines.engines.remote import connect_from_environment, engine_of, start_sail
@@ -56,6 +56,7 @@ for _ in range(20):
     shutil.rmtree(sys.argv[1], ignore_errors=True)
     time.sleep(0.1)
 """
+_SESSION_STOPPED = "the Spark session was stopped; start a session, and pass it: spark=..."
 _OF_PROCESS = ExitStack()
 """Resources that stay open until the process exits."""
 atexit.register(_OF_PROCESS.close)
@@ -88,10 +89,12 @@ class Session:
         """The PySpark session.
 
         Raises:
-            EngineError: `close` has stopped the engine.
+            EngineError: `close` has stopped the engine, or the caller has stopped the session.
         """
         if self._stopped.is_set():
             raise EngineError("the engine is stopped, because the result was closed; open the store again: open_store")
+        if self.is_classic and not is_running(self._spark):
+            raise EngineError(_SESSION_STOPPED)
         return self._spark
 
     @property
@@ -211,6 +214,8 @@ def open_session(
         given = spark or (running_session() if chosen == "spark" else None)
         found = given or _start(chosen, scratch, closing, say, scheme, is_small)
         kind, cores = engine_of(found), os.cpu_count() or 1
+        if kind == "spark" and not is_running(found):
+            raise EngineError(_SESSION_STOPPED)
         if kind != "local":
             check_spark(found.version, "the session", "use a session of a tested Spark, or engine 'local'")
         asked = "" if kind == "local" else found.conf.get("spark.sql.shuffle.partitions") or ""

@@ -12,10 +12,12 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from pyspark import SparkContext
 from pyspark.sql import functions as F
 from support.jvm import JVM
 
 from pipelines.engines.session import Session, open_session
+from pipelines.errors import EngineError
 
 QUIET = """
 from pipelines.engines.session import open_session
@@ -59,6 +61,16 @@ def test_a_callers_classic_session_is_found_without_being_given(spark: Session) 
     with open_session("spark") as found:
         assert (found.engine, found.owns) == ("spark", False)
     assert spark.spark.range(2).count() == 2
+
+
+def test_a_session_that_its_caller_has_stopped_is_refused(spark: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    with open_session("spark", spark.spark) as given:
+        with monkeypatch.context() as stopped:
+            stopped.setattr(SparkContext, "_active_spark_context", None)
+            for use in (lambda: given.spark, lambda: open_session("spark", spark.spark)):
+                with pytest.raises(EngineError, match="the Spark session was stopped; start a session, and pass it"):
+                    use()
+        assert given.spark.range(2).count() == 2
 
 
 def test_an_interruption_spares_the_jobs_of_another_run_in_the_same_session(spark: Session, connect: Session) -> None:
