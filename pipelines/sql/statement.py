@@ -50,9 +50,13 @@ class _Token(NamedTuple):
 
 @lru_cache(maxsize=1_000)
 def identifiers(text: str) -> frozenset[str]:
-    """Returns all words and quoted names, in lower case, of a SQL string; omits comments and string literals."""
-    names = (found[kind] for found in _TOKEN.finditer(text) if (kind := found.lastgroup) in ("word", "quoted"))
-    return frozenset(name.lower() for name in {*names})
+    """Returns all words and quoted names, in lower case, of a SQL string; omits comments and string literals.
+
+    The result includes the content of double quotes: a session may set that double quotes enclose identifiers.
+    """
+    names = {found[kind] for found in _TOKEN.finditer(text) if (kind := found.lastgroup) in ("word", "quoted")}
+    names |= {found["text"].strip('"') for found in _TOKEN.finditer(text) if (found["text"] or "").startswith('"')}
+    return frozenset(name.lower() for name in names)
 
 
 def with_lower_case(text: str, names: Container[str]) -> str:

@@ -248,6 +248,18 @@ def test_quotes_and_errors_of_classic_spark_read_the_same(spark: Session, stores
     assert "\n" not in str(caught.value)
 
 
+def test_double_quotes_enclose_identifiers_if_the_session_says_so(spark: Session, stores: dict[str, Path]) -> None:
+    spark.activate()
+    reader = StoreReader(spark, stores["seldom"])
+    spark.spark.conf.set("spark.sql.ansi.doubleQuotedIdentifiers", "true")
+    try:
+        assert rows(reader, 'select "name" from "node" where "node_id" = 0') == rows(
+            reader, "select name from node where node_id = 0"
+        )
+    finally:
+        spark.spark.conf.unset("spark.sql.ansi.doubleQuotedIdentifiers")
+
+
 @pytest.mark.parametrize("kind", [StoreReader, SmallStoreReader])
 @pytest.mark.parametrize("text", ["select * from node_load", "select n.node_id from node_load n", "node_load"])
 def test_a_view_with_an_unknown_column_is_told(
