@@ -176,7 +176,8 @@ def check_no_store(name: str, session: Session) -> None:
         if session.owns:
             raise StoreError(f"the engine local keeps no schema; open the store with engine spark to write {name!r}")
         return  # the schemas of the caller's session end with it, so they have no stores
-    if any(row.tableName == ROUND_COMMIT.name for row in session.spark.sql(f"SHOW TABLES IN {name}").collect()):
+    rows = session.spark.sql(f"SHOW TABLES IN {name}").collect()
+    if any(row.tableName == ROUND_COMMIT.name and not row.isTemporary for row in rows):
         raise StoreError(f"the schema {name!r} has the tables of a store, which must not be overwritten; name another")
 
 

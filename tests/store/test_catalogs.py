@@ -20,7 +20,7 @@ from pipelines.engines.session import Session
 from pipelines.errors import StoreError
 from pipelines.experiment.manifest import Manifest
 from pipelines.rounds.progress import Progress
-from pipelines.store.catalog import located, new_place, register
+from pipelines.store.catalog import check_no_store, located, new_place, register
 from pipelines.store.folder import locked
 from pipelines.store.roots import Schema, place_of
 from pipelines.store.store import Store
@@ -114,6 +114,9 @@ def test_a_store_in_a_schema_is_resumed_and_asked(
     assert str(root) in cli("runs", schema, "--json").stdout
     with rt.resume(schema, spark.spark) as result, pytest.raises(StoreError, match="has the tables of a store"):
         result.publish(schema)
+    spark.spark.sql("create or replace temporary view round_commit as select 1")
+    check_no_store("default", spark)
+    spark.spark.catalog.dropTempView("round_commit")
     sail.activate()
     rt.run(scenario, sail.spark, tmp_path / "folder")
     here, other = (Store(place, sail) for place in (root.absolute(), tmp_path / "folder"))
