@@ -1,4 +1,4 @@
-"""SQL files of the product that every session parses, whatever its settings for quotes and keywords."""
+"""SQL files of the product that every session parses, for all settings for quotes and keywords."""
 
 from __future__ import annotations
 

@@ -33,11 +33,11 @@ with configurations as (
   group by run_id
 )
 select r.run_id, t.last_round, t.fault_round, c.configurations, d.databases, f.crashes, p.reports,
-  m.messages, s.supervisors, cast(from_json(r.parameters, 'map<string,string>')['protocol.timeout_interval'] as bigint)
-    + cast(from_json(r.parameters, 'map<string,string>')['protocol.max_delay'] as bigint) as interval_rounds,
-  cast(from_json(r.parameters, 'map<string,string>')['protocol.silence_intervals'] as bigint) as silence_intervals,
-  cast(from_json(r.parameters, 'map<string,string>')['protocol.detection_rounds'] as bigint) as detection_rounds
-from run r
+  m.messages, s.supervisors, cast(r.given['protocol.timeout_interval'] as bigint)
+    + cast(r.given['protocol.max_delay'] as bigint) as interval_rounds,
+  cast(r.given['protocol.silence_intervals'] as bigint) as silence_intervals,
+  cast(r.given['protocol.detection_rounds'] as bigint) as detection_rounds
+from (select run_id, from_json(parameters, 'map<string,string>') as given from run) r
 join supervisors s on s.run_id = r.run_id
 join fault_end t on t.run_id = r.run_id
 left join configurations c on c.run_id = r.run_id

@@ -15,10 +15,10 @@ with scale as (
 ), entry as (
   select run_id, count(1) as n_entries from subscription group by run_id
 ), setting as (
-  select run_id, round_ms, cast(from_json(parameters, 'map<string,string>')['protocol.delta'] as bigint) as delta,
-    cast(from_json(parameters, 'map<string,string>')['protocol.detection_rounds'] as bigint) as detection_rounds,
-    cast(from_json(parameters, 'map<string,string>')['protocol.par_rows'] as bigint) as par_rows
-  from run
+  select run_id, round_ms, cast(given['protocol.delta'] as bigint) as delta,
+    cast(given['protocol.detection_rounds'] as bigint) as detection_rounds,
+    cast(given['protocol.par_rows'] as bigint) as par_rows
+  from (select run_id, round_ms, from_json(parameters, 'map<string,string>') as given from run) run
 ), counted as (
   select s.run_id, s.delta, s.round_ms,
     2 * (s.delta + 1) * (

@@ -31,22 +31,22 @@ with ended as (
   group by l.run_id
 ), setting as (
   select run_id,
-    (4 + cast(from_json(parameters, 'map<string,string>')['protocol.tries'] as bigint))
-      * cast(from_json(parameters, 'map<string,string>')['protocol.publisher_rounds'] as bigint)
-    + cast(from_json(parameters, 'map<string,string>')['protocol.failure_rounds'] as bigint)
-    + cast(from_json(parameters, 'map<string,string>')['protocol.acknowledge_rounds'] as bigint)
-    + cast(from_json(parameters, 'map<string,string>')['protocol.wait_rounds'] as bigint)
-    + cast(from_json(parameters, 'map<string,string>')['protocol.nak_rounds'] as bigint)
-    + 2 * cast(from_json(parameters, 'map<string,string>')['protocol.rectify_rounds'] as bigint)
-    + cast(from_json(parameters, 'map<string,string>')['protocol.idle_rounds'] as bigint)
-    + cast(from_json(parameters, 'map<string,string>')['protocol.assist_rounds'] as bigint)
-    + 2 * cast(from_json(parameters, 'map<string,string>')['protocol.gossip_rounds'] as bigint)
-    + 2 * cast(from_json(parameters, 'map<string,string>')['protocol.fetch_rounds'] as bigint)
-    + cast(from_json(parameters, 'map<string,string>')['protocol.void_rounds'] as bigint)
-    + cast(from_json(parameters, 'map<string,string>')['protocol.reroute_rounds'] as bigint) as timer_rounds,
-    cast(from_json(parameters, 'map<string,string>')['protocol.store_rounds'] as bigint)
-    + cast(from_json(parameters, 'map<string,string>')['protocol.retrieve_rounds'] as bigint) as work_rounds
-  from run
+    (4 + cast(given['protocol.tries'] as bigint))
+      * cast(given['protocol.publisher_rounds'] as bigint)
+    + cast(given['protocol.failure_rounds'] as bigint)
+    + cast(given['protocol.acknowledge_rounds'] as bigint)
+    + cast(given['protocol.wait_rounds'] as bigint)
+    + cast(given['protocol.nak_rounds'] as bigint)
+    + 2 * cast(given['protocol.rectify_rounds'] as bigint)
+    + cast(given['protocol.idle_rounds'] as bigint)
+    + cast(given['protocol.assist_rounds'] as bigint)
+    + 2 * cast(given['protocol.gossip_rounds'] as bigint)
+    + 2 * cast(given['protocol.fetch_rounds'] as bigint)
+    + cast(given['protocol.void_rounds'] as bigint)
+    + cast(given['protocol.reroute_rounds'] as bigint) as timer_rounds,
+    cast(given['protocol.store_rounds'] as bigint)
+    + cast(given['protocol.retrieve_rounds'] as bigint) as work_rounds
+  from (select run_id, from_json(parameters, 'map<string,string>') as given from run) run
 ), timed as (
   select e.run_id, e.last_round,
     case when coalesce(f.n_open, 0) > 0 then e.last_round
