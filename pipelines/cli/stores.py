@@ -165,12 +165,12 @@ def remove_stores(folder: Root, *, is_sure: bool) -> None:
 def _remove(store: Path) -> None:
     """Removes a store.
 
-    If the link ``latest`` in the parent folder points to this store, the function points it to the newest remaining
-    store of the folder, or removes the link if no store remains.
+    If the link ``latest`` in the parent folder points to this store, or to a store whose removal was interrupted, the
+    function points it to the newest remaining store of the folder, or removes the link if no store remains.
     """
     store = store.resolve()
     link = store.parent / LATEST
-    is_latest = link.is_symlink() and link.resolve() == store
+    is_latest = link.is_symlink() and (link.resolve() == store or not link.exists())
     gone = store.with_name(f"{_REMOVED_PREFIX}{store.name}")
     with locked(store):
         store.rename(gone)

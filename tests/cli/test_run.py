@@ -458,6 +458,8 @@ def test_stores_are_removed_as_a_whole_and_only_on_request(small: tuple[Path, Re
     assert cli("runs", made / "second", "--remove", "--yes").exit_code == 0
     assert {path.name for path in made.iterdir()} == {"first", "latest"}
     assert (made / "latest").resolve().name == "first"
+    (made / "latest").unlink()
+    (made / "latest").symlink_to("gone")
     assert "removed: 1 store" in cli("runs", tmp_path / "runs", "--remove", "--yes").stdout
     assert list(made.iterdir()) == []
     none = cli("runs", tmp_path, "--remove", "--yes")
