@@ -214,10 +214,10 @@ def open_session(
         given = spark or (running_session() if chosen == "spark" else None)
         found = given or _start(chosen, scratch, closing, say, scheme, is_small)
         kind, cores = engine_of(found), os.cpu_count() or 1
-        if kind == "spark" and not is_running(found):
-            raise EngineError(_SESSION_STOPPED)
         if kind != "local":
             check_spark(found.version, "the session", "use a session of a tested Spark, or engine 'local'")
+        if kind == "spark" and not is_running(found):
+            raise EngineError(_SESSION_STOPPED)
         asked = "" if kind == "local" else found.conf.get("spark.sql.shuffle.partitions") or ""
         partitions = int(asked) if asked.isdigit() else cores  # Databricks also accepts "auto"
         session = Session(found, kind, partitions, given is None, scratch, closing.pop_all())
