@@ -112,8 +112,11 @@ def test_an_unknown_engine_is_refused_with_the_nearest() -> None:
         open_session("locla")  # type: ignore[arg-type]  # the error is the point
 
 
-def test_a_session_may_leave_the_number_of_partitions_to_spark(sail: session.Session) -> None:
+def test_a_session_may_leave_the_number_of_partitions_to_spark(
+    sail: session.Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Databricks accepts ``auto``, which no other Spark does."""
+    monkeypatch.setattr(session, "is_running", lambda spark: True)
     conf = SimpleNamespace(get=lambda _: "auto")
     with open_session(spark=cast("SparkSession", SimpleNamespace(version=pyspark.__version__, conf=conf))) as found:
         assert found.partitions == os.cpu_count()
