@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from html import escape
 from operator import itemgetter
@@ -12,12 +13,13 @@ from typing import Any, Self
 
 import pandas as pd
 import pyarrow as pa
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 
 from pipelines.audits.run import AuditReport, Verdict, audit_all, record, store_verdict
 from pipelines.engines.frames import frame_of
 from pipelines.engines.session import Session
-from pipelines.errors import QueryError, StoreError, is_whole, plural
+from pipelines.errors import EngineError, QueryError, StoreError, is_whole, plural
 from pipelines.experiment.manifest import Manifest
 from pipelines.report.pictures import Picture
 from pipelines.report.replay import Span
@@ -63,7 +65,7 @@ class RunRow:
 class Result:
     """An open store, as a context manager.
 
-    On exit, the context manager stops the engine, unless the caller passed its own session.
+    On exit, the context manager calls `close`.
 
     Attributes:
         store: The path of the store: a folder, or an address in a bucket or in HDFS.
@@ -360,7 +362,10 @@ class Result:
         return written
 
     def close(self) -> None:
-        """Stops the engine, unless the caller passed its own session."""
+        """Stops the engine; in a session that the caller passed, only drops the temporary views of this result."""
+        if not self.session.owns:
+            with suppress(EngineError, PySparkException, ValueError):  # the caller has stopped the session
+                self.reader.close()
         self.session.close()
 
     def __enter__(self) -> Self:

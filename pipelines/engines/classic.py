@@ -44,7 +44,10 @@ def running_session() -> SparkSession | None:
 
 def is_running(spark: SparkSession) -> bool:
     """Returns whether the context of a classic session has not been stopped."""
-    return SparkContext._active_spark_context is spark.sparkContext
+    try:
+        return spark.sparkContext.startTime > 0
+    except AttributeError:  # a stopped context has no JVM object
+        return False
 
 
 def start_classic(

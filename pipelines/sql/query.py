@@ -121,6 +121,14 @@ class StoreReader:
         self._only: str | None = None
         self._parts: dict[str, StoreReader] = {}
 
+    def close(self) -> None:
+        """Drops the temporary views that this reader has defined; the next query defines them again."""
+        with self._defining:
+            for reader in (self, *self._parts.values()):
+                for alias in reader._defined:
+                    self._session.spark.catalog.dropTempView(alias)
+                reader._defined.clear()
+
     @property
     def protocols(self) -> list[str]:
         """The protocols of the runs, in the order of their first runs."""

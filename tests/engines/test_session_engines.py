@@ -12,7 +12,6 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from pyspark import SparkContext
 from pyspark.sql import functions as F
 from support.jvm import JVM
 
@@ -66,7 +65,7 @@ def test_a_callers_classic_session_is_found_without_being_given(spark: Session) 
 def test_a_session_that_its_caller_has_stopped_is_refused(spark: Session, monkeypatch: pytest.MonkeyPatch) -> None:
     with open_session("spark", spark.spark) as given:
         with monkeypatch.context() as stopped:
-            stopped.setattr(SparkContext, "_active_spark_context", None)
+            stopped.setattr(spark.spark.sparkContext, "_jsc", None)
             for use in (lambda: given.spark, lambda: open_session("spark", spark.spark)):
                 with pytest.raises(EngineError, match="the Spark session was stopped; start a session, and pass it"):
                     use()

@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql.classic.dataframe import DataFrame as ClassicFrame
 from support.engines import disturbed, mixed
 
-from pipelines import run
+from pipelines import open_store, run
 from pipelines.audits.run import AuditReport, audit_all
 from pipelines.engines.session import Session
 from pipelines.protocols import PROTOCOLS
@@ -78,6 +78,18 @@ def test_views_know_what_an_audit_wrote(sail: Session, root: Root) -> None:
     assert late == {view: answer(StoreReader(sail, root), view) for view in early}
     assert late["run_summary"] != early["run_summary"]
     assert late["matching"] == early["matching"]
+
+
+def test_a_closed_result_leaves_no_view_in_the_session_of_its_caller(sail: Session, root: Root) -> None:
+    def views() -> set[str]:
+        return {found.name for found in sail.spark.catalog.listTables() if found.name.startswith("roundtable_")}
+
+    before = views()
+    with open_store(root, sail.spark) as result:
+        assert result.sql("select count(1) as n from receiver").collect()[0].n > 2
+        assert result.table("node").count() > 2
+        assert len(views() - before) > 2
+    assert views() == before
 
 
 EVERY = {

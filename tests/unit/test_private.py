@@ -12,9 +12,8 @@ _PRIVATE = re.compile(
     r"|pyspark\.sql\.(?:connect|classic)\.[\w.]+"
 )
 ALLOWED = {
-    # Whether a notebook or spark-submit has a context, and whether that of a session is stopped, without starting one:
-    # PySpark's own functions would start it.
-    "SparkContext._active_spark_context": 3,
+    # Whether a notebook or spark-submit has a context, without starting one: PySpark's own functions would start it.
+    "SparkContext._active_spark_context": 2,
     # A JVM that an earlier session of the process left is used again; a second one would need another process.
     "SparkContext._gateway": 1,
     # A SparkConf knows what spark-submit was given once the JVM runs.
