@@ -290,7 +290,9 @@ class StoreReader:
 
     def _query(self, body: str, round_: int | None, explain: str = "") -> DataFrame:
         known = set(self.tables())
-        body = with_escaped_quotes(with_lower_case(body, known))
+        body = with_lower_case(body, known)
+        if self._session.engine == "local":
+            body = with_escaped_quotes(body)
         names = [name for name in self._relations(body) if name in known]
         snapshot = StoreSnapshot(self._store, self._runs, self._ledger(), round_)
         definitions = [f"{name} as (\n{self._definition(name, snapshot, round_)}\n)" for name in names]
