@@ -61,5 +61,5 @@ def test_measures_are_those_of_the_thesis_in_milliseconds(found: dict[str, pd.Da
 def test_the_study_draws_its_figures(found: dict[str, pd.DataFrame], tmp_path: Path) -> None:
     written = study.write(study.pictures(found), tmp_path / "pictures")
     assert {path.stem for path in written} == {"reconfiguration", "latency_by_faults", "latency_by_keys"}
-    for path, shown in zip(written, ("all answered", "guarantee: total", "brokers that fail: 1"), strict=True):
+    for path, shown in zip(written, ("all answered", "guarantee: total", "failed brokers: 1"), strict=True):
         assert shown in path.read_text("utf-8"), path
