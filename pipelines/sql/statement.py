@@ -54,8 +54,11 @@ def identifiers(text: str) -> frozenset[str]:
 
     The result includes the content of double quotes: a session may set that double quotes enclose identifiers.
     """
-    names = {found[kind] for found in _TOKEN.finditer(text) if (kind := found.lastgroup) in ("word", "quoted")}
-    names |= {found["text"].strip('"') for found in _TOKEN.finditer(text) if (found["text"] or "").startswith('"')}
+    names = {
+        found[kind].strip('"') if kind == "text" else found[kind]
+        for found in _TOKEN.finditer(text)
+        if (kind := found.lastgroup) in ("word", "quoted") or (kind == "text" and found[kind].startswith('"'))
+    }
     return frozenset(name.lower() for name in names)
 
 
