@@ -28,6 +28,12 @@ def union(frames: Iterable[DataFrame]) -> DataFrame:
     return reduce(lambda one, other: one.unionByName(other), frames)
 
 
+def json_object(columns: Iterable[str]) -> str:
+    """Returns SQL for a JSON object with the values of `columns`, whose names may be reserved words (``left``)."""
+    quoted = ", ".join(f"`{column}`" for column in columns)
+    return f"to_json(struct({quoted}))" if quoted else "'{}'"
+
+
 def without_comments(rows: DataFrame) -> DataFrame:
     """Returns ``rows`` without the comments of Delta columns. Sail 0.7 fails to plan nested unions of such columns.
 

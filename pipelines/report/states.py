@@ -15,7 +15,7 @@ from typing import Any
 from pyspark.sql import DataFrame
 
 from pipelines.contract.state_tables import STATE
-from pipelines.engines.frames import union
+from pipelines.engines.frames import json_object, union
 from pipelines.errors import VacuumedError
 from pipelines.report.replay import Span
 from pipelines.sql.query import StoreReader
@@ -184,10 +184,8 @@ def _rows(
     ``kept`` lists the commits of each run at which the rows are read.
     ``row`` is a JSON object with the values of ``columns``.
     """
-    quoted = ", ".join(f"`{column}`" for column in columns)
-    packed = f"to_json(struct({quoted}))" if columns else "'{}'"
     frames = [
-        frame.selectExpr("run_id", f"{at} as round", "node_id", f"{packed} as row")
+        frame.selectExpr("run_id", f"{at} as round", "node_id", f"{json_object(columns)} as row")
         for at, frame in _at_commits(reader, name, kept)
     ]
     rows: list[dict[str, Any]] = union(frames).toArrow().to_pylist() if frames else []

@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame, functions as F
 from pipelines.contract.nodes import NODE_STATE
 from pipelines.contract.round import StateRelation
 from pipelines.contract.state_tables import STATE
-from pipelines.engines.frames import union
+from pipelines.engines.frames import json_object, union
 from pipelines.protocols import PROTOCOLS
 
 PROMISES = ("name", "confirms", "confirms_delivery", "keeps_source_order")
@@ -133,6 +133,6 @@ def _counted(states: Sequence[StateRelation], table: Callable[[str], DataFrame])
 
 
 def _sized(rows: DataFrame, columns: Sequence[str]) -> DataFrame:
-    values = ", ".join(f"`{column}`" for column in columns if column != "run_id")
-    sized = rows.selectExpr("run_id", f"octet_length(to_json(struct({values}))) as n_bytes")
+    values = json_object(column for column in columns if column != "run_id")
+    sized = rows.selectExpr("run_id", f"octet_length({values}) as n_bytes")
     return sized.groupBy("run_id").agg(F.count("n_bytes").alias("n_rows"), F.sum("n_bytes").alias("n_bytes"))

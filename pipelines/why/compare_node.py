@@ -16,7 +16,7 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import DataFrame, Row
 
-from pipelines.engines.frames import union
+from pipelines.engines.frames import json_object, union
 from pipelines.errors import VacuumedError
 from pipelines.sql.differences import node_id, node_names
 from pipelines.sql.query import StoreReader
@@ -92,8 +92,7 @@ def _held(
             gone[round_, table] = error.version
             continue
         held[round_, table] = Counter()
-        columns = ", ".join(f"`{column}`" for column in tables[table])
-        text = f"to_json(struct({columns})) as text"
+        text = f"{json_object(tables[table])} as text"
         frames.append(rows.selectExpr(f"{round_} as round", f"'{table}' as table_name", text))
     for row in union(frames).collect() if frames else ():
         held[row.round, row.table_name][row.text] += 1
