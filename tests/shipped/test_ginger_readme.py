@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 import shlex
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from support.commands import cli
+from support.pages import commands as shown
 
 ROOT = Path(__file__).parents[2]
 README = ROOT / "pipelines" / "protocols" / "ginger" / "README.md"
@@ -23,9 +23,8 @@ def commands() -> Iterator[tuple[str, str, str]]:
     """Yields the scenario, the command and its output."""
     for section in README.read_text("utf-8").split("\n## ")[1:]:
         title, _, text = section.partition("\n")
-        for block in re.findall(r"^```\n(\$ .*?)^```", text, re.DOTALL | re.MULTILINE):
-            for command, output in re.findall(r"^\$ roundtable (.*)\n((?:(?!\$ ).*\n)*)", block, re.MULTILINE):
-                yield SCENARIOS[title], command, output
+        for command, output in shown(text):
+            yield SCENARIOS[title], command, output
 
 
 @pytest.fixture(scope="module")

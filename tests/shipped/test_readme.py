@@ -12,21 +12,11 @@ from pathlib import Path
 
 import pytest
 from support.commands import cli
+from support.pages import blocks, commands
 
 ROOT = Path(__file__).parents[2]
-CRASHES = ROOT / "pipelines" / "docs" / "crashes.md"
-
-
-def blocks(language: str, page: Path = ROOT / "README.md") -> list[str]:
-    """Returns the fenced blocks of a language on a page, in order."""
-    fenced = re.findall(r"^```(\w*)\n(.*?)^```$", page.read_text("utf-8"), re.MULTILINE | re.DOTALL)
-    return [block for name, block in fenced if name == language]
-
-
-def commands(page: Path) -> Iterator[tuple[str, str]]:
-    """Yields each command of a page, and the output that the page shows."""
-    for block in blocks("", page):
-        yield from re.findall(r"^\$ roundtable (.*)\n((?:(?!\$ ).*\n)*)", block, re.MULTILINE)
+README = (ROOT / "README.md").read_text("utf-8")
+CRASHES = (ROOT / "pipelines" / "docs" / "crashes.md").read_text("utf-8")
 
 
 def printed(command: str) -> str:
@@ -70,9 +60,10 @@ def test_the_page_on_crashes_shows_what_its_commands_print(folder: Path) -> None
 def test_the_first_page_shows_what_its_commands_print(folder: Path) -> None:
     for name in ("beyond_delta", "quickstart"):
         output = printed(f"run conf/scenarios/{name}.yaml --engine local")
-    [shown] = [block for block in blocks("") if block.startswith("run   seed   protocol.delta") and "119/194" in block]
+    tables = [block for block in blocks(README) if block.startswith("run   seed   protocol.delta")]
+    [shown] = [block for block in tables if "119/194" in block]
     assert_shows(output, shown)
-    found = [*commands(ROOT / "README.md")]
+    found = [*commands(README)]
     assert [command.split()[0] for command, _ in found] == ["why", "sql"]
     for command, expected in found:
         assert_shows(printed(command), expected)
@@ -80,8 +71,8 @@ def test_the_first_page_shows_what_its_commands_print(folder: Path) -> None:
 
 
 def test_the_example_with_own_files_prints_what_the_page_shows(tmp_path: Path) -> None:
-    commands = next(block for block in blocks("bash") if "roundtable init" in block)
-    [shown] = [block for block in blocks("") if block.startswith("what ") and "Oslo" in block]
+    commands = next(block for block in blocks(README, "bash") if "roundtable init" in block)
+    [shown] = [block for block in blocks(README) if block.startswith("what ") and "Oslo" in block]
     tools = tmp_path / "bin"
     tools.mkdir()
     (tools / "roundtable").write_text(f'#!/bin/sh\nexec "{sys.executable}" -m pipelines "$@"\n')
