@@ -70,7 +70,7 @@ def query_error(
     table = _first(_NO_TABLE, message)
     if table is not None:
         name = ".".join(table)
-        return QueryError(f"table {name!r} does not exist;{nearest(name, tables)} known: {', '.join(tables)}")
+        return unknown_table(name, tables)
     if _NO_INNER_COLUMN.search(message):
         return QueryError(
             "the statement cannot be answered: a column stands beside an aggregate such as count, but not in GROUP BY;"
@@ -80,6 +80,13 @@ def query_error(
     if column is not None:
         return _column_error(column, columns())
     return QueryError(f"the statement cannot be answered: {_one_line(message, text, prefix)}")
+
+
+def unknown_table(name: str, tables: Sequence[str]) -> QueryError:
+    """Returns the error for a table that is not one of `tables`, the names of a store's tables and views."""
+    return QueryError(
+        f"table {name!r} does not exist;{nearest(name, tables)} SHOW TABLES lists the {len(tables)} tables and views"
+    )
 
 
 def _column_error(column: Sequence[str], columns: dict[str, list[str]]) -> QueryError:

@@ -37,7 +37,6 @@ from pipelines.contract.protocol import ComputedView
 from pipelines.contract.state_tables import IN_FLIGHT, STATE
 from pipelines.engines.frames import frame_of
 from pipelines.engines.session import Session
-from pipelines.errors import QueryError, nearest
 from pipelines.protocols import PROTOCOLS, protocol_named
 from pipelines.sql.broken_order import BROKEN_ORDER, COLUMNS as BROKEN_ORDER_COLUMNS, broken_orders
 from pipelines.sql.computed import (
@@ -48,7 +47,7 @@ from pipelines.sql.computed import (
     parameter_rows,
     promises,
 )  # fmt: skip
-from pipelines.sql.errors import query_error
+from pipelines.sql.errors import query_error, unknown_table
 from pipelines.sql.snapshot import SENT_MESSAGE, StoredRuns, StoreSnapshot
 from pipelines.sql.statement import Statement, read_statement, with_escaped_quotes, with_lower_case
 from pipelines.sql.views import (
@@ -286,7 +285,7 @@ class StoreReader:
     def _check_name(self, name: str) -> None:
         names = self.tables()
         if name not in names:
-            raise QueryError(f"table {name!r} does not exist;{nearest(name, names)} known: {', '.join(names)}")
+            raise unknown_table(name, names)
 
     def _query(self, body: str, round_: int | None, explain: str = "") -> DataFrame:
         known = set(self.tables())
