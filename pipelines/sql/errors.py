@@ -26,6 +26,7 @@ _NO_COLUMN = (
     re.compile(r"No field named (?P<name>[^\s,]+?)\.(?:\s|$)"),
 )
 _NO_INNER_COLUMN = re.compile(r'No field named \S*"#\d+"')
+_BY_ALL = re.compile(r"\bby\s+all\b", re.IGNORECASE)
 _PART = re.compile(r'Identifier\("([^"]*)"\)|`([^`]+)`|([^`.,"\s]+)')
 _OFFSETS = re.compile(r"\bat (\d+):(\d+)\b")
 _LINE = re.compile(r"\(?\bline (\d+),? pos (\d+)\)?")
@@ -77,6 +78,11 @@ def query_error(
             " if GROUP BY has every such column, Sail cannot plan the statement: open the store with the engine spark"
         )
     column = _first(_NO_COLUMN, message)
+    if column is not None and column[-1].lower() == "all" and _BY_ALL.search(text):
+        return QueryError(
+            "engine local answers neither GROUP BY ALL nor ORDER BY ALL; write the columns or their positions, e.g."
+            " GROUP BY 1, 2, or choose engine spark"
+        )
     if column is not None:
         return _column_error(column, columns())
     return QueryError(f"the statement cannot be answered: {_one_line(message, text, prefix)}")

@@ -209,6 +209,8 @@ def test_show_and_describe_tell_what_there_is(reader: StoreReader) -> None:
             "column 'nmae' does not exist; did you mean 'name'. node has run_id, node_id, name, role",
         ),
         ("select d.hop from delivery d", "column 'd.hop' does not exist; did you mean 'hops'. delivery has run_id"),
+        ("select kind, count(1) from message group by all", "engine local answers neither .*GROUP BY 1, 2, or choose"),
+        ("select * from message order  by ALL", "engine local answers neither GROUP BY ALL nor ORDER BY ALL"),
         ("select 1\nfrom node wher x = 1", "the statement cannot be answered: .*line 2, column"),
         ("select * from", "^the statement cannot be answered: it ends too early$"),
         ("select * from node where\n", "^the statement cannot be answered: it ends too early; expected expression$"),
@@ -237,6 +239,7 @@ def test_quotes_and_errors_of_classic_spark_read_the_same(spark: Session, stores
     check_error(
         reader, "select d.hop from delivery d", "column 'd.hop' does not exist; did you mean 'hops'. delivery has"
     )
+    assert len(rows(reader, "select run_id, max(node_id) from node group by all order by all")) == 1
     check_error(reader, "select 1\nfrom node wher x = 1", "cannot be answered: .*at line 2, column")
     check_error(reader, "with a as (select 1) insert into delivery select * from a", "cannot be answered: .*insert")
     check_error(reader, "select nofunction(1)", "cannot be answered: .*nofunction")
