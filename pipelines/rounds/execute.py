@@ -48,7 +48,7 @@ from pipelines.tables import CALL_LOG, CONTROL_CALL, FAULT_EVENT, HISTORY, LINK,
 _LOST = re.compile(
     r"CHECKPOINT_RDD_BLOCK_ID_NOT_FOUND|Checkpoint block \S+ not found|ExecutorLostFailure|FetchFailed"
     r"|MetadataFetchFailedException|Failed to get broadcast_|BlockNotFoundException|Could not get block\(s\)"
-    r"|Executor \S+ is (?:lost|dead)|ExecutorDeadException",
+    r"|Executor \S+ is (?:lost|dead)|ExecutorDeadException|Python worker exited unexpectedly",
 )
 MOST_LOSSES = 4
 """The maximum number of lost executors between two commits."""
@@ -237,7 +237,7 @@ def _run_rows(experiment: Experiment, session: Session) -> pa.Table:
 
 
 def is_executor_lost(error: BaseException) -> bool:
-    """Returns whether `error`, the error of a job, reports a lost executor."""
+    """Returns whether `error`, the error of a job, reports the loss of an executor or of its Python worker."""
     return any(map(_LOST.search, messages(error)))
 
 
@@ -270,11 +270,12 @@ def execute_and_survive(
             n_losses = n_losses + 1 if last == before else 1
             before = last
             if n_losses > MOST_LOSSES:
+                hint = "nothing was committed" if last is None else resume_hint(open_store().root)
                 raise EngineError(
-                    f"executors were lost {n_losses} times without a commit between: give them more memory, or commit "
-                    f"more often (--commit-every); {resume_hint(open_store().root)}"
+                    f"executors or their Python workers died {n_losses} times without a commit between: give them more "
+                    f"memory, commit more often (--commit-every), or correct the handler that ends its process; {hint}"
                 ) from error
-            say(f"an executor was lost with its cached rows: resuming {resume_point(last)}")
+            say(f"an executor or its Python worker died: resuming {resume_point(last)}")
         else:
             return
 

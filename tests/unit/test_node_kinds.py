@@ -195,9 +195,12 @@ def test_a_field_that_is_called_as_a_column_of_all_tables_is_an_error() -> None:
         ((1, Order(1, 5), 1.5), r"after=1\.5; allowed: 1 or more whole rounds"),
         ((1, Order(1, 5), 0), "after=0; allowed: 1 or more whole rounds"),
         ((), "SystemExit: 3"),
+        ((None,), "MemoryError$"),
     ],
 )
 def test_what_a_program_may_not_send_is_told(sent: tuple[Any, ...], told: str) -> None:
+    """An exception without a message is told by its class."""
+
     class Sending(NodeProgram):
         """Sends a wrong message."""
 
@@ -206,6 +209,8 @@ def test_what_a_program_may_not_send_is_told(sent: tuple[Any, ...], told: str) -
         def call_publish(self, call: PublishCall, ctx: Context) -> None:
             if not sent:
                 sys.exit(3)
+            if sent == (None,):
+                raise MemoryError
             ctx.send(*sent)
 
         def on_message(self, m: Any, src: int, ctx: Context) -> None:

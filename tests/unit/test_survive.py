@@ -12,6 +12,7 @@ from pipelines.rounds import execute
 from pipelines.store.store import Store
 
 LOST = "Job aborted due to stage failure: [CHECKPOINT_RDD_BLOCK_ID_NOT_FOUND] Checkpoint block rdd_12_0 not found!"
+KILLED = "org.apache.spark.SparkException: Python worker exited unexpectedly (crashed). Consider setting 'spark.python"
 
 
 def play(monkeypatch: pytest.MonkeyPatch, root: Path, error: Exception) -> list[str]:
@@ -28,12 +29,15 @@ def play(monkeypatch: pytest.MonkeyPatch, root: Path, error: Exception) -> list[
     return [*said, str(caught.value)]
 
 
-def test_losses_without_a_commit_between_them_end_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    *said, told = play(monkeypatch, tmp_path, RuntimeError(LOST))
-    assert said == ["an executor was lost with its cached rows: resuming from the beginning"] * 4
+@pytest.mark.parametrize("error", [LOST, KILLED])
+def test_losses_without_a_commit_between_them_end_it(
+    error: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    *said, told = play(monkeypatch, tmp_path, RuntimeError(error))
+    assert said == ["an executor or its Python worker died: resuming from the beginning"] * 4
     assert told == (
-        "executors were lost 5 times without a commit between: give them more memory, or commit more often "
-        f"(--commit-every); to resume: roundtable resume {tmp_path}"
+        "executors or their Python workers died 5 times without a commit between: give them more memory, commit more "
+        "often (--commit-every), or correct the handler that ends its process; nothing was committed"
     )
 
 

@@ -179,7 +179,8 @@ def step(
         program.on_round_end(ctx)
     except (Exception, SystemExit) as error:
         where = f"run {run}, node {ctx.node}, round {ctx.round}, {_described(what)}"
-        raise ProgramError(f"{where}: {type(error).__name__}: {error}") from error
+        cause = ": ".join(filter(None, (type(error).__name__, str(error))))
+        raise ProgramError(f"{where}: {cause}") from error
 
 
 def _expire_timers(node: RunningNode, ctx: Context) -> list[Timer]:
