@@ -1,103 +1,59 @@
 """The application calls by round, and the subscriptions that each publication satisfies.
 
 In the form ``program``, workers match publications with subscriptions (`udfs.nodes.matching`). In the form
-``dataflow``, the engine matches them for one window of rounds at a time. The matches of all rounds would take too much
-memory.
-
-Matching counts satisfied comparisons. The *anchor* of a subscription is one of its comparisons, preferably an equality.
-A hash join on the value or the attribute of the anchor returns candidate pairs. A pair matches if the publication
-satisfies all comparisons of the subscription.
+``dataflow``, view ``matching`` matches them for one window of rounds at a time. The matches of all rounds would take
+too much memory.
 """
 
 from __future__ import annotations
 
+from uuid import uuid4
+
 import numpy as np
 import pyarrow as pa
-from pyspark.sql import DataFrame, functions as F
+from pyspark.sql import DataFrame, SparkSession
 
-from pipelines.contract.predicate import compiled
 from pipelines.contract.run_inputs import row_numbers
 from pipelines.engines.checkpoints import Checkpoints
 from pipelines.engines.frames import frame_of
 from pipelines.experiment.inputs import Inputs
 from pipelines.rounds.faults import next_of
+from pipelines.sql.views import view_sql
 from udfs.nodes.arrow import CALL
 
 _PUBLICATION = ["run_id", "source", "source_seq"]
-_RANK = """row_number() over (
-  partition by run_id, subscription_id order by op <> '=', attribute = 'topic', attribute, op, text, number, whole)"""
-"""SQL for the rank of a comparison in its subscription. Comparisons with equal sort keys are equal."""
-_WINDOW_CALLS = 200_000
 _ATTRIBUTE = [*_PUBLICATION, "attribute", "number", "whole", "text"]
+_WINDOW_CALLS = 200_000
+_MATCHES = """
+with publication as (select * from {publication}), predicate as (select * from {predicate})
+select run_id, source, source_seq, array_sort(collect_list(subscription_id)) as matches
+from (
+{matching}
+) matching
+group by run_id, source, source_seq
+"""
 
 
-def _compared(op: str) -> str:
-    """Returns SQL for comparison `op` of two strings, two whole numbers (exact), or two doubles."""
-    return (
-        f"case when number is null then value_text {op} text "
-        f"when whole is null or value_whole is null then value_number {op} number else value_whole {op} whole end"
-    )
-
-
-_COMPARISONS = f"""case op
-  when '=' then {_compared("=")}
-  when '!=' then (number is null and value_text is null) or (number is not null and value_number is null)
-    or {_compared("<>")}
-  when '<' then {_compared("<")}
-  when '<=' then {_compared("<=")}
-  when '>' then {_compared(">")}
-  when '>=' then {_compared(">=")}
-  when 'prefix' then startswith(value_text, text)
-  when 'suffix' then endswith(value_text, text)
-  when 'contains' then contains(value_text, text)
-  when 'filter' then regexp_like(concat(value_text, '/'), text)
-end"""
-
-
-def anchored_predicates(predicate: DataFrame) -> DataFrame:
-    """Adds the columns ``position`` and ``n_comparisons``.
-
-    ``position`` is 1 for the anchor of a subscription. ``n_comparisons`` is the number of its comparisons.
-    """
-    return predicate.selectExpr(
-        "*", f"{_RANK} as position", "count(1) over (partition by run_id, subscription_id) as n_comparisons"
-    )
-
-
-def matches(attribute: DataFrame, anchored: DataFrame) -> DataFrame:
+def matches(spark: SparkSession, publication: pa.Table, predicate: pa.Table) -> pa.Table:
     """Returns the matching pairs of publications and subscriptions.
 
     Args:
-        attribute: ``run_id, source, source_seq, attribute, number, whole, text``; one row per attribute.
-        anchored: The result of `anchored_predicates`.
+        spark: The session that computes the pairs.
+        publication: ``run_id, source, source_seq, topic, content``; one row per publication.
+        predicate: The columns of table ``predicate``; one row per comparison.
 
     Returns:
         ``run_id, source, source_seq, matches``: the sorted ids of the matching subscriptions. A publication without a
         matching subscription has no row.
     """
-    value = attribute.selectExpr(
-        *_PUBLICATION, "attribute", "number as value_number", "whole as value_whole", "text as value_text"
-    )
-    anchor = anchored.where("position = 1").select("run_id", "subscription_id", "attribute", "op", "number", "text")
-    equal = anchor.where("op = '='")
-    by_text = equal.where("text is not null").withColumnRenamed("text", "value_text").drop("number", "op")
-    by_number = equal.where("number is not null").withColumnRenamed("number", "value_number").drop("text", "op")
-    others = anchor.where("op <> '='").select("run_id", "subscription_id", "attribute")
-    pair = [*_PUBLICATION, "subscription_id"]
-    candidate = (
-        value.join(by_text, ["run_id", "attribute", "value_text"]).select(pair)
-        .unionAll(value.join(by_number, ["run_id", "attribute", "value_number"]).select(pair))
-        .unionAll(value.join(others, ["run_id", "attribute"]).select(pair))
-    )  # fmt: skip
-    compared = candidate.join(anchored, ["run_id", "subscription_id"]).join(value, [*_PUBLICATION, "attribute"])
-    return (
-        compared.where(_COMPARISONS)
-        .groupBy(*pair, "n_comparisons")
-        .agg(F.expr("count(1) as n_satisfied"))
-        .where("n_satisfied = n_comparisons")
-        .groupBy(_PUBLICATION)
-        .agg(F.expr("array_sort(collect_list(subscription_id)) as matches"))
-    )
+    names = {name: f"calls_{name}_{uuid4().hex[:12]}" for name in ("publication", "predicate")}
+    for name, rows in (("publication", publication), ("predicate", predicate)):
+        frame_of(spark, rows).createOrReplaceTempView(names[name])
+    try:
+        return spark.sql(_MATCHES.format(**names, matching=view_sql("matching"))).toArrow()
+    finally:
+        for view in names.values():
+            spark.catalog.dropTempView(view)
 
 
 _CALL = ["run_id", "node_id", *CALL]
@@ -125,7 +81,8 @@ class Calls:
         kind = self._call["kind"].combine_chunks().dictionary_encode()
         self._kind_codes = kind.indices.to_numpy()
         self._kinds = kind.dictionary.to_pylist()
-        self._predicate = compiled(inputs.predicate)
+        self._publication = inputs.publication.select([*_PUBLICATION, "topic", "content"])
+        self._predicate = inputs.predicate
         self._window: tuple[int, int] = (0, 0)
         self._rows = WINDOW.empty_table()
         self._frame: DataFrame | None = None
@@ -178,19 +135,17 @@ class Calls:
         last_round = self._last_round(start, start + _WINDOW_CALLS)
         end = int(np.searchsorted(self._rounds, last_round, side="right"))
         call = self._call.slice(start, end - start).select(_CALL)
-        self._rows = call.append_column("matches", self._matches(call, round_, last_round)).cast(WINDOW)
+        self._rows = call.append_column("matches", self._matches(call)).cast(WINDOW)
         self._frame, self._window = None, (round_, last_round + 1)
 
-    def _matches(self, call: pa.Table, first_round: int, last_round: int) -> pa.ChunkedArray:
+    def _matches(self, call: pa.Table) -> pa.ChunkedArray:
         """Returns, for each row of `call`, the ids of its matching subscriptions; null if it has none."""
-        first, last = np.searchsorted(self._attribute_rounds, [first_round, last_round + 1])
-        if not len(self._predicate) or first == last:
-            return pa.chunked_array([pa.nulls(len(call), pa.list_(pa.int64()))])
-        spark = self._checkpoints.session.spark
-        attribute = frame_of(spark, self._attribute.slice(int(first), int(last - first)).select(_ATTRIBUTE))
-        found = matches(attribute, anchored_predicates(frame_of(spark, self._predicate))).toArrow()
-        index = found.select(_PUBLICATION).append_column("index", row_numbers(found))
         given = call.select(["run_id", "node_id", "source_seq"]).rename_columns(_PUBLICATION)
+        publication = self._publication.join(given, _PUBLICATION, join_type="left semi")
+        if not len(self._predicate) or not len(publication):
+            return pa.chunked_array([pa.nulls(len(call), pa.list_(pa.int64()))])
+        found = matches(self._checkpoints.session.spark, publication, self._predicate)
+        index = found.select(_PUBLICATION).append_column("index", row_numbers(found))
         place = given.append_column("place", row_numbers(call))
         joined = place.join(index, _PUBLICATION, join_type="left outer").sort_by("place")
         return found["matches"].take(joined["index"])

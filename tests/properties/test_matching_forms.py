@@ -1,4 +1,4 @@
-"""Node programs match publications as the joins of dataflow steps do."""
+"""Node programs match publications as view ``matching`` does, which dataflow steps use."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ from typing import Any
 
 import pyarrow as pa
 
-from pipelines.contract.predicate import compiled
+from pipelines.contract.predicate import compiled, value_columns
 from pipelines.engines.session import Session
-from pipelines.rounds.calls import anchored_predicates, matches
+from pipelines.inputs.workload.contents import to_json
+from pipelines.rounds.calls import matches
 from pipelines.tables import PREDICATE
-from udfs.nodes.matching import ATTRIBUTE, COMPARISON, Matcher, values_of
+from udfs.nodes.matching import COMPARISON, Matcher, values_of
 
 N_RUNS = 40
 WHOLES = (0, 3, -3, 2**53, 2**53 + 1, 2**63 - 1)
@@ -23,11 +24,7 @@ WORDS = ("prefix", "suffix", "contains", "filter")
 
 
 def value(draw: random.Random) -> tuple[float | None, int | None, str | None]:
-    form = draw.randrange(3)
-    if form == 0:
-        whole = draw.choice(WHOLES)
-        return float(whole), whole, None
-    return (draw.choice(NUMBERS), None, None) if form == 1 else (None, None, draw.choice(TEXTS))
+    return value_columns(draw.choice(draw.choice((WHOLES, NUMBERS, TEXTS))))
 
 
 def comparison(draw: random.Random, subscription: int) -> tuple[Any, ...]:
@@ -49,22 +46,23 @@ def test_the_same_subscriptions_are_found(sail: Session) -> None:
         attributes += [
             (run, 5, seq, name, *value(draw)) for seq in range(20) for name in draw.sample("xyz", draw.randint(1, 3))
         ]
-    names = ["run_id", *COMPARISON], ["run_id", *ATTRIBUTE]
+    names = ["run_id", *COMPARISON]
     types = {"number": pa.float64(), "attribute": pa.string(), "op": pa.string(), "text": pa.string()}
-    predicate, attribute = (
-        pa.table({
-            name: pa.array(column, types.get(name, pa.int64()))
-            for name, column in zip(of, zip(*rows, strict=True), strict=True)
-        })
-        for of, rows in zip(names, (predicates, attributes), strict=True)
-    )  # fmt: skip
-    assert PREDICATE.columns == names[0]
-    given = compiled(predicate)
-    frames = [sail.spark.createDataFrame(table) for table in (attribute, given)]
-    joined = matches(frames[0], anchored_predicates(frames[1])).toArrow().to_pylist()
+    columns = zip(names, zip(*predicates, strict=True), strict=True)
+    predicate = pa.table({name: pa.array(column, types.get(name, pa.int64())) for name, column in columns})
+    assert PREDICATE.columns == names
+    contents: dict[tuple[int, int], dict[str, Any]] = {}
+    for run, _, seq, name, number, whole, text in attributes:
+        contents.setdefault((run, seq), {})[name] = text if number is None else number if whole is None else whole
+    runs, numbers = zip(*contents, strict=True)
+    publication = pa.table({
+        "run_id": runs, "source": [5] * len(runs), "source_seq": numbers,
+        "topic": pa.nulls(len(contents), pa.string()), "content": [to_json(content) for content in contents.values()],
+    })  # fmt: skip
+    joined = matches(sail.spark, publication, predicate).to_pylist()
     expected = {(row["run_id"], row["source_seq"]): tuple(row["matches"]) for row in joined}
     found = {}
-    rows = [tuple(row.values()) for row in given.to_pylist()]
+    rows = [tuple(row.values()) for row in compiled(predicate).to_pylist()]
     for run in range(N_RUNS):
         matcher = Matcher(row[1:] for row in rows if row[0] == run)
         for (_, seq), values in values_of(row[1:] for row in attributes if row[0] == run).items():

@@ -18,11 +18,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from pipelines.contract.predicate import OPERATORS, Predicate, canonical, compiled, predicate_rows, value_columns
+from pipelines.contract.predicate import OPERATORS, Predicate, canonical, predicate_rows
 from pipelines.engines.session import Session
 from pipelines.errors import QueryError
 from pipelines.inputs.workload.contents import to_json
-from pipelines.rounds.calls import anchored_predicates, matches
 from pipelines.sql.query import StoreReader
 from pipelines.sql.small_store import SmallStoreReader
 from pipelines.sql.views import relations_read, view_head, view_names, view_sql
@@ -377,32 +376,6 @@ def test_matching_agrees_with_a_plain_program(sail: Session, drawn: tuple[Path, 
     root, expected = drawn
     assert len(expected) > 1000
     assert rows(StoreReader(sail, root), "select * from matching") == expected
-
-
-def matched(session: Session) -> Rows:
-    """What the engine finds for the publications and subscriptions of `drawn`."""
-    wanted, given = drawn_parts()
-    compared = predicate_rows(pa.table({"predicate": pa.array([canonical(parts) for parts in wanted])}))
-    compared = compared.rename_columns({"subscription": "subscription_id"})
-    run_id = pa.array([3] * len(compared), pa.int64())
-    predicate = session.spark.createDataFrame(compiled(compared).add_column(0, "run_id", run_id))
-    values = [
-        (3, 1, publication, name, *value_columns(str(value).lower() if isinstance(value, bool) else value))
-        for publication, attributes in enumerate(given)
-        for name, value in attributes.items()
-    ]
-    schema = "run_id long, source long, source_seq long, attribute string, number double, whole long, text string"
-    found = matches(session.spark.createDataFrame(values, schema), anchored_predicates(predicate)).collect()
-    return {(row.run_id, one, row.source, row.source_seq) for row in found for one in row.matches}
-
-
-def test_the_engine_matches_as_a_plain_program(sail: Session, drawn: tuple[Path, Rows]) -> None:
-    assert matched(sail) == drawn[1]
-
-
-def test_the_engine_matches_as_a_plain_program_on_classic_spark(spark: Session, drawn: tuple[Path, Rows]) -> None:
-    spark.activate()
-    assert matched(spark) == drawn[1]
 
 
 def test_matching_agrees_with_a_plain_program_on_classic_spark(spark: Session, drawn: tuple[Path, Rows]) -> None:

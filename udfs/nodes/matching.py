@@ -1,4 +1,4 @@
-"""Matches publications with subscriptions in plain Python. `pipelines.rounds.calls` computes these matches by joins."""
+"""Matches publications with subscriptions in plain Python. View ``matching`` computes the same pairs by joins."""
 
 from __future__ import annotations
 
