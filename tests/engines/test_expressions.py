@@ -36,14 +36,18 @@ PARSED = [
     "transform(path, y -> y + 1) as x", "filter(path, y -> y > 1 and a = 1) as x", "exists(path, y -> y = 2) as x",
     "transform(array(pair), p -> p.a) as x", "b div 2 as x",
     "row_number() over (partition by is_on order by b desc nulls last, a nulls first) as x",
+    "row_number() over (order by a, b) as x", "transform(path, (y, i) -> y + i) as x", "`a` as x", "a b", "a -- no",
+    "array(struct(a as b)) as x",
+    "count(1) over () as x", "a = b = is_on as x", "cast(`a` as int) as `x`", "inline_outer(array(pair))",
 ]  # fmt: skip
 TEXT = [
-    "1.5 as x", "1e3 as x", "'it\\'s' as x", "a b", "a as b c",
-    "row_number() over (order by b) as x", "sum(a) over (partition by b rows between 1 preceding and current row)",
-    "transform(path, (y, i) -> y + i) as x", "count(distinct a) as x", "cast(a as map<int, int>) as x",
-    "inline_outer(path)", "date '2020-01-01' as x", "a like 'b' as x", "`a` as x", "path[0] as x", "count(*) as x",
+    "try_cast(a as int) as x", "sum(a) over w as x", "a; b", "* except (a)", "struct(*) as x", "a in (select 1) as x",
+    "1.5 as x", "1e3 as x", "'it\\'s' as x", "a as b c",
+    "sum(a) over (partition by b rows between 1 preceding and current row)",
+    "count(distinct a) as x", "cast(a as map<int, int>) as x",
+    "date '2020-01-01' as x", "a like 'b' as x", "path[0] as x", "count(*) as x",
     "a ||  b as x",
-    "a = b = is_on as x", "a not b", "case end", "(a, b) as x", "9223372036854775808 as x", "a -- no", "",
+    "a not b", "case end", "(a, b) as x", "9223372036854775808 as x", "",
 ]  # fmt: skip
 
 
