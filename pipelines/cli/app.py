@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 import typer
 
 from pipelines.cli import comparing, hunting, queries, reporting, testers
-from pipelines.cli.ends import BY_VERDICT, INTERRUPTION, INVALID, VALID, WRONG_INPUT, Commands, complain
+from pipelines.cli.ends import BY_VERDICT, INVALID, VALID, WRONG_INPUT, Commands, complain
 from pipelines.cli.listing import GROUPS, print_checks, print_groups
 from pipelines.cli.options import (
     AsJson,
@@ -217,7 +217,7 @@ def run(
         result = run_prepared(
             prepared, store=store, commit_every=commit_every, batch_runs=batch_runs,
             rounds_per_job=None if rounds_per_job == "auto" else int(rounds_per_job), observe=progress,
-            say=INTERRUPTION.relay(progress.note), **chosen,
+            say=progress.note, **chosen,
         )  # fmt: skip
     _audit_and_exit(result, fail_on, has_report=has_report, quiet=quiet, as_json=as_json)
 
@@ -234,7 +234,7 @@ def resume(
     from pipelines.api import resume_store
 
     with reporter(form_of(quiet=quiet, as_json=as_json), manifest.horizon) as progress:
-        result = resume_store(folder, observe=progress, say=INTERRUPTION.relay(progress.note))
+        result = resume_store(folder, observe=progress, say=progress.note)
     if not result.is_audited or fail_on:
         _audit_and_exit(result, fail_on, quiet=quiet, as_json=as_json)
     with result:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from pipelines.cli.ends import INTERRUPTION, INVALID, VALID
+from pipelines.cli.ends import INVALID, VALID
 from pipelines.cli.options import Engine, File, Json, NewStore, Overrides, Quiet, Remote, form_of, option
 from pipelines.cli.printing import print_lines, print_table
 from pipelines.rounds.progress import reporter
@@ -45,8 +45,9 @@ def compare(
 
     chosen: Any = engine
     with reporter(form_of(quiet=quiet, as_json=as_json), prepared.horizon) as progress:
-        say = INTERRUPTION.relay(progress.note)
-        found = compare_prepared(prepared, want, minimise, store=store, engine=chosen, observe=progress, say=say)
+        found = compare_prepared(
+            prepared, want, minimise, store=store, engine=chosen, observe=progress, say=progress.note
+        )
     if as_json:
         print(*_json_lines(found), sep="\n")
     else:

@@ -10,9 +10,11 @@ import signal
 import sys
 import threading
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
-from typing import Any, Self
+from threading import Event
+from typing import Any
 
 import typer
 from typer.core import TyperGroup
@@ -52,7 +54,7 @@ class Commands(TyperGroup):
 
         Typer alone would report Ctrl-C as an error.
         """
-        with INTERRUPTION:
+        with _interruptible() as interrupted:
             try:
                 return super().invoke(ctx)
             except BrokenPipeError:
@@ -61,60 +63,29 @@ class Commands(TyperGroup):
                 raise typer.Exit(CLOSED_PIPE) from None
             except BaseException as error:
                 # An engine that Ctrl-C interrupts can raise an error of its own instead of KeyboardInterrupt.
-                if not INTERRUPTION.is_interrupted and not isinstance(error, KeyboardInterrupt):
+                if not interrupted.is_set() and not isinstance(error, KeyboardInterrupt):
                     raise
                 complain("; ".join(("interrupted", *_notes(error))))
                 raise typer.Exit(INTERRUPTED) from None
 
 
-class Interruption:
-    """A context manager that handles Ctrl-C while a command runs.
+@contextmanager
+def _interruptible() -> Iterator[Event]:
+    """Inside the ``with`` block, Ctrl-C raises `KeyboardInterrupt` and sets the event that the function yields."""
+    interrupted = Event()
+    if threading.current_thread() is not threading.main_thread():
+        yield interrupted
+        return
 
-    Attributes:
-        is_interrupted: Whether the user has pressed Ctrl-C.
-    """
-
-    def __init__(self) -> None:
-        self.is_interrupted = False
-        self._before: Any = None
-
-    def listen(self) -> None:
-        """Installs the signal handler.
-
-        Callers repeat the call after an engine has started, because engines install their own signal handlers.
-        """
-        if threading.current_thread() is threading.main_thread():
-            signal.signal(signal.SIGINT, self._take)
-
-    def relay(self, note: Callable[[str], None]) -> Callable[[str], None]:
-        """Returns a callback that calls `listen` and then ``note``.
-
-        An engine that has started since the last message may have replaced the signal handler.
-        """
-
-        def say(text: str) -> None:
-            self.listen()
-            note(text)
-
-        return say
-
-    def _take(self, number: int, frame: object) -> None:
-        self.is_interrupted = True
+    def take(number: int, frame: object) -> None:
+        interrupted.set()
         raise KeyboardInterrupt
 
-    def __enter__(self) -> Self:
-        """Installs the signal handler."""
-        self.is_interrupted, self._before = False, signal.getsignal(signal.SIGINT)
-        self.listen()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        """Restores the previous signal handler."""
-        if threading.current_thread() is threading.main_thread():
-            signal.signal(signal.SIGINT, self._before or signal.default_int_handler)
-
-
-INTERRUPTION = Interruption()
+    before = signal.signal(signal.SIGINT, take)
+    try:
+        yield interrupted
+    finally:
+        signal.signal(signal.SIGINT, before or signal.default_int_handler)
 
 
 def complain(*lines: str) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from pipelines.cli.ends import INTERRUPTION, INVALID, UNKNOWN, VALID, complain
+from pipelines.cli.ends import INVALID, UNKNOWN, VALID, complain
 from pipelines.cli.options import Engine, File, Json, Overrides, Parsed, Quiet, Remote, choice, flag, option, rounds_of
 from pipelines.cli.printing import print_lines, print_table
 from pipelines.errors import plural
@@ -75,7 +75,6 @@ def hunt(
     chosen: Any = {"engine": engine, "strategy": strategy}
 
     def say(text: str) -> None:
-        INTERRUPTION.listen()
         if not quiet:
             print(json.dumps({"event": "note", "text": text}, ensure_ascii=False)) if as_json else complain(text)
 

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Annotated, Any, TextIO
 
 import typer
 
-from pipelines.cli.ends import INTERRUPTION
 from pipelines.contract.forms import ASKED_FORMS
 from pipelines.engines.names import ASKED_ENGINES, current_name
 from pipelines.errors import QueryError, RoundtableError, nearest
@@ -119,9 +118,7 @@ def _located(context: typer.Context, given: Any) -> Any:  # noqa: ANN401 - Typer
         return given
     from pipelines.store.catalog import located
 
-    found = located(given, engine=context.params.get("engine"))
-    INTERRUPTION.listen()
-    return found
+    return located(given, engine=context.params.get("engine"))
 
 
 def _remote(url: str | None) -> str | None:
@@ -249,12 +246,10 @@ def statement_of(statement: str | None, file: Path | None) -> str:
 
 
 def opened_store(folder: Root, engine: Any) -> Result:  # noqa: ANN401 - one of `ASKED_ENGINES`
-    """Opens a store for a command, and reinstalls the handler of Ctrl-C, which the engine may have replaced."""
-    from pipelines.api import open_store
+    """Opens a store for a command."""
+    from pipelines.api import open_store  # imports PySpark
 
-    result = open_store(folder, engine=engine)
-    INTERRUPTION.listen()
-    return result
+    return open_store(folder, engine=engine)
 
 
 @contextmanager

@@ -10,6 +10,7 @@ import atexit
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -19,7 +20,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from threading import Event
+from threading import Event, current_thread, main_thread
 from typing import Self, TypeVar
 from uuid import uuid4
 from zipfile import ZipFile
@@ -211,9 +212,10 @@ def open_session(
     chosen, _ = chosen_engine(asked_engine(engine, "auto"), engine_of_program(spark))
     with ExitStack() as closing:
         scratch = open_scratch(closing)
-        given = spark or (running_session() if chosen == "spark" else None)
-        found = given or _start(chosen, scratch, closing, say, scheme, is_small)
-        kind, cores = engine_of(found), os.cpu_count() or 1
+        with _interrupts_kept():
+            given = spark or (running_session() if chosen == "spark" else None)
+            found = given or _start(chosen, scratch, closing, say, scheme, is_small)
+            kind, cores = engine_of(found), os.cpu_count() or 1
         if kind != "local":
             check_spark(found.version, "the session", "use a session of a tested Spark, or engine 'local'")
         if kind == "spark" and not is_running(found):
@@ -224,6 +226,17 @@ def open_session(
     atexit.register(session._closing.close)
     session.activate()
     return session
+
+
+@contextmanager
+def _interrupts_kept() -> Iterator[None]:
+    """Restores the handler of Ctrl-C after the block, because engines install handlers of their own."""
+    before = signal.getsignal(signal.SIGINT)
+    try:
+        yield
+    finally:
+        if before is not None and current_thread() is main_thread():
+            signal.signal(signal.SIGINT, before)
 
 
 @contextmanager
