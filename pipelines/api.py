@@ -25,7 +25,7 @@ from pipelines.files import remembered
 from pipelines.result import Result
 from pipelines.rounds.blocks import players
 from pipelines.rounds.execute import Experiment, execute_and_survive, last_commit, resume_point
-from pipelines.rounds.progress import Progress, ProgressForm, is_notebook, reporter
+from pipelines.rounds.progress import NotebookReporter, Progress, is_notebook
 from pipelines.store.catalog import located, new_place, register
 from pipelines.store.damage import named_damage
 from pipelines.store.folder import check_empty, check_store, locked, resume_hint
@@ -212,7 +212,7 @@ def observer(
     """
     if observe is not None or not is_notebook():
         return nullcontext(observe or _log_progress)
-    return reporter(ProgressForm.NOTEBOOK, horizon)
+    return NotebookReporter(horizon)
 
 
 def _log_progress(progress: Progress) -> None:

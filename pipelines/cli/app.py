@@ -31,16 +31,15 @@ from pipelines.cli.options import (
     argument,
     begun,
     flag,
-    form_of,
     one_of,
     opened_output,
     option,
+    reporter_of,
     rounds_of_a_job,
 )
 from pipelines.cli.printing import print_lines
 from pipelines.engines.names import engine_for
 from pipelines.errors import ScenarioError
-from pipelines.rounds.progress import reporter
 
 if TYPE_CHECKING:
     from pipelines.result import Result
@@ -213,7 +212,7 @@ def run(
     from pipelines.api import run_prepared  # imports PySpark (1 s), so the scenario is checked first
 
     chosen: Any = {"engine": engine, "form": form}
-    with reporter(form_of(quiet=quiet, as_json=as_json), prepared.horizon) as progress:
+    with reporter_of(quiet=quiet, as_json=as_json)(prepared.horizon) as progress:
         result = run_prepared(
             prepared, store=store, commit_every=commit_every, batch_runs=batch_runs,
             rounds_per_job=None if rounds_per_job == "auto" else int(rounds_per_job), observe=progress,
@@ -233,7 +232,7 @@ def resume(
     manifest = Manifest.read(folder)
     from pipelines.api import resume_store
 
-    with reporter(form_of(quiet=quiet, as_json=as_json), manifest.horizon) as progress:
+    with reporter_of(quiet=quiet, as_json=as_json)(manifest.horizon) as progress:
         result = resume_store(folder, observe=progress, say=progress.note)
     if not result.is_audited or fail_on:
         _audit_and_exit(result, fail_on, quiet=quiet, as_json=as_json)

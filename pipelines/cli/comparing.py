@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from pipelines.cli.ends import INVALID, VALID
-from pipelines.cli.options import Engine, File, Json, NewStore, Overrides, Quiet, Remote, form_of, option
+from pipelines.cli.options import Engine, File, Json, NewStore, Overrides, Quiet, Remote, option, reporter_of
 from pipelines.cli.printing import print_lines, print_table
-from pipelines.rounds.progress import reporter
 
 if TYPE_CHECKING:
     from pipelines.comparing.compare import Comparison, Ranked
@@ -44,7 +43,7 @@ def compare(
     from pipelines.comparing.compare import compare_prepared  # imports PySpark (1 s), so the scenario is checked first
 
     chosen: Any = engine
-    with reporter(form_of(quiet=quiet, as_json=as_json), prepared.horizon) as progress:
+    with reporter_of(quiet=quiet, as_json=as_json)(prepared.horizon) as progress:
         found = compare_prepared(
             prepared, want, minimise, store=store, engine=chosen, observe=progress, say=progress.note
         )

@@ -15,7 +15,7 @@ import typer
 from pipelines.contract.forms import ASKED_FORMS
 from pipelines.engines.names import ASKED_ENGINES, current_name
 from pipelines.errors import QueryError, RoundtableError, nearest
-from pipelines.rounds.progress import ProgressForm
+from pipelines.rounds.progress import BarReporter, JsonReporter, LineReporter, Reporter
 
 if TYPE_CHECKING:
     from pipelines.result import Result, RunRow
@@ -205,13 +205,13 @@ Output = Annotated[Path | None, option("FILE", "Write to a file.", "--output", "
 Json = Annotated[bool, flag("Print one JSON object per line.", "--json")]
 
 
-def form_of(*, quiet: bool, as_json: bool) -> ProgressForm:
-    """Returns the progress display that options ``--quiet`` and ``--json`` of a command select."""
+def reporter_of(*, quiet: bool, as_json: bool) -> type[Reporter]:
+    """Returns the class of the progress display that options ``--quiet`` and ``--json`` of a command select."""
     if quiet:
-        return ProgressForm.NONE
+        return Reporter
     if as_json:
-        return ProgressForm.JSON
-    return ProgressForm.BAR if sys.stderr.isatty() else ProgressForm.LINES
+        return JsonReporter
+    return BarReporter if sys.stderr.isatty() else LineReporter
 
 
 def the_run(runs: Sequence[RunRow] | Sequence[RunConfig], run_id: int | None) -> int:

@@ -11,18 +11,12 @@ import os
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field
-from enum import StrEnum
+from dataclasses import asdict, dataclass
 from importlib import import_module
-from typing import Any, Self, TextIO
+from typing import Any, Self
 
 from rich import progress as bars
 from rich.console import Console
-
-LINE_SECONDS = 5.0
-JSON_SECONDS = 1.0
-BAR_SECONDS = 0.1
-NOTEBOOK_SECONDS = 0.5
 
 
 @dataclass(frozen=True)
@@ -42,19 +36,9 @@ class Progress:
     scheduled_round: int
 
 
-class ProgressForm(StrEnum):
-    """The format in which progress is shown."""
-
-    BAR = "bar"
-    NOTEBOOK = "notebook"
-    LINES = "lines"
-    JSON = "json"
-    NONE = "none"
-
-
 @dataclass(frozen=True)
 class ProgressReading:
-    """The progress of a run at one time, computed by `Meter`.
+    """The progress of a run at one time.
 
     Attributes:
         round: The last executed round.
@@ -74,71 +58,65 @@ class ProgressReading:
     seconds_left: float | None
 
 
-@dataclass
-class Meter:
-    """Adds up the progress of jobs, and returns a `ProgressReading` every few seconds.
+class Reporter:
+    """A context manager that shows the progress of one run every few seconds. This base class shows nothing.
 
     Attributes:
-        horizon: The greatest round number.
-        every: The seconds between two readings.
-        clock: Returns monotonic seconds.
+        seconds: The seconds between two readings.
     """
 
-    horizon: int
-    every: float
-    clock: Callable[[], float] = time.monotonic
-    _first: tuple[float, int] | None = None
-    _round: int = -1
-    _read_at: float = 0.0
-    _messages: int = 0
-    _messages_read: int = 0
-    _last: Progress | None = field(default=None, repr=False)
+    seconds = 1.0
 
-    def __post_init__(self) -> None:
-        """Starts the clock of the first reading."""
-        self.start()
+    def __init__(self, horizon: int, clock: Callable[[], float] = time.monotonic) -> None:
+        """Starts the clock of the first reading.
 
-    def start(self) -> None:
-        """Restarts the clock, so that the next reading does not include the time before the call."""
-        self._read_at = self.clock()
-
-    def add(self, progress: Progress) -> ProgressReading | None:
-        """Adds the progress of a job.
-
-        Returns a reading if `every` seconds have passed since the last reading, else None.
+        Args:
+            horizon: The greatest round number.
+            clock: Returns monotonic seconds.
         """
+        self._horizon, self._clock = horizon, clock
+        self._first: tuple[float, int] | None = None
+        self._round, self._messages, self._messages_read = -1, 0, 0
+        self._last: Progress | None = None
+        self._read_at = clock()
+
+    def __call__(self, progress: Progress) -> None:
+        """Receives the progress after a job; shows a reading if `seconds` have passed since the last reading."""
         self._messages += progress.n_handled
         self._last = progress
         if self._first is None or progress.round <= self._round:  # the first job of the runs, or of another batch
-            self._first = self.clock(), progress.round
+            self._first = self._clock(), progress.round
         self._round = progress.round
-        return self.rest() if self.clock() - self._read_at >= self.every else None
+        if self._clock() - self._read_at >= self.seconds:
+            self._show_rest()
 
-    def rest(self) -> ProgressReading | None:
-        """Returns a reading, or None if no job was added since the last reading."""
-        last, now = self._last, self.clock()
+    def note(self, text: str) -> None:
+        """Shows `text`, a status line such as ``building 100 runs``; the next reading excludes the time before it."""
+        self._read_at = self._clock()
+        self._tell(text)
+
+    def close(self) -> None:
+        """Shows the final progress at the end of the run."""
+        self._show_rest()
+
+    def _show_rest(self) -> None:
+        """Shows a reading if a job was added since the last reading."""
+        last, now = self._last, self._clock()
         if last is None:
-            return None
+            return
         pace = round((self._messages - self._messages_read) / max(now - self._read_at, 1e-9))
         self._read_at, self._messages_read, self._last = now, self._messages, None
         round_, scheduled = last.round, last.scheduled_round
         started, first = self._first or (now, round_)
         is_known = round_ != first and round_ < scheduled
         left = (now - started) / (round_ - first) * (scheduled - round_) if is_known else None
-        return ProgressReading(round_, last.n_in_flight, self._messages, pace, scheduled, left)
+        self._show(ProgressReading(round_, last.n_in_flight, self._messages, pace, scheduled, left))
 
+    def _show(self, reading: ProgressReading) -> None:
+        pass
 
-class Reporter:
-    """A context manager that shows the progress of one run. This base class shows nothing."""
-
-    def __call__(self, progress: Progress) -> None:
-        """Receives the progress after a job."""
-
-    def note(self, text: str) -> None:
-        """Receives `text`, a status line such as ``building 100 runs``. This base class ignores it."""
-
-    def close(self) -> None:
-        """Shows the final progress at the end of the run."""
+    def _tell(self, text: str) -> None:
+        pass
 
     def __enter__(self) -> Self:
         """Returns the reporter."""
@@ -150,60 +128,42 @@ class Reporter:
 
 
 class LineReporter(Reporter):
-    """Writes one line every few seconds, for logs."""
+    """Writes one line to stderr every few seconds, for logs."""
 
-    def __init__(self, meter: Meter, stream: TextIO) -> None:
-        """Sets the stream to which the lines are written."""
-        self._meter = meter
-        self._stream = stream
+    seconds = 5.0
 
-    def __call__(self, progress: Progress) -> None:
-        """Writes a line if `Meter.every` seconds have passed since the last line."""
-        self._show(self._meter.add(progress))
+    def _show(self, reading: ProgressReading) -> None:
+        left = _time_left(reading)
+        self._tell(
+            f"round {reading.round} of at most {self._horizon}, {reading.in_flight:,} in flight, "
+            f"{reading.messages:,} messages, {reading.messages_per_s:,} a second{f', {left}' if left else ''}"
+        )
 
-    def note(self, text: str) -> None:
-        """Writes `text` as a line."""
-        self._meter.start()
-        self._write(text)
-
-    def close(self) -> None:
-        """Writes the final progress as a line."""
-        self._show(self._meter.rest())
-
-    def _show(self, reading: ProgressReading | None) -> None:
-        if reading is not None:
-            left = _time_left(reading)
-            self._write(
-                f"round {reading.round} of at most {self._meter.horizon}, {reading.in_flight:,} in flight, "
-                f"{reading.messages:,} messages, {reading.messages_per_s:,} a second{f', {left}' if left else ''}"
-            )
-
-    def _write(self, line: str) -> None:
-        print(line, file=self._stream, flush=True)
+    def _tell(self, text: str) -> None:
+        print(text, file=sys.stderr, flush=True)
 
 
-class JsonReporter(LineReporter):
-    """Writes one JSON object per line, for programs."""
+class JsonReporter(Reporter):
+    """Writes one JSON object per line to stdout, for programs."""
 
-    def _show(self, reading: ProgressReading | None) -> None:
-        if reading is not None:
-            left = None if reading.seconds_left is None else round(reading.seconds_left, 1)
-            event = {"event": "round", "horizon": self._meter.horizon, **asdict(reading), "seconds_left": left}
-            self._write(json.dumps(event))
+    def _show(self, reading: ProgressReading) -> None:
+        left = None if reading.seconds_left is None else round(reading.seconds_left, 1)
+        event = {"event": "round", "horizon": self._horizon, **asdict(reading), "seconds_left": left}
+        print(json.dumps(event), flush=True)
 
-    def note(self, text: str) -> None:
-        """Writes the JSON object ``{"event": "note", "text": text}``."""
-        self._meter.start()
-        self._write(json.dumps({"event": "note", "text": text}, ensure_ascii=False))
+    def _tell(self, text: str) -> None:
+        print(json.dumps({"event": "note", "text": text}, ensure_ascii=False), flush=True)
 
 
 class BarReporter(Reporter):
-    """Shows a progress bar of the rounds on a terminal, and removes it at the end."""
+    """Shows a progress bar of the rounds on stderr, a terminal, and removes it at the end."""
 
-    def __init__(self, meter: Meter, stream: TextIO) -> None:
-        """Sets the terminal on which the bar is drawn."""
-        self._meter = meter
-        self._console = Console(file=stream)
+    seconds = 0.1
+
+    def __init__(self, horizon: int, clock: Callable[[], float] = time.monotonic) -> None:
+        """Prepares the bar, which the first job shows."""
+        super().__init__(horizon, clock)
+        self._console = Console(file=sys.stderr)
         self._bar = bars.Progress(
             bars.TextColumn("round {task.fields[round]}"), bars.BarColumn(), bars.TextColumn("{task.fields[traffic]}"),
             console=self._console, transient=True,
@@ -211,33 +171,31 @@ class BarReporter(Reporter):
         self._task: bars.TaskID | None = None
 
     def __call__(self, progress: Progress) -> None:
-        """Updates the bar if `Meter.every` seconds have passed since the last update."""
+        """Shows the bar after the first job, and updates it as in the base class."""
         if self._task is None:
             self._task = self._bar.add_task("", total=progress.scheduled_round, round="", traffic="")
             self._begin()
-        self._show(self._meter.add(progress))
-
-    def note(self, text: str) -> None:
-        """Writes `text` as a line above the bar."""
-        self._meter.start()
-        self._console.print(text, style="dim", highlight=False, markup=False)
+        super().__call__(progress)
 
     def close(self) -> None:
         """Shows the final progress and removes the bar."""
-        self._show(self._meter.rest())
+        super().close()
         self._bar.stop()
 
     def _begin(self) -> None:
         self._bar.start()
 
-    def _show(self, reading: ProgressReading | None) -> None:
-        if reading is not None and self._task is not None:
+    def _tell(self, text: str) -> None:
+        self._console.print(text, style="dim", highlight=False, markup=False)
+
+    def _show(self, reading: ProgressReading) -> None:
+        if self._task is not None:
             shares = f"{reading.in_flight:,} in flight", f"{reading.messages_per_s:,} messages/s", _time_left(reading)
             self._bar.update(
                 self._task,
                 total=reading.scheduled,
                 completed=min(reading.round, reading.scheduled),
-                round=f"{reading.round}/{self._meter.horizon}",
+                round=f"{reading.round}/{self._horizon}",
                 traffic="  ".join(share for share in shares if share),
             )
 
@@ -248,21 +206,19 @@ class NotebookReporter(BarReporter):
     Each update replaces the bar in the cell. The notebook bar of package rich is not used: it requires ipywidgets.
     """
 
-    def __init__(self, meter: Meter) -> None:
-        """Creates a bar that is drawn below the running cell."""
-        super().__init__(meter, sys.stderr)
-        self._output: Any = None
+    seconds = 0.5
+    _output: Any = None
 
     def close(self) -> None:
         """Shows the final progress in the cell."""
-        self._show(self._meter.rest())
+        self._show_rest()
 
     def _begin(self) -> None:
         self._output = import_module("IPython.display").display(self._bar, display_id=True)
 
-    def _show(self, reading: ProgressReading | None) -> None:
+    def _show(self, reading: ProgressReading) -> None:
         super()._show(reading)
-        if reading is not None and self._output is not None:
+        if self._output is not None:
             self._output.update(self._bar)
 
 
@@ -270,24 +226,6 @@ def is_notebook() -> bool:
     """Returns whether an IPython kernel runs this process, as in Jupyter and on Databricks."""
     shell = sys.modules["IPython"].get_ipython() if "IPython" in sys.modules else None
     return shell is not None and (hasattr(shell, "kernel") or "DATABRICKS_RUNTIME_VERSION" in os.environ)
-
-
-def reporter(form: ProgressForm, horizon: int, clock: Callable[[], float] = time.monotonic) -> Reporter:
-    """Returns a reporter of form `form`.
-
-    Bars and plain lines go to stderr, and JSON lines to stdout. The bar of a notebook appears below the running cell.
-    """
-    match form:
-        case ProgressForm.BAR:
-            return BarReporter(Meter(horizon, BAR_SECONDS, clock), sys.stderr)
-        case ProgressForm.NOTEBOOK:
-            return NotebookReporter(Meter(horizon, NOTEBOOK_SECONDS, clock))
-        case ProgressForm.LINES:
-            return LineReporter(Meter(horizon, LINE_SECONDS, clock), sys.stderr)
-        case ProgressForm.JSON:
-            return JsonReporter(Meter(horizon, JSON_SECONDS, clock), sys.stdout)
-        case ProgressForm.NONE:
-            return Reporter()
 
 
 def _time_left(reading: ProgressReading) -> str:

@@ -16,7 +16,15 @@ from pipelines import api
 from pipelines.engines.session import Session
 from pipelines.experiment.prepared import prepare
 from pipelines.rounds import progress
-from pipelines.rounds.progress import BarReporter, Meter, Progress, ProgressForm, is_notebook, reporter
+from pipelines.rounds.progress import (
+    BarReporter,
+    JsonReporter,
+    LineReporter,
+    NotebookReporter,
+    Progress,
+    Reporter,
+    is_notebook,
+)
 
 
 class Clock:
@@ -34,8 +42,8 @@ class Terminal(io.StringIO):
         return True
 
 
-def drive(form: ProgressForm, clock: Clock, seconds: float, rounds: int = 10, scheduled: int = 20) -> None:
-    with reporter(form, 100, clock) as shown:
+def drive(form: type[Reporter], clock: Clock, seconds: float, rounds: int = 10, scheduled: int = 20) -> None:
+    with form(100, clock) as shown:
         shown.note("starting")
         for round_ in range(1, rounds + 1):
             clock.now += seconds
@@ -43,7 +51,7 @@ def drive(form: ProgressForm, clock: Clock, seconds: float, rounds: int = 10, sc
 
 
 def test_lines_come_every_few_seconds_and_at_the_end(capsys: pytest.CaptureFixture[str]) -> None:
-    drive(ProgressForm.LINES, Clock(), 2.0)
+    drive(LineReporter, Clock(), 2.0)
     captured = capsys.readouterr()
     assert captured.out == ""
     # Three rounds of two seconds make a line; the last round comes when the reporter is closed.
@@ -57,12 +65,12 @@ def test_lines_come_every_few_seconds_and_at_the_end(capsys: pytest.CaptureFixtu
 
 
 def test_a_first_round_tells_nothing_about_the_time_left(capsys: pytest.CaptureFixture[str]) -> None:
-    drive(ProgressForm.LINES, Clock(), 60.0, rounds=1)
+    drive(LineReporter, Clock(), 60.0, rounds=1)
     assert capsys.readouterr().err.splitlines()[1:] == ["round 1 of at most 100, 3 in flight, 50 messages, 1 a second"]
 
 
 def test_json_lines_are_objects_on_stdout(capsys: pytest.CaptureFixture[str]) -> None:
-    drive(ProgressForm.JSON, Clock(), 0.4)
+    drive(JsonReporter, Clock(), 0.4)
     captured = capsys.readouterr()
     assert captured.err == ""
     events = [json.loads(line) for line in captured.out.splitlines()]
@@ -75,7 +83,7 @@ def test_json_lines_are_objects_on_stdout(capsys: pytest.CaptureFixture[str]) ->
 
 
 def test_quiet_shows_nothing(capsys: pytest.CaptureFixture[str]) -> None:
-    drive(ProgressForm.NONE, Clock(), 10.0)
+    drive(Reporter, Clock(), 10.0)
     assert capsys.readouterr() == ("", "")
 
 
@@ -84,7 +92,7 @@ def test_a_terminal_gets_a_bar(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stderr", screen)
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setenv("COLUMNS", "120")
-    drive(ProgressForm.BAR, Clock(), 1.0)
+    drive(BarReporter, Clock(), 1.0)
     shown = screen.getvalue()
     assert "starting" in shown
     assert "round 10/100" in shown
@@ -128,7 +136,7 @@ def test_a_notebook_gets_a_bar_below_its_cell(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     output = enter(monkeypatch, Shell(kernel=object()))
-    drive(ProgressForm.NOTEBOOK, Clock(), 0.4)
+    drive(NotebookReporter, Clock(), 0.4)
     assert capsys.readouterr() == ("", "starting\n")
     assert len(output.shown) == 1 + 5
     assert "round 2/100" in output.shown[1]
@@ -166,7 +174,7 @@ LINE: dict[str, Any] = {
 def test_python_shows_a_bar_in_a_notebook_unless_somebody_observes(
     sail: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(progress, "NOTEBOOK_SECONDS", 0.0)
+    monkeypatch.setattr(NotebookReporter, "seconds", 0.0)
     output = enter(monkeypatch, Shell(kernel=object()))
     seen: list[Progress] = []
     rt.run(LINE, sail.spark, tmp_path / "observed", observe=seen.append)
@@ -200,18 +208,18 @@ def test_a_script_shows_nothing(
 
 
 def test_after_the_last_call_or_fault_the_runs_drain(capsys: pytest.CaptureFixture[str]) -> None:
-    drive(ProgressForm.LINES, Clock(), 2.0, scheduled=8)
+    drive(LineReporter, Clock(), 2.0, scheduled=8)
     *_, before, last, end = capsys.readouterr().err.splitlines()
     assert before.endswith("25 a second, 0:00:04 to round 8")
     assert last.endswith("25 a second, draining")
     assert end.endswith("25 a second, draining")
-    drive(ProgressForm.JSON, Clock(), 2.0, scheduled=8)
+    drive(JsonReporter, Clock(), 2.0, scheduled=8)
     assert json.loads(capsys.readouterr().out.splitlines()[-1])["seconds_left"] is None
 
 
 def test_the_remaining_time_is_estimated_for_each_batch(capsys: pytest.CaptureFixture[str]) -> None:
     clock = Clock()
-    with reporter(ProgressForm.LINES, 100, clock) as shown:
+    with LineReporter(100, clock) as shown:
         for round_ in (1, 2, 9, 1, 2):
             clock.now += 5.0
             shown(Progress(round_, 3, 50, 10))
@@ -220,9 +228,10 @@ def test_the_remaining_time_is_estimated_for_each_batch(capsys: pytest.CaptureFi
     assert lines[4].endswith("0:00:40 to round 10")
 
 
-def test_a_bar_that_never_started_ends_in_silence() -> None:
+def test_a_bar_that_never_started_ends_in_silence(monkeypatch: pytest.MonkeyPatch) -> None:
     screen = Terminal()
-    BarReporter(Meter(100, progress.BAR_SECONDS, Clock()), screen).close()
+    monkeypatch.setattr(sys, "stderr", screen)
+    BarReporter(100, Clock()).close()
     assert "round" not in screen.getvalue()
 
 
