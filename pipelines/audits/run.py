@@ -11,7 +11,6 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame, Row
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from pipelines.audits.untested import Untested, untested_runs
 from pipelines.contract.audit import FOUND, Audit, Evidence, Reader, Relation, sql_files
 from pipelines.contract.protocol import ASSUMPTIONS, NO_RUN, Bound, Protocol
 from pipelines.engines.checkpoints import checkpoints_for
@@ -34,6 +33,23 @@ _ORDER = ("run_id", "round", "node_id", "source", "source_seq", "detail")
 _DELIVERED = {name: name for name in FOUND if name != "detail"} | {"node_id": "subscriber"}
 """Maps the columns of a violating row that identify a delivery to their names in table ``delivery``."""
 
+_NO_DELIVERY = """
+with published as (
+  select run_id, count(1) as n from publication group by run_id
+), subscribed as (
+  select run_id, count(1) as n from subscription group by run_id
+)
+select r.run_id, coalesce(p.n, 0) as n_publications, coalesce(s.n, 0) as n_subscriptions
+from run r
+left join published p on p.run_id = r.run_id
+left join subscribed s on s.run_id = r.run_id
+left anti join delivery d on d.run_id = r.run_id
+order by r.run_id
+"""
+"""The query for the runs without a delivery. If it returns no row, the queries below are not executed."""
+_MATCHED = "select run_id, count(1) as n from matching group by run_id"
+_BUSY = "select distinct run_id from sent_message where src <> dst"
+_ASKED = "select distinct run_id from receiver"
 _SQL = sql_files("pipelines.audits")
 GENERAL = (
     Audit(
@@ -106,9 +122,9 @@ class Beyond(NamedTuple):
 
 
 class Undecided(NamedTuple):
-    """A run that ended before its guarantees can be decided, according to query `Protocol.undecided`.
+    """A run that cannot be judged, with the reason.
 
-    ``round`` and ``reason`` are columns of this query.
+    ``round`` and ``reason`` are columns of query `Protocol.undecided`. An untested run has no ``round``.
     """
 
     run_id: int
@@ -145,7 +161,7 @@ class AuditReport:
     runs: tuple[RunVerdict, ...]
     beyond: tuple[Beyond, ...]
     undecided: tuple[Undecided, ...]
-    untested: tuple[Untested, ...]
+    untested: tuple[Undecided, ...]
     violation: DataFrame
 
     @property
@@ -428,3 +444,44 @@ def _run_verdicts(
             verdict = "unknown"
         found.append(RunVerdict(run, verdict, run not in beyond, rounds))
     return tuple(found)
+
+
+def untested_runs(reader: Reader, protocol: Protocol, beyond: Collection[int]) -> tuple[Undecided, ...]:
+    """Returns the runs in which no delivery happened and none was expected, ordered by id.
+
+    In these runs, guarantees about deliveries hold trivially.
+
+    A run with messages but without publications counts as tested if the protocol has its own audits, because these
+    audits check the messages. ``beyond`` contains the ids of the runs that exceed the protocol's fault bound. If a
+    publication of one of these runs matches a subscription, the run counts as tested, because faults may have prevented
+    the expected delivery.
+    """
+    silent = reader.sql(_NO_DELIVERY).collect()
+    if not silent:
+        return ()
+    busy = {row.run_id for row in reader.sql(_BUSY).collect()} if protocol.audits else set()
+    asked = {row.run_id for row in reader.sql(_ASKED).collect()}
+    matches = {row.run_id: row.n for row in reader.sql(_MATCHED).collect()}
+    return tuple(
+        Undecided(
+            row.run_id, None, _untested_reason(row.n_publications, row.n_subscriptions, matches.get(row.run_id, 0))
+        )
+        for row in silent
+        if row.run_id not in asked
+        and (row.n_publications or row.run_id not in busy)
+        and not (row.run_id in beyond and matches.get(row.run_id))
+    )
+
+
+def _untested_reason(n_publications: int, n_subscriptions: int, n_matches: int) -> str:
+    if not n_publications:
+        return "nothing was published"
+    if not n_subscriptions:
+        return f"nobody subscribed to any of {plural(n_publications, 'publication')}"
+    if not n_matches:
+        subscriptions = plural(n_subscriptions, "subscription")
+        return f"none of {plural(n_publications, 'publication')} satisfies any of {subscriptions}"
+    return (
+        "every publication that satisfies a subscription was issued before the start of the subscription, or after its "
+        "end"
+    )
