@@ -33,6 +33,8 @@ Check = Callable[[Any, Overlay, Workload, Faults], Iterator[Problem]]
 Its arguments are the settings, the overlay, the workload and the faults.
 """
 Bound = str | Callable[[Reader], "DataFrame"]
+Ask = Callable[[str], "DataFrame"]
+"""A function that answers a SQL query over the tables and views of a store."""
 
 
 @dataclass(frozen=True)
@@ -41,12 +43,12 @@ class ComputedView:
 
     Attributes:
         question: The question that the view answers, followed by the meaning of a row.
-        make: The function. It takes a store and returns the rows of the view.
+        make: The function. It takes a function that answers SQL over the store, and returns the rows of the view.
         columns: The meaning of each column that is not in `sql.views.COMMON`.
     """
 
     question: str
-    make: Callable[[Reader], DataFrame]
+    make: Callable[[Ask], DataFrame | pa.Table]
     columns: Mapping[str, str] = field(default_factory=dict)
 
 

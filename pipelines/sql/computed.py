@@ -7,17 +7,20 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, functions as F
 
 from pipelines.contract.nodes import NODE_STATE
+from pipelines.contract.protocol import Ask, ComputedView
 from pipelines.contract.round import StateRelation
 from pipelines.contract.state_tables import STATE
 from pipelines.engines.frames import json_object, union
 from pipelines.protocols import PROTOCOLS
+from pipelines.sql.broken_order import BROKEN_ORDER, COLUMNS as BROKEN_ORDER_COLUMNS, broken_orders
+from pipelines.sql.views import PROTOCOL_COLUMNS
 
 PROMISES = ("name", "confirms", "confirms_delivery", "keeps_source_order")
 KINDS = ("maintenance", "application", "acknowledgement", "recovery")
@@ -43,28 +46,28 @@ def column_name(path: str) -> str:
     return re.sub(r"\W", "_", path.lower())
 
 
-def parameter_rows(run_ids: Sequence[int], parameters: Sequence[str]) -> pa.Table:
+def parameter_rows(runs: pa.Table) -> pa.Table:
     """Returns the parameters of runs as columns.
 
     Args:
-        run_ids: The ids of the runs.
-        parameters: For each run, column ``parameters`` of table ``run``: a JSON object from path to value.
+        runs: ``run_id``, and ``parameters``, a JSON object from path to value; one row per run.
 
     Returns:
         One row for each run: ``run_id``, then a column for each path, in the order of paths. If all values of a column
         are integers, numbers, booleans or strings, the column has this type; otherwise it contains JSON. Null means
         that the run does not have the parameter.
     """
+    parameters = runs["parameters"].to_pylist()
     parsed: dict[str, Mapping[str, Any]] = {text: json.loads(text) for text in set(parameters)}
     given = [parsed[text] for text in parameters]
-    columns: dict[str, pa.Array] = {_RUN_ID: pa.array(run_ids, pa.int64())}
+    columns: dict[str, pa.Array] = {_RUN_ID: runs[_RUN_ID].cast(pa.int64())}
     for name, path in _paths(parsed.values()).items():
         columns[name] = _column([values.get(path) for values in given])
     return pa.table(columns)
 
 
 def parameter_paths(parameters: Sequence[str]) -> dict[str, str]:
-    """Maps each column of ``parameter_rows(run_ids, parameters)``, except ``run_id``, to the path of its parameter."""
+    """Maps each column of view ``parameter``, except ``run_id``, to the path of its parameter."""
     return _paths(json.loads(text) for text in set(parameters))
 
 
@@ -102,37 +105,53 @@ _HELD_STATE_SCHEMA = pa.schema([
 ])  # fmt: skip
 
 
-def held_rows(
-    tables: Mapping[str, Callable[[str], DataFrame]], states: Mapping[str, Sequence[StateRelation]]
-) -> pa.Table:
-    """Counts the rows and bytes of the protocols' state tables.
+def held_rows(states: Sequence[StateRelation], ask: Ask) -> pa.Table:
+    """Counts the rows and bytes of the state tables of a protocol.
 
     Table ``state_node``, which has no rows of the protocol, is not counted.
 
     Args:
-        tables: For each protocol, a function that returns a state table by its name in the protocol.
-        states: For each protocol, its state tables.
+        states: The state tables of the protocol.
+        ask: Answers SQL over the runs of the protocol.
 
     Returns:
         One row per run and non-empty table: ``run_id`` and `HELD_STATE_COLUMNS`.
     """
-    frames = [frame for name, table in tables.items() for frame in _counted(states[name], table)]
-    return union(frames).toArrow().cast(_HELD_STATE_SCHEMA) if frames else _HELD_STATE_SCHEMA.empty_table()
-
-
-def _counted(states: Sequence[StateRelation], table: Callable[[str], DataFrame]) -> list[DataFrame]:
     columns = {state.table.name: state.table.columns for state in states}
     durable = {state.table.name: state.is_durable for state in states if state.table.name != NODE_STATE}
     durable |= {state.table.name: durable[state.derived_from] for state in states if state.derived_from is not None}
-    return [
-        _sized(table(f"{STATE}{name}"), columns[name]).selectExpr(
+    frames = [
+        _sized(ask(f"select * from {STATE}{name}"), columns[name]).selectExpr(  # noqa: S608 - a declared name
             "run_id", f"'{name}' as table_name", "n_rows", "n_bytes", f"{str(is_durable).lower()} as is_durable"
         )
         for name, is_durable in durable.items()
     ]  # fmt: skip
+    return union(frames).toArrow().cast(_HELD_STATE_SCHEMA) if frames else _HELD_STATE_SCHEMA.empty_table()
 
 
 def _sized(rows: DataFrame, columns: Sequence[str]) -> DataFrame:
     values = json_object(column for column in columns if column != "run_id")
     sized = rows.selectExpr("run_id", f"octet_length({values}) as n_bytes")
     return sized.groupBy("run_id").agg(F.count("n_bytes").alias("n_rows"), F.sum("n_bytes").alias("n_bytes"))
+
+
+PARAMETER: Final = "parameter"
+COMPUTED: Final[Mapping[str, ComputedView]] = {
+    PARAMETER: ComputedView(
+        "one row per run, one column per parameter; column protocol_delta contains parameter protocol.delta",
+        lambda ask: parameter_rows(ask("select run_id, parameters from run").toArrow()),
+    ),
+    "protocol": ComputedView(
+        "the installed protocols, with their promises about confirmations and the order of publications",
+        lambda _: promises(), PROTOCOL_COLUMNS,
+    ),
+    BROKEN_ORDER: ComputedView(
+        "numbers of deliveries in a wrong order, even if the protocol does not promise the order; one row per run with "
+        "deliveries", broken_orders, BROKEN_ORDER_COLUMNS,
+    ),
+    HELD_STATE: ComputedView(
+        "size of the protocols' state at the end of a run; one row per run and non-empty state table",
+        lambda _: _HELD_STATE_SCHEMA.empty_table(), HELD_STATE_COLUMNS,
+    ),
+}  # fmt: skip
+"""The computed views that every store has; each protocol of a store adds its rows to `HELD_STATE`."""

@@ -24,7 +24,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial, reduce
 from threading import RLock
 from uuid import uuid4
@@ -33,26 +33,17 @@ import pyarrow as pa
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 
-from pipelines.contract.protocol import ComputedView
+from pipelines.contract.protocol import Ask, ComputedView
 from pipelines.contract.state_tables import IN_FLIGHT, STATE
 from pipelines.engines.frames import frame_of
 from pipelines.engines.session import Session
-from pipelines.protocols import PROTOCOLS, protocol_named
-from pipelines.sql.broken_order import BROKEN_ORDER, COLUMNS as BROKEN_ORDER_COLUMNS, broken_orders
-from pipelines.sql.computed import (
-    HELD_STATE,
-    HELD_STATE_COLUMNS,
-    held_rows,
-    parameter_paths,
-    parameter_rows,
-    promises,
-)  # fmt: skip
+from pipelines.protocols import PROTOCOLS
+from pipelines.sql.computed import COMPUTED, HELD_STATE, PARAMETER, held_rows, parameter_paths
 from pipelines.sql.errors import query_error, unknown_table
 from pipelines.sql.snapshot import SENT_MESSAGE, StoredRuns, StoreSnapshot
 from pipelines.sql.statement import Statement, read_statement, with_escaped_quotes, with_lower_case
 from pipelines.sql.views import (
     COMMON,
-    PROTOCOL_COLUMNS,
     in_flight_meanings,
     parameter_meanings,
     relations_read,
@@ -70,26 +61,9 @@ from pipelines.store.roots import Root, root_of
 from pipelines.store.store import Store
 from pipelines.tables import HISTORY, MESSAGE, ROUND_COMMIT, RUN, VIOLATION, Table
 
-PROTOCOL = "protocol"
-"""Name of the view that lists the installed protocols."""
-_PARAMETER = "parameter"
 _WHOLE = "select * from {}"
-COMPUTED = {
-    _PARAMETER: "one row per run, one column per parameter; column protocol_delta contains parameter protocol.delta",
-    PROTOCOL: "the installed protocols, with their promises about confirmations and the order of publications",
-    BROKEN_ORDER: "numbers of deliveries in a wrong order, even if the protocol does not promise the order; one row per"
-    " run with deliveries",
-    HELD_STATE: "size of the protocols' state at the end of a run; one row per run and non-empty state table",
-    SENT_MESSAGE: "every message put on a link, including messages in flight; has the columns of message",
-}
-"""The computed views that every store has, with their descriptions."""
-_MEANINGS: Mapping[str, Mapping[str, str]] = {
-    SENT_MESSAGE: table_columns(MESSAGE),
-    PROTOCOL: PROTOCOL_COLUMNS,
-    HELD_STATE: {**COMMON, **HELD_STATE_COLUMNS},
-    BROKEN_ORDER: {**COMMON, **BROKEN_ORDER_COLUMNS},
-}
-"""The meanings of the columns of computed views."""
+SENT_DESCRIPTION = "every message put on a link, including messages in flight; has the columns of message"
+"""The description of relation `SENT_MESSAGE`."""
 
 
 @dataclass
@@ -163,7 +137,7 @@ class StoreReader:
         }
         read = {name: theirs.get(view_owner(name) or "", stored) for name in view_names()}
         views = [name for name in read if states_read(name) <= read[name].keys()]
-        return [*stored, *sorted([*views, *COMPUTED, *self._computed_views()])]
+        return [*stored, *sorted([*views, SENT_MESSAGE, *self._computed_views()])]
 
     def _stored(self) -> Mapping[str, str]:
         """Maps the name of each table in a statement to the name under which the table is stored."""
@@ -317,23 +291,15 @@ class StoreReader:
         return relations_read(body)
 
     def _definition(self, name: str, snapshot: StoreSnapshot, round_: int | None) -> str:
-        if name == PROTOCOL:
-            known, rows = tuple(map(id, PROTOCOLS.values())), lambda: frame_of(self._session.spark, promises())
-            return self._defined_once(f"{self._prefix}_{name}", known, rows)
         alias = self._alias(name, round_)
         if name in view_names():
             if (part := self._reader_of(name)) is self:
                 return view_sql(name)
             audited = tuple(self._version(one.name) for one in (ROUND_COMMIT, RUN, VIOLATION))
             return self._defined_once(alias, audited, lambda: part.table(name, round_))
-        computed: dict[str, Callable[[int | None], DataFrame]] = {
-            HELD_STATE: self._held_state, BROKEN_ORDER: self._broken_order,
-            **{view: partial(self._computed, parts) for view, parts in self._computed_views().items()},
-        }  # fmt: skip
-        if make := computed.get(name):
-            return self._defined_once(alias, (self._version(ROUND_COMMIT.name),), lambda: make(round_))
-        if name == _PARAMETER:
-            return self._defined_once(f"{self._prefix}_{name}", (), self._parameters)
+        if parts := self._computed_views().get(name):
+            known = (self._version(ROUND_COMMIT.name), *map(id, PROTOCOLS.values()))
+            return self._defined_once(alias, known, lambda: self._computed(parts, round_))
         # The rows of a name change only with a commit or, for some tables, with an audit.
         versions = self._version(ROUND_COMMIT.name), self._version(self._stored_name(name))
         return self._defined_once(alias, versions, lambda: self._stored_rows(snapshot, name))
@@ -358,28 +324,13 @@ class StoreReader:
                 self._defined[alias] = versions
         return f"select * from {alias}"  # noqa: S608 - built of names that were checked
 
-    def _parameters(self) -> DataFrame:
-        """Returns the rows of view ``parameter``: one row per run, with its parameters as columns."""
-        runs = self._run_parameters()
-        rows = parameter_rows(runs["run_id"].to_pylist(), runs["parameters"].to_pylist())
-        return self._session.spark.createDataFrame(rows)
-
-    def _run_parameters(self) -> pa.Table:
-        return self._protocol_rows(self._store.read(RUN.name), RUN.name).select("run_id", "parameters").toArrow()
-
-    def _held_state(self, round_: int | None) -> DataFrame:
-        snapshot = StoreSnapshot(self._store, self._runs, self._ledger(), round_)
-        parts = {name: self.of_protocol(name) for name in self.protocols if name in PROTOCOLS}
-        tables = {name: partial(part._stored_rows, snapshot) for name, part in parts.items()}
-        return frame_of(self._session.spark, held_rows(tables, {name: self._runs.form(name).states for name in tables}))
-
-    def _broken_order(self, round_: int | None) -> DataFrame:
-        return frame_of(self._session.spark, broken_orders(lambda text: self.sql(text, round_)))
-
-    def _computed(self, views: Sequence[tuple[str, ComputedView]], round_: int | None) -> DataFrame:
-        """Returns the rows of a computed view: the union of the rows for each protocol in ``views``."""
-        parts = (view.make(AsOf(self.of_protocol(protocol), round_)) for protocol, view in views)
-        return reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), parts)
+    def _computed(self, parts: Sequence[tuple[StoreReader, ComputedView]], round_: int | None) -> DataFrame:
+        """Returns the rows of a computed view: the union of the rows of its parts."""
+        made = [view.make(partial(reader.sql, as_of_round=round_)) for reader, view in parts]
+        if tables := [rows for rows in made if isinstance(rows, pa.Table)]:
+            return frame_of(self._session.spark, pa.concat_tables(tables))
+        frames = (rows for rows in made if not isinstance(rows, pa.Table))
+        return reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), frames)
 
     def _stored_name(self, name: str) -> str:
         return name if self._only is None or not name.startswith(STATE) else self._runs.stored(self._only, name)
@@ -388,8 +339,8 @@ class StoreReader:
         return self._protocol_rows(snapshot.frame(self._stored_name(name)), name)
 
     def _described_tables(self) -> DataFrame:
-        told = {name: view_head(name).question for name in view_names()} | COMPUTED
-        told |= {name: views[0][1].question.partition("\n")[0] for name, views in self._computed_views().items()}
+        told = {name: view_head(name).question for name in view_names()} | {SENT_MESSAGE: SENT_DESCRIPTION}
+        told |= {name: parts[0][1].question.partition("\n")[0] for name, parts in self._computed_views().items()}
         grains = {
             name: f"a row is {table.grain}; key {', '.join(table.key)}" for name, table in self._known_tables().items()
         }
@@ -416,10 +367,10 @@ class StoreReader:
             return in_flight_meanings({one: self._runs.form(one).payload.names for one in self._in_flight()[name]})
         if (table := self._known_tables().get(name)) is not None:
             return table_columns(table)
-        if name in _MEANINGS:
-            return _MEANINGS[name]
-        if name == _PARAMETER:
-            paths = parameter_paths(self._run_parameters()["parameters"].to_pylist())
+        if name == SENT_MESSAGE:
+            return table_columns(MESSAGE)
+        if name == PARAMETER:
+            paths = parameter_paths([row.parameters for row in self.sql("select parameters from run").collect()])
             return {**COMMON, **parameter_meanings(paths, self.protocols)}
         if made := self._computed_views().get(name):
             return {**COMMON, **made[0][1].columns}
@@ -446,30 +397,14 @@ class StoreReader:
         }  # fmt: skip
         return history | states
 
-    def _computed_views(self) -> Mapping[str, Sequence[tuple[str, ComputedView]]]:
-        """Maps the name of each computed view of an installed protocol to pairs of a protocol and its view."""
-        found: dict[str, list[tuple[str, ComputedView]]] = {}
-        for protocol in self.protocols:
-            for name, view in protocol_named(protocol).made_views.items() if protocol in PROTOCOLS else ():
-                found.setdefault(name, []).append((protocol, view))
+    def _computed_views(self) -> Mapping[str, Sequence[tuple[StoreReader, ComputedView]]]:
+        """Maps the name of each computed view to its parts: readers, each with the view that is computed from it."""
+        found = {name: [(self, view)] for name, view in COMPUTED.items()}
+        for protocol in (name for name in self.protocols if name in PROTOCOLS):
+            held = replace(COMPUTED[HELD_STATE], make=partial(self._held_state, protocol))
+            for name, view in {HELD_STATE: held, **PROTOCOLS[protocol].made_views}.items():
+                found.setdefault(name, []).append((self.of_protocol(protocol), view))
         return found
 
-
-class AsOf:
-    """A store as of the end of a round. Functions that compute a view (`ComputedView.make`) receive this object."""
-
-    def __init__(self, reader: StoreReader, round_: int | None) -> None:
-        self._reader = reader
-        self._round = round_
-
-    def table(self, name: str) -> DataFrame:
-        """Returns a table or view as of the round."""
-        return self._reader.table(name, self._round)
-
-    def sql(self, text: str) -> DataFrame:
-        """Returns the rows of a query as of the round."""
-        return self._reader.sql(text, self._round)
-
-    def is_finished(self) -> bool:
-        """Returns whether all runs have ended."""
-        return self._reader.is_finished()
+    def _held_state(self, protocol: str, ask: Ask) -> pa.Table:
+        return held_rows(self._runs.form(protocol).states, ask)

@@ -18,7 +18,9 @@ from pipelines.contract.round import in_flight_schema
 from pipelines.contract.state_tables import stored_tables
 from pipelines.engines.session import Session, open_session
 from pipelines.protocols import PROTOCOLS, protocol_form
-from pipelines.sql.query import COMPUTED, StoreReader
+from pipelines.sql.computed import COMPUTED
+from pipelines.sql.query import SENT_DESCRIPTION, StoreReader
+from pipelines.sql.snapshot import SENT_MESSAGE
 from pipelines.sql.views import IN_FLIGHT_COLUMNS, view_head, view_names
 from pipelines.store.store import Store
 from pipelines.tables import CALL_LOG, HISTORY, ROUND_COMMIT, RUN, Table
@@ -71,7 +73,7 @@ def _views(session: Session) -> dict[str, str]:
         with TemporaryDirectory() as folder:
             reader = _empty_store(session, Path(folder), protocol)
             given = {*reader.table("parameter").columns} - {"run_id"}
-            for name in [*view_names(), *COMPUTED, *made]:
+            for name in [*view_names(), SENT_MESSAGE, *COMPUTED, *made]:
                 if name not in found and name in reader.tables():
                     head = "\n".join(_head(name, made.get(name)))
                     found[name] = "\n".join([f"\n### {name}\n{head}\n", *_described(reader, name, given)])
@@ -115,8 +117,8 @@ def _row(name: str, type_: str, meaning: str | None) -> str:
 
 def _head(name: str, made: ComputedView | None) -> Iterator[str]:
     """Yields the description of a view as Markdown: the question, then the explanation."""
-    if name in COMPUTED:
-        yield _wrapped(COMPUTED[name])
+    if name in COMPUTED or name == SENT_MESSAGE:
+        yield _wrapped(COMPUTED[name].question if name in COMPUTED else SENT_DESCRIPTION)
         return
     question, *lines = made.question.splitlines() if made else (view_head(name).question, *view_head(name).prose)
     yield _wrapped(f"**{question}**")

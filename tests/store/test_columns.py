@@ -11,7 +11,9 @@ from pipelines.engines.session import Session
 from pipelines.errors import QueryError
 from pipelines.protocols import PROTOCOLS, protocol_form
 from pipelines.sql import views
-from pipelines.sql.query import COMPUTED, StoreReader
+from pipelines.sql.computed import COMPUTED
+from pipelines.sql.query import StoreReader
+from pipelines.sql.snapshot import SENT_MESSAGE
 from pipelines.sql.views import view_head, view_names
 from pipelines.tables import MESSAGE
 from pipelines.testing import run_all, run_configs, scenario
@@ -64,7 +66,7 @@ def reader(readers: dict[str, StoreReader], protocol: str) -> StoreReader:
 def described(readers: dict[str, StoreReader], protocol: str) -> dict[str, dict[str, str | None]]:
     """The columns of each view of the store, with their comments."""
     reader = readers[protocol]
-    known = {*view_names(), *COMPUTED, *PROTOCOLS[protocol].made_views}
+    known = {*view_names(), SENT_MESSAGE, *COMPUTED, *PROTOCOLS[protocol].made_views}
     names = [name for name in reader.tables() if name in known]
     rows = {name: reader.sql(f"describe {name}").collect() for name in names}
     return {name: {row.col_name: row.comment for row in found} for name, found in rows.items()}

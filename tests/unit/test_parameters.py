@@ -11,7 +11,8 @@ from pipelines.sql.computed import column_name, parameter_rows
 
 
 def rows(*parameters: dict[str, Any]) -> pa.Table:
-    return parameter_rows(range(len(parameters)), [json.dumps(given) for given in parameters])
+    texts = pa.array([json.dumps(given) for given in parameters], pa.string())
+    return parameter_rows(pa.table({"run_id": range(len(parameters)), "parameters": texts}))
 
 
 def test_a_column_has_the_type_of_its_values() -> None:

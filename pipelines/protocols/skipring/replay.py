@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from pipelines.contract.audit import Evidence, Reader, sql_files
-from pipelines.contract.protocol import ComputedView
+from pipelines.contract.audit import Evidence, sql_files
+from pipelines.contract.protocol import Ask, ComputedView
 from udfs.skipring import replay
 from udfs.skipring.legitimate import KINDS
 
@@ -21,7 +21,7 @@ HISTORY = sql_files("pipelines.protocols.skipring")["history"].format(kinds=_KIN
 Play = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 
-def convergence(reader: Reader) -> DataFrame:
+def convergence(ask: Ask) -> DataFrame:
     """Returns the rounds in which topics became legitimate after each disturbance (rule K19).
 
     Returns:
@@ -29,14 +29,14 @@ def convergence(reader: Reader) -> DataFrame:
     """
     columns = [*replay.CONVERGENCE]
     columns.insert(columns.index("node_id") + 1, "name")
-    named = reader.table("node").select("run_id", "node_id", "name")
-    played = _played(reader, replay.convergence, replay.CONVERGENCE)
+    named = ask("select run_id, node_id, name from node")
+    played = _played(ask, replay.convergence, replay.CONVERGENCE)
     return played.join(named, ["run_id", "node_id"], "left").select(columns)
 
 
-def progress(reader: Reader) -> DataFrame:
+def progress(ask: Ask) -> DataFrame:
     """Returns the measures of topics (`replay.PROGRESS`): a row for each topic and round that changed its state."""
-    return _played(reader, replay.progress, replay.PROGRESS)
+    return _played(ask, replay.progress, replay.PROGRESS)
 
 
 def broken_topic(evidence: Evidence) -> DataFrame:
@@ -44,13 +44,13 @@ def broken_topic(evidence: Evidence) -> DataFrame:
 
     Audits read this relation.
     """
-    return _played(evidence.reader, replay.violations, replay.BROKEN)
+    return _played(evidence.reader.sql, replay.violations, replay.BROKEN)
 
 
-def _played(reader: Reader, play: Play, columns: Mapping[str, pa.DataType]) -> DataFrame:
+def _played(ask: Ask, play: Play, columns: Mapping[str, pa.DataType]) -> DataFrame:
     from pyspark.sql.pandas.types import from_arrow_schema  # loads PySpark
 
-    return reader.sql(HISTORY).mapInArrow(play, from_arrow_schema(pa.schema(list(columns.items()))))
+    return ask(HISTORY).mapInArrow(play, from_arrow_schema(pa.schema(list(columns.items()))))
 
 
 _TOPIC = {"topic": "the topic", "n_subscribers": "number of subscribers of the topic that are up"}
