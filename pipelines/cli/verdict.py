@@ -17,7 +17,6 @@ from pipelines.cli.printing import plain, print_lines, print_table, unbroken
 from pipelines.errors import plural
 from pipelines.experiment.prepared import labelled
 from pipelines.report.summary import varied
-from pipelines.sql.errors import readable_errors
 from pipelines.why.overview import why_command, why_options
 from pipelines.why.story import publication_name
 
@@ -83,8 +82,7 @@ def print_runs(result: Result) -> None:
     first = result.runs[:MAX_RUNS]
     if not first:
         return
-    with readable_errors():
-        measured = {row[0]: _cells(row[1:]) for row in result.sql(_SUMMARY.format(last=first[-1].run_id)).collect()}
+    measured = {row[0]: _cells(row[1:]) for row in result.sql(_SUMMARY.format(last=first[-1].run_id)).collect()}
     differing = varied([run.parameters for run in result.runs])
     labels = labelled([run.parameters for run in result.runs])
     rows = [
@@ -126,8 +124,7 @@ def print_summary(result: Result) -> None:
         return
     measures = ", ".join(f"'{one}'" for name in _MEASURES for one in {name, _ms_of(name)})
     text = f"select run_id, measure, mean, ci_low, ci_high from result_summary where measure in ({measures})"  # noqa: S608 - built of constants
-    with readable_errors():
-        found = {(row.run_id, row.measure): row[2:] for row in result.sql(text).collect()}
+    found = {(row.run_id, row.measure): row[2:] for row in result.sql(text).collect()}
     differing = varied([run.parameters for run in result.runs])
     labels = labelled([runs[0].parameters for runs in combinations.values()])
     rows = [
@@ -281,8 +278,7 @@ def verdict_json(result: Result, report: AuditReport, failures: Sequence[str] = 
 
 def run_lines(result: Result) -> Iterator[str]:
     """Yields a JSON object per run: its parameters, its verdict, and the columns of view ``run_summary``."""
-    with readable_errors():
-        rows = result.sql("select * from run_summary order by run_id").toArrow().to_pylist()
+    rows = result.sql("select * from run_summary order by run_id").toArrow().to_pylist()
     for run, row in zip(result.runs, rows, strict=True):
         values = {name: plain(value) for name, value in row.items()}
         yield json.dumps({"event": "run", **values, "parameters": dict(run.parameters)}, ensure_ascii=False)
@@ -311,8 +307,7 @@ def _missing_within(result: Result) -> Iterator[str]:
 
     Yields nothing if no delivery is missing.
     """
-    with readable_errors():
-        rows = result.sql(_MISSING).collect()
+    rows = result.sql(_MISSING).collect()
     if rows:
         excuses = ", ".join(f"{row.excuse} {row.n:,}" for row in rows)
         number = sum(row.n for row in rows)
@@ -333,8 +328,7 @@ def _beyond(report: AuditReport, n_delivered: int, n_wanted: int) -> Iterator[st
 
 
 def _lost_by_moves(result: Result) -> Iterator[str]:
-    with readable_errors():
-        losses = result.lost_by_moves()
+    losses = result.lost_by_moves()
     if losses:
         number = plural(sum(len(loss.lost) for loss in losses), "publication")
         yield f"{plural(len(losses), 'moving application')} missed {number}"
@@ -347,8 +341,7 @@ def wanted(result: Result) -> tuple[int, int]:
 
 
 def _wanted_by_bound(result: Result) -> dict[bool | None, tuple[int, int]]:
-    with readable_errors():
-        rows = result.sql(_WANTED).collect()
+    rows = result.sql(_WANTED).collect()
     return {row.within_bound: (row.n_delivered, row.n_wanted) for row in rows}
 
 
@@ -373,8 +366,7 @@ def _publication_numbers(
     runs = {violation.run_id for violation in shown if violation.source_seq is not None}
     if not runs:
         return {}
-    with readable_errors():
-        rows = result.sql(_SEQS.format(runs=", ".join(map(str, sorted(runs))))).collect()
+    rows = result.sql(_SEQS.format(runs=", ".join(map(str, sorted(runs))))).collect()
     return {(row.run_id, row.name, row.source_seq): row.seq for row in rows}
 
 
