@@ -21,9 +21,10 @@ from pipelines.engines.frames import frame_of
 from pipelines.engines.session import Session
 from pipelines.errors import EngineError, QueryError, StoreError, is_whole, plural
 from pipelines.experiment.manifest import Manifest
+from pipelines.report.page import Replay, replay_of, write_report
 from pipelines.report.pictures import Picture
+from pipelines.report.plots import Plot, draw_plot, measure_of
 from pipelines.report.replay import Span
-from pipelines.report.show import Replay, plot_of, replay_of, write_report
 from pipelines.report.space_time import of_run
 from pipelines.sql.errors import readable_errors
 from pipelines.sql.small_store import fast_reader, reader_of
@@ -306,8 +307,19 @@ class Result:
                 type of chart is given.
         """
         columns = {"x": x, "y": y, "colour": colour, "where": where, "relation": relation}
-        with self.reader.at_one_commit():
-            return plot_of(self.reader, name, run_id, columns)
+        named = [key for key, value in columns.items() if value is not None]
+        if name is not None and named:
+            raise QueryError(f"measure {name!r} takes no {', '.join(named)}; leave out the measure or the columns")
+        if name is None and (x is None or y is None):
+            message = "a plot shows a measure of one run, by its name, or two columns, x and y; name one of both"
+            raise QueryError(message)
+        if name is None and run_id is not None:
+            message = f"a plot of columns shows all runs; to show one, write the condition run_id = {run_id}"
+            raise QueryError(message)
+        with self.reader.at_one_commit(), readable_errors():
+            if name is not None:
+                return measure_of(self.reader, run_id or 0, name)
+            return draw_plot(self.reader, Plot(str(x), str(y), colour, where, relation))
 
     def audit(self) -> AuditReport:
         """Checks the guarantees of all runs against the stored history, and writes the verdicts into the store.

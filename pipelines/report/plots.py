@@ -1,4 +1,4 @@
-"""Plots two columns of a view over all runs: means with confidence intervals, in one colour for each group."""
+"""Plots two columns of a view over all runs, with means and confidence intervals, or a measure of one run."""
 
 from __future__ import annotations
 
@@ -10,7 +10,11 @@ from statistics import fmean, stdev
 from typing import Any
 
 from pipelines.errors import QueryError, nearest
-from pipelines.report.pictures import WIDTH, Picture, picture, specification
+from pipelines.report.measures import measures
+from pipelines.report.pictures import WIDTH, Picture, picture, specification, with_unit
+from pipelines.report.replay import last_round
+from pipelines.report.summary import run_rows
+from pipelines.sql.differences import check_run
 from pipelines.sql.errors import readable_errors
 from pipelines.sql.query import StoreReader
 
@@ -222,3 +226,20 @@ def _order(value: Any) -> tuple[int, Any]:  # noqa: ANN401 - any value of SQL
 
 def _said(value: Any) -> str:  # noqa: ANN401 - any value of SQL
     return "null" if value is None else str(value)
+
+
+def measure_of(reader: StoreReader, run_id: int, name: str) -> Picture:
+    """Returns the chart ``name`` of a run.
+
+    Raises:
+        QueryError: The store has no such run, the chart is unknown, or the chart has no rows.
+    """
+    known = specification("measures")
+    if name not in known:
+        raise QueryError(f"measure {name!r} does not exist;{nearest(name, known)} known: {', '.join(known)}")
+    check_run(reader, run_id)
+    run = next(row for row in run_rows(reader) if row["run_id"] == run_id)
+    rows = measures(reader, {run_id: last_round(reader, run)}, (name,))[run_id][name]
+    if not rows:
+        raise QueryError(f"measure {name!r} of run {run_id} has no rows; name another measure or another run")
+    return picture(with_unit(known[name], run["round_ms"]), {"rows": rows})

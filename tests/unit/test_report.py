@@ -21,10 +21,9 @@ from pipelines.report import page as pages, replay as replays
 from pipelines.report.document import MESSAGE_FIELDS, NODE_FIELDS
 from pipelines.report.layout import MAP, RING, SPRINGS, TREE, layout
 from pipelines.report.measures import histogram
-from pipelines.report.page import PROGRAMS, embedded, page
+from pipelines.report.page import PROGRAMS, embedded, page, write_report
 from pipelines.report.pictures import asset
 from pipelines.report.replay import WHOLE, Span
-from pipelines.report.show import write_report
 from pipelines.report.space_time import Arrow, Diagram, angle
 from pipelines.report.summary import _sentence, chosen_runs
 from pipelines.sql.query import StoreReader
