@@ -13,7 +13,6 @@ from uuid import uuid4
 
 import grpc
 import pyspark.sql.connect.proto as proto
-from pysail.spark import SparkConnectServer
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql.connect.client import DefaultChannelBuilder
@@ -197,6 +196,8 @@ def start_sail(closing: ExitStack) -> SparkSession:
     url = endpoint()
     if url is not None:  # Sail reads only this variable
         os.environ.setdefault("AWS_ENDPOINT", url)
+    from pysail.spark import SparkConnectServer  # a program that uses Spark only does not need the package
+
     server = SparkConnectServer()
     server.start(background=True)
     closing.callback(server.stop)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 from typing import Final
 
 from pyspark.sql import DataFrame
@@ -65,8 +66,8 @@ def fast_reader(
 ) -> Iterator[tuple[StoreReader, Session, bool]]:
     """Opens a store on the engine that is fastest for many queries.
 
-    The engine is ``local`` if the store has at most `INTERPRETED_BYTES`, and ``session`` is a local Spark that this
-    program started. Spark takes ten times as long as Sail to plan the queries of a small store.
+    The engine is ``local`` if it is installed, the store has at most `INTERPRETED_BYTES`, and ``session`` is a local
+    Spark that this program started. Spark takes ten times as long as Sail to plan the queries of a small store.
 
     Args:
         root: The location of the store.
@@ -76,7 +77,8 @@ def fast_reader(
     Yields:
         The reader, the session of the engine, and whether one partition is enough for the queries.
     """
-    if session.engine == "spark" and session.owns and Store(root, session).n_bytes() <= INTERPRETED_BYTES:
+    is_own = session.engine == "spark" and session.owns and find_spec("pysail") is not None
+    if is_own and Store(root, session).n_bytes() <= INTERPRETED_BYTES:
         with beside(session) as other:
             yield reader_of(other, root), other, True
         return

@@ -151,6 +151,11 @@ def test_a_server_that_does_not_answer_is_told_at_once(
         assert not (tmp_path / "store").exists()
 
 
+def test_the_program_is_imported_without_the_package_of_sail() -> None:
+    program = "import sys; sys.modules['pysail'] = None; import pipelines.api, pipelines.cli.app, pipelines.hunting"
+    subprocess.run([sys.executable, "-c", program], check=True, timeout=120)
+
+
 def test_the_environment_names_the_engine(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("ROUNDTABLE_ENGINE", raising=False)
     assert (engine_for(None, "spark"), engine_for("connect", "spark")) == ("spark", "connect")
