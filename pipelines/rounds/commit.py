@@ -182,7 +182,6 @@ class History:
     """Buffers the history rows of rounds, and commits them.
 
     Attributes:
-        n_rounds: The number of buffered rounds, or of buffered blocks in the form ``program``.
         first_round: The first buffered round; None if no round is buffered.
     """
 
@@ -193,7 +192,6 @@ class History:
         self._names = names
         self._log = log
         self._rows: dict[str, list[pa.Table]] = defaultdict(list)
-        self.n_rounds = 0
         self.first_round: int | None = None
 
     @property
@@ -218,7 +216,6 @@ class History:
         """
         if self.first_round is None:
             self.first_round = first_round
-        self.n_rounds += 1
         for name, table in tables.items():
             self._put(name, table)
 
@@ -259,7 +256,7 @@ class History:
         }
         self._store.commit(pa.table(row))
         self._rows.clear()
-        self.n_rounds, self.first_round = 0, None
+        self.first_round = None
         _release_memory()
 
 

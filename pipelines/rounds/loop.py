@@ -71,7 +71,7 @@ class Loop:
         """Starts after the last executed round of `rounds`; `horizon` is the greatest round number."""
         self._rounds, self._jobs, self._horizon = rounds, jobs, horizon
         self._most = jobs.rounds_per_job
-        self._n_rounds = rounds.history.n_rounds  # the start counts as a round
+        self._n_rounds = int(rounds.history.first_round is not None)  # the start counts as a round
         self._n_buffered = 0
 
     def run(self, scheduled_round: int, observe: Callable[[Progress], None]) -> None:

@@ -42,7 +42,8 @@ def watched(told: Callable[[int, float, float], None]) -> Iterator[None]:
     commit = History.commit
 
     def measured(history: History, *given: Any) -> None:
-        n_rounds, start, begun = history.n_rounds, time.perf_counter(), cpu_seconds(os.getpid())
+        n_rounds = 0 if history.first_round is None else given[0] - history.first_round + 1
+        start, begun = time.perf_counter(), cpu_seconds(os.getpid())
         commit(history, *given)
         told(n_rounds, time.perf_counter() - start, cpu_seconds(os.getpid()) - begun)
 

@@ -18,7 +18,7 @@ from pipelines.rounds.progress import Progress
 class Buffer:
     """A history that counts."""
 
-    n_rounds = 0
+    first_round: int | None = None
     n_bytes = 0
 
 
