@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
-from pipelines.cli import comparing, hunting, queries, reporting, testers
+from pipelines.cli import comparing, hunting, queries, testers
 from pipelines.cli.ends import BY_VERDICT, INVALID, VALID, WRONG_INPUT, Commands, complain
 from pipelines.cli.listing import GROUPS, print_checks, print_groups
 from pipelines.cli.options import (
@@ -281,9 +281,8 @@ _EXAMPLES: Mapping[Callable[..., None], str] = {
     queries.compare_node: "compare-node runs/single_crash/latest --node B",
     queries.sql: "sql runs/quickstart/latest 'SELECT * FROM run_summary'",
     queries.export: "export runs/bank/latest -o run0.jsonl",
-    reporting.report: "report runs/quickstart/latest --run 0 --out run0.html",
-    reporting.plot: "plot runs/delta_study/latest --x quantile --y latency_rounds "
-    "--colour protocol_delta -o latency.pdf",
+    queries.report: "report runs/quickstart/latest --run 0 --out run0.html",
+    queries.plot: "plot runs/delta_study/latest --x quantile --y latency_rounds --colour protocol_delta -o latency.pdf",
     testers.extract: "extract runs/crash_sweep/latest --run 17 -o run17.yaml",
     testers.shrink: "shrink runs/crash_sweep/latest --run 17 -o small.yaml",
     testers.diff: "diff runs/small/latest runs/small/latest --run 0 --other-run 1",

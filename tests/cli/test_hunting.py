@@ -144,7 +144,7 @@ def test_a_handler_that_fails_is_a_finding(line: Path, monkeypatch: pytest.Monke
         deliver(self, *given)
 
     monkeypatch.setattr(Context, "deliver", fails)
-    monkeypatch.setattr("pipelines.engines.session.n_workers_of", lambda _: 0)
+    monkeypatch.setattr("pipelines.rounds.blocks.n_workers_of", lambda _: 0)
     found = rt.hunt(line, 25, corpus=tmp_path / "c", shrinks=False, strategy="random")
     [one] = [one for one in found.findings if one.guarantee == "program_fails"]
     assert "too late" in one.cause
@@ -159,7 +159,7 @@ def test_a_record_that_cannot_be_stored_is_a_finding(line: Path, monkeypatch: py
             self.routing_entry[99] = RoutingEntry(98, 0)
 
     monkeypatch.setattr(Forwarding, "on_round_end", stores)
-    monkeypatch.setattr("pipelines.engines.session.n_workers_of", lambda _: 0)
+    monkeypatch.setattr("pipelines.rounds.blocks.n_workers_of", lambda _: 0)
     found = rt.hunt(line, 25, shrinks=False, strategy="random")
     [one] = [one for one in found.findings if one.guarantee == "program_fails"]
     assert re.search(r"run \d+, up to round \d+: the program keeps .* under the key 99; allowed: its key 98", one.cause)
@@ -175,7 +175,7 @@ def test_a_handler_that_fails_in_a_smaller_scenario_is_no_finding(line: Path, mo
         deliver(self, *given)
 
     monkeypatch.setattr(Context, "deliver", fails)
-    monkeypatch.setattr("pipelines.engines.session.n_workers_of", lambda _: 0)
+    monkeypatch.setattr("pipelines.rounds.blocks.n_workers_of", lambda _: 0)
     found = rt.hunt(line, 12, excused=True)
     assert found.n_played == 12
     assert "exactly_once" in {one.guarantee for one in found.findings}
@@ -188,7 +188,7 @@ def test_a_handler_that_fails_without_a_schedule_ends_the_hunt(line: Path, monke
         raise KeyError("planted")
 
     monkeypatch.setattr(Context, "deliver", fails)
-    monkeypatch.setattr("pipelines.engines.session.n_workers_of", lambda _: 0)
+    monkeypatch.setattr("pipelines.rounds.blocks.n_workers_of", lambda _: 0)
     told = r"fails without a schedule; correct it first: protocol forwarding, run 0.*planted"
     with pytest.raises(NodeProgramError, match=told):
         rt.hunt(line, 5)
