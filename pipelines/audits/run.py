@@ -249,11 +249,10 @@ def found_by(name: str, reader: Reader, session: Session, protocol: Protocol) ->
 
 
 def _evidence(reader: Reader, session: Session, protocol: Protocol) -> Evidence:
-    undecided = protocol.undecided
     relations: dict[str, Relation] = {
         "in_flight_run": _SQL["in_flight_run"],
         **protocol.audit_relations,
-        _UNDECIDED: undecided if isinstance(undecided, str) else lambda _: undecided(reader),
+        _UNDECIDED: protocol.undecided,
         **{name: _SQL[name] for name in ("busy_run", "due_delivery", "stray_delivery")},
     }
     checkpoints = checkpoints_for(session, is_small=isinstance(reader, SmallStoreReader))

@@ -90,9 +90,8 @@ class Protocol:
         steps: The module whose ``STEPS`` is the dataflow form (`contract.round.DataflowForm`). The dataflow form writes
             the same rows as the program. `steps` is ``None`` if the protocol has the form ``program`` only.
         steps_bear_faults: Whether the dataflow form supports crashes and joins.
-        undecided: SQL over the history, or a function of a store, with the columns of `bound`. It returns the runs that
-            ended too early for the audits, although only messages of kinds `maintenance` were in flight. By default it
-            returns no run.
+        undecided: SQL over the history with the columns of `bound`. It returns the runs that ended too early for the
+            audits, although only messages of kinds `maintenance` were in flight. By default it returns no run.
         waits: Maps the name of a declared table of the program to SQL over the history. The SQL returns the
             publications that wait in the table: ``run_id, node_id, source, source_seq, reason``. `why` prints the
             reason.
@@ -138,7 +137,7 @@ class Protocol:
     assumes: frozenset[Assumption] = frozenset()
     steps: str | None = None
     steps_bear_faults: bool = True
-    undecided: Bound = NO_RUN
+    undecided: str = NO_RUN
     waits: Mapping[str, str] = field(default_factory=dict)
     waited: str | None = None
     made_views: Mapping[str, ComputedView] = field(default_factory=dict)
