@@ -278,15 +278,14 @@ class Store:
             raise VacuumedError(self.root, name, table.version(), newest)
 
     def rows(self, name: str, columns: Sequence[str]) -> list[dict[str, Any]]:
-        """Returns the rows of a table as dicts. The engine reads large tables; the Delta library reads small tables.
+        """Returns the rows of a table as dicts.
 
         Raises:
             StoreError: The table does not exist, or it is damaged.
         """
         self._check_exists(name)
-        few = self._few_rows(name, self._opened_at(name, None))
-        wanted = self.read(name).select(*columns).toArrow() if few is None else few.select(columns)
-        found: list[dict[str, Any]] = wanted.to_pylist()
+        with self._named(name):
+            found: list[dict[str, Any]] = delta_rows(self._opened_at(name, None), columns).to_pylist()
         return found
 
     @property
