@@ -36,7 +36,6 @@ from pipelines.engines.classic import is_running, running_session, start_classic
 from pipelines.engines.frames import set_functions
 from pipelines.engines.names import WITH_TESTED_SPARK, AskedEngine, Engine, asked_engine, check_spark, chosen_engine
 from pipelines.engines.remote import connect_from_environment, engine_of, start_sail
-from pipelines.engines.workers import n_workers_of
 from pipelines.errors import EngineError
 
 _INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
@@ -106,11 +105,6 @@ class Session:
     def activate(self) -> None:
         """Makes PySpark's functions build columns for this session. A process with several engines needs this call."""
         set_functions(is_classic=self.is_classic)
-
-    @property
-    def n_python_workers(self) -> int:
-        """Number of Python worker processes: one per core for Sail, 0 for Spark, which starts its own workers."""
-        return n_workers_of(self.engine)
 
     def ship_udfs(self) -> None:
         """Sends package `udfs` to all current and future executors of a cluster."""

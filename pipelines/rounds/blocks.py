@@ -221,7 +221,7 @@ class Blocks(Rounds):
         self.name = protocol.name
         self._session = session
         is_many = len(setting) >= MANY_RUNS
-        self._n_workers = session.n_python_workers if is_many else 0
+        self._n_workers = n_workers_of(session.engine) if is_many else 0
         self._n_executors = session.partitions if session.engine != "local" else 0
         self._play = in_workers(partial(block_of, protocol.program), self._n_workers)
         setting = setting.sort_by("run_id")

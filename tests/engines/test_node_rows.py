@@ -130,7 +130,7 @@ def test_several_rounds_a_job_leave_the_same_rows(sail: Session, tmp_path: Path,
 def workers(monkeypatch: pytest.MonkeyPatch) -> None:
     """Has two processes play the runs, few as they are."""
     monkeypatch.setattr(blocks, "MANY_RUNS", 1)
-    monkeypatch.setattr(Session, "n_python_workers", 2)
+    monkeypatch.setattr("pipelines.rounds.blocks.n_workers_of", lambda _: 2)
 
 
 def test_processes_of_their_own_leave_the_same_rows(
