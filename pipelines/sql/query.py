@@ -24,7 +24,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from copy import copy
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property, partial, reduce
 from threading import RLock
 from uuid import uuid4
@@ -66,17 +66,6 @@ SENT_DESCRIPTION = "every message put on a link, including messages in flight; h
 """The description of relation `SENT_MESSAGE`."""
 
 
-@dataclass
-class _NewestLedger:
-    """The newest ledger of a store, shared by the readers of its protocols.
-
-    `n_holds` counts the open blocks of `StoreReader.at_one_commit`.
-    """
-
-    ledger: Ledger
-    n_holds: int = 0
-
-
 class StoreReader:
     """A reader of a store, which answers SQL queries."""
 
@@ -89,7 +78,11 @@ class StoreReader:
         self._finished: dict[str, int] = {}
         self._defining = RLock()
         check_store(self._store.root)
-        self._newest = _NewestLedger(Ledger.read(self._store))
+        self._newest = Ledger.read(self._store)
+        self._n_holds = 0
+        """The number of open blocks of `at_one_commit`."""
+        self._whole = self
+        """The reader of all protocols, whose ledger all readers of the store use."""
         self._runs = StoredRuns(self._store)
         self._only: str | None = None
         self._parts: dict[str, StoreReader] = {}
@@ -210,23 +203,23 @@ class StoreReader:
         """
         with self._defining:
             self._ledger()
-            self._newest.n_holds += 1
+            self._whole._n_holds += 1
         try:
             yield
         finally:
             with self._defining:
-                self._newest.n_holds -= 1
+                self._whole._n_holds -= 1
 
     def _ledger(self) -> Ledger:
         """Returns the ledger that queries use.
 
         If runs are unfinished and no block `at_one_commit` is open, each call reads the newest ledger from the store.
         """
-        newest = self._newest
-        if not newest.ledger.is_finished and not newest.n_holds:
-            newest.ledger = Ledger.read(self._store)
+        whole = self._whole
+        if not whole._newest.is_finished and not whole._n_holds:
+            whole._newest = Ledger.read(self._store)
             self._finished.clear()
-        return newest.ledger
+        return whole._newest
 
     def _version(self, name: str) -> int:
         """Returns the newest version of a stored table; for the ledger, the number of commits that queries read.
@@ -235,8 +228,8 @@ class StoreReader:
         write is looked up only once, because each look-up sends a request.
         """
         if name == ROUND_COMMIT.name:
-            return len(self._newest.ledger.commits)
-        is_looked_up = name in (RUN.name, VIOLATION.name) or not self._newest.ledger.is_finished
+            return len(self._whole._newest.commits)
+        is_looked_up = name in (RUN.name, VIOLATION.name) or not self._whole._newest.is_finished
         if is_looked_up or not isinstance(self._store.root, RemotePath):
             return self._store.version(name)
         if name not in self._finished:
@@ -251,7 +244,7 @@ class StoreReader:
             StoreError: The ledger names a table whose folder does not exist.
         """
         names = self._store.tables()
-        missing = self._newest.ledger.last.versions.keys() - set(names)
+        missing = self._whole._newest.last.versions.keys() - set(names)
         if missing:
             raise missing_table(self._store.root, min(missing))
         return names
