@@ -8,7 +8,7 @@ import sys
 import time
 from pathlib import Path
 
-from pipelines.engines.class_archive import ClassArchive
+from pipelines.engines.classic import ClassArchive
 
 
 def archive(folder: Path, java: str = "17.0.1") -> ClassArchive:
