@@ -58,28 +58,15 @@ class Crashes:
         self._last_begin = pc.max(first["round"]).as_py()
         self._rows, self._first_rows, self._checkpoints = rows.select(CRASH.names), first, checkpoints
 
-    @property
-    def is_any(self) -> bool:
-        """Whether a node of any run crashes."""
-        return len(self._rows) > 0
-
     @cached_property
     def schedule(self) -> DataFrame | None:
         """The crash schedule, with columns `CRASH`; None if no crash is scheduled."""
-        return self._checkpoints.load(self._rows) if self.is_any else None
+        return self._checkpoints.load(self._rows) if len(self._rows) else None
 
     @cached_property
     def _first(self) -> DataFrame | None:
         """The first crash of each run: ``run_id, round``."""
-        return self._checkpoints.load(self._first_rows) if self.is_any else None
-
-    @property
-    def runs(self) -> RunSet:
-        """The runs with a scheduled crash."""
-        if self._first is None:
-            return RunSet(is_all=False)
-        is_all = not self._has_crash_free_runs
-        return RunSet(is_all=is_all, run=None if is_all else self._first.select("run_id"))
+        return self._checkpoints.load(self._first_rows) if len(self._rows) else None
 
     def next_round(self, after: int) -> int | None:
         """Returns the first round after `after` in which a node crashes or recovers; None if no such round follows."""
@@ -95,10 +82,12 @@ class Crashes:
 
     def due(self, round_: int) -> FaultsDue:
         """Returns the crashes and recoveries of round `round_`."""
-        if self.schedule is None:
-            return FaultsDue(None, None, None, self.runs, self.runs)
+        if self.schedule is None or self._first is None:
+            return FaultsDue(None, None, None, RunSet(is_all=False), RunSet(is_all=False))
         crashed = recovered = down = None
-        disturbed = RunSet(is_all=True)
+        disturbed = crashing = RunSet(is_all=True)
+        if self._has_crash_free_runs:
+            crashing = RunSet(is_all=False, run=self._first.select("run_id"))
         if self.has_crash(round_):
             crashed = self.schedule.where(f"round = {round_}").select(*_KEY)
         if (self._end == round_).any():
@@ -107,9 +96,9 @@ class Crashes:
         if ((self._start <= round_) & (round_ < self._end)).any():
             now = self.schedule.where(f"round <= {round_} and coalesce(end_round > {round_}, true)")
             down = now.select(CRASH.names)
-        if self._first is not None and (self._has_crash_free_runs or round_ < self._last_begin):
+        if self._has_crash_free_runs or round_ < self._last_begin:
             disturbed = RunSet(is_all=False, run=self._first.where(f"round <= {round_}").select("run_id"))
-        return FaultsDue(crashed, recovered, down, disturbed, self.runs)
+        return FaultsDue(crashed, recovered, down, disturbed, crashing)
 
 
 def crash_events(crash: pa.Table, horizon: int) -> pa.Table:
