@@ -11,6 +11,7 @@ from uuid import uuid4
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 
 from pipelines.contract.run_inputs import row_numbers
@@ -78,13 +79,9 @@ class Calls:
         self._rounds = self._call["round"].to_numpy()
         self._attribute = inputs.attribute.sort_by("round")
         self._attribute_rounds = self._attribute["round"].to_numpy()
-        kind = self._call["kind"].combine_chunks().dictionary_encode()
-        self._kind_codes = kind.indices.to_numpy()
-        self._kinds = kind.dictionary.to_pylist()
         self._publication = inputs.publication.select([*_PUBLICATION, "topic", "content"])
         self._predicate = inputs.predicate
         self._window: tuple[int, int] = (0, 0)
-        self._rows = WINDOW.empty_table()
         self._frame: DataFrame | None = None
 
     def next_round(self, after: int) -> int | None:
@@ -94,15 +91,16 @@ class Calls:
     def kinds(self, round_: int) -> set[str]:
         """Returns the kinds of the calls in round `round_`."""
         first, last = np.searchsorted(self._rounds, [round_, round_ + 1])
-        return {self._kinds[code] for code in np.unique(self._kind_codes[first:last])}
+        return set(pc.unique(self._call["kind"].slice(first, last - first)).to_pylist())
 
     def due(self, round_: int) -> DataFrame | None:
         """Returns the calls in round `round_` as a DataFrame with columns `WINDOW`; None if the round has no calls."""
         if not self.kinds(round_):
             return None
-        self._read_window(round_)
-        if self._frame is None:
-            self._frame = self._checkpoints.load(self._rows)
+        if self._frame is None or not self._window[0] <= round_ <= self._window[1]:
+            call, _, last = self.between(round_ - 1, int(self._rounds[-1]))
+            rows = call.append_column("matches", self._matches(call)).cast(WINDOW)
+            self._frame, self._window = self._checkpoints.load(rows), (round_, last)
         return self._frame.where(f"round = {round_}")
 
     def between(self, after: int, last: int) -> tuple[pa.Table, pa.Table, int]:
@@ -126,17 +124,6 @@ class Calls:
     def all(self) -> DataFrame:
         """Returns the calls of all rounds as a DataFrame, without ``matches``."""
         return self._checkpoints.load(self._call.select(_CALL))
-
-    def _read_window(self, round_: int) -> None:
-        """Loads calls for a window of rounds from `round_` on, unless the loaded window contains `round_`."""
-        if self._window[0] <= round_ < self._window[1]:
-            return
-        start = int(np.searchsorted(self._rounds, round_))
-        last_round = self._last_round(start, start + _WINDOW_CALLS)
-        end = int(np.searchsorted(self._rounds, last_round, side="right"))
-        call = self._call.slice(start, end - start).select(_CALL)
-        self._rows = call.append_column("matches", self._matches(call)).cast(WINDOW)
-        self._frame, self._window = None, (round_, last_round + 1)
 
     def _matches(self, call: pa.Table) -> pa.ChunkedArray:
         """Returns, for each row of `call`, the ids of its matching subscriptions; null if it has none."""
