@@ -236,7 +236,8 @@ def audit_store(reader: Reader, session: Session, protocol: Protocol) -> AuditRe
         runs = _run_verdicts(evidence, violation, since, is_complete, {run.run_id for run in untested})
         undecided: list[Row] = []
         if protocol.undecided != NO_RUN:
-            undecided = evidence.table(_UNDECIDED).select(*Undecided._fields).orderBy(*Undecided._fields).collect()
+            columns = ", ".join(Undecided._fields)
+            undecided = evidence.sql(f"select {columns} from {_UNDECIDED} order by {columns}").collect()  # noqa: S608
     rows = frame_of(session.spark, violation)
     return AuditReport(tuple(findings), runs, beyond, tuple(Undecided(*row) for row in undecided), untested, rows)
 

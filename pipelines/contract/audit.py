@@ -92,10 +92,6 @@ class Evidence:
         for name in self._kept:
             self.checkpoints.session.spark.catalog.dropTempView(f"{self._prefix}_{name}")
 
-    def table(self, name: str) -> DataFrame:
-        """Returns the table, view or relation `name`."""
-        return self._relation(name) if name in self._relations else self.reader.table(name)
-
     def sql(self, text: str) -> DataFrame:
         """Returns the result of query `text` over the tables and views of the store, and the relations."""
         return self._answer(text, self._relations)
