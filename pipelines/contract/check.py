@@ -73,9 +73,6 @@ def _facts(name: str, state: StateRelation) -> Iterator[str]:
         if not fact.isidentifier():
             yield f"a fact of relation {name!r} is called {fact!r}; allowed: an identifier"
         yield from _parsed(f"fact {fact!r} of relation {name!r}", f"select {sql}")
-    is_local = state.facts or state.compact or state.is_durable
-    if state.derived_from is not None and is_local:
-        yield f"relation {name!r} is derived; allowed: neither facts, compact nor is_durable"
 
 
 def _statements(protocol: Protocol) -> Iterator[str]:

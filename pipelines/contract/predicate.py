@@ -17,7 +17,6 @@ from decimal import Decimal
 from functools import lru_cache
 from typing import Final, Literal, NamedTuple, NoReturn, TypeAlias, cast, get_args
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -326,17 +325,10 @@ def predicate_rows(subscription: pa.Table) -> pa.Table:
         integer, ``whole`` is exact; ``number`` (float64) may be rounded.
     """
     encoded = subscription["predicate"].combine_chunks().dictionary_encode()
-    conjunctions = [_comparisons(text) for text in encoded.dictionary.to_pylist()]
-    distinct = [comparison for conjunction in conjunctions for comparison in conjunction]
-    lengths = np.array([len(conjunction) for conjunction in conjunctions], dtype=np.int64)
-    indices = encoded.indices.to_numpy()
-    counts = lengths[indices]
-    position = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
-    rows = pa.array(np.repeat((np.cumsum(lengths) - lengths)[indices], counts) + position)
-    values = zip(*distinct, strict=True) if distinct else [()] * 5
-    columns = [pa.array(column, field.type) for field, column in zip(list(PREDICATE)[1:], values, strict=True)]
-    owner = pa.array(np.repeat(np.arange(len(indices), dtype=np.int64), counts))
-    return pa.table([owner, *(column.take(rows) for column in columns)], schema=PREDICATE)
+    distinct = [_comparisons(text) for text in encoded.dictionary.to_pylist()]
+    conjunctions = pa.array(distinct, pa.list_(pa.struct(list(PREDICATE)[1:]))).take(encoded.indices)
+    owner, comparisons = pc.list_parent_indices(conjunctions), pc.list_flatten(conjunctions)
+    return pa.table([owner, *comparisons.flatten()], schema=PREDICATE)
 
 
 def compiled(predicate: pa.Table) -> pa.Table:
