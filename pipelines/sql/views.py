@@ -26,7 +26,7 @@ from typing import Final
 
 from pipelines.contract.audit import sql_files
 from pipelines.contract.state_tables import STATE
-from pipelines.errors import QueryError, nearest
+from pipelines.errors import QueryError
 from pipelines.protocols import PROTOCOLS
 from pipelines.sql.statement import identifiers
 from pipelines.tables import DELIVERY, MESSAGE, NODE, PUBLICATION, SUBSCRIPTION, Table
@@ -60,15 +60,8 @@ def view_names() -> list[str]:
 
 
 def view_sql(name: str) -> str:
-    """Returns the SQL of a view.
-
-    Raises:
-        QueryError: The view does not exist.
-    """
-    views = _sources()
-    if name not in views:
-        raise QueryError(f"view {name!r} does not exist;{nearest(name, views)} known: {', '.join(sorted(views))}")
-    return views[name]
+    """Returns the SQL of a view, one of `view_names`."""
+    return _sources()[name]
 
 
 @cache
@@ -76,7 +69,7 @@ def view_head(name: str) -> ViewHead:
     """Returns the parsed comment lines of a view.
 
     Raises:
-        QueryError: The view does not exist, or a line ``-- :* relation`` names a relation that the view does not read.
+        QueryError: A line ``-- :* relation`` names a relation that the view does not read.
     """
     text = view_sql(name)
     commented = takewhile(lambda line: line.startswith(_COMMENT), text.splitlines())
