@@ -93,37 +93,14 @@ class WholeAnswers(grpc.UnaryStreamClientInterceptor):  # type: ignore[misc]  # 
         raise PySparkException(f"Sail's answer ended early {_ATTEMPTS} times; repeat the query, or use engine 'spark'")
 
 
-def connect(url: str, closing: ExitStack, *, is_near: bool = False) -> SparkSession:
-    """Opens a new session on a server.
-
-    Args:
-        url: ``sc://host:port``.
-        closing: Receives the callback that ends the session.
-        is_near: Whether the server is Sail in this process.
-    """
-    channel = DefaultChannelBuilder(url, [*_OPTIONS, *(_NEAR_OPTIONS if is_near else ())])
-    if is_near:
-        to_release = channel.toChannel()
-        closing.callback(to_release.close)
-        channel.add_interceptor(WholeAnswers(to_release))
-        channel.add_interceptor(SendParsed())
-    else:
-        _check_answers(channel, url)
+def _session(channel: DefaultChannelBuilder, closing: ExitStack) -> RemoteSession:
+    """Opens a new session; ``closing`` receives the callback that ends the session."""
     session = RemoteSession.builder.channelBuilder(channel).create()
     closing.callback(_stop, session)
     # PySpark 4.1 deletes cached ML models at exit, which blocks after Ctrl-C; this program caches no models.
     if hasattr(session.client, "_cleanup_ml_cache"):
         atexit.unregister(session.client._cleanup_ml_cache)
-    if is_near:
-        # PySpark records the call site of each column by default, which takes a tenth of the time of small rounds.
-        # Spark accepts this setting only when it starts.
-        session.conf.set("spark.python.sql.dataFrameDebugging.enabled", "false")
-        # `WholeAnswers` replaces reattachable execution and takes a third of its time.
-        session.client.disable_reattachable_execute()
-        # Ctrl-C ends the server immediately; retries and a release request would delay the exit by ten minutes.
-        session.client.set_retry_policies([])
-        session.release_session_on_close = False
-    return cast(SparkSession, session)
+    return session
 
 
 def _check_answers(builder: DefaultChannelBuilder, url: str) -> None:
@@ -159,7 +136,9 @@ def connect_from_environment(closing: ExitStack) -> SparkSession:
             "the engine 'connect' needs a server: name it with --remote or in SPARK_REMOTE, e.g. sc://localhost:15002"
         )
     try:
-        session = connect(url, closing)
+        channel = DefaultChannelBuilder(url, _OPTIONS)
+        _check_answers(channel, url)
+        session = _session(channel, closing)
         session.range(1).collect()
     except EngineError:
         raise
@@ -170,7 +149,7 @@ def connect_from_environment(closing: ExitStack) -> SparkSession:
     for key, value in shipped_settings().items():
         if key.startswith("spark.sql.") and session.conf.isModifiable(key):
             session.conf.set(key, value)
-    return session
+    return cast(SparkSession, session)
 
 
 def engine_of(session: SparkSession) -> Engine:
@@ -205,4 +184,18 @@ def start_sail(closing: ExitStack) -> SparkSession:
     address = server.listening_address
     if address is None:
         raise EngineError("Sail's server does not listen; run with --engine spark")
-    return connect(f"sc://{address[0]}:{address[1]}", closing, is_near=True)
+    channel = DefaultChannelBuilder(f"sc://{address[0]}:{address[1]}", [*_OPTIONS, *_NEAR_OPTIONS])
+    to_release = channel.toChannel()
+    closing.callback(to_release.close)
+    channel.add_interceptor(WholeAnswers(to_release))
+    channel.add_interceptor(SendParsed())
+    session = _session(channel, closing)
+    # PySpark records the call site of each column by default, which takes a tenth of the time of small rounds.
+    # Spark accepts this setting only when it starts.
+    session.conf.set("spark.python.sql.dataFrameDebugging.enabled", "false")
+    # `WholeAnswers` replaces reattachable execution and takes a third of its time.
+    session.client.disable_reattachable_execute()
+    # Ctrl-C ends the server immediately; retries and a release request would delay the exit by ten minutes.
+    session.client.set_retry_policies([])
+    session.release_session_on_close = False
+    return cast(SparkSession, session)
