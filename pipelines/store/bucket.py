@@ -63,19 +63,19 @@ class Bucket(RemotePath):
     def is_dir(self) -> bool:
         """Returns whether an object exists below this prefix."""
         with _as_store_error(self._address):
-            return any(len(found) for found in obstore.list(self._store, self._prefix, chunk_size=1))
+            return any(len(found) for found in obstore.list(self._store, self._key or None, chunk_size=1))
 
     def iterdir(self) -> Iterator[Bucket]:
         """Yields the paths of the objects and prefixes directly below this prefix."""
         with _as_store_error(self._address):
-            found = obstore.list_with_delimiter(self._store, self._prefix)
+            found = obstore.list_with_delimiter(self._store, self._key or None)
         for key in (*found["common_prefixes"], *(entry["path"] for entry in found["objects"])):
             yield self / key.rpartition("/")[2]
 
     def sizes(self) -> dict[str, int]:
         """Returns the sizes in bytes of all objects below this prefix, keyed by relative path."""
         with _as_store_error(self._address):
-            found = [entry for chunk in obstore.list(self._store, self._prefix) for entry in chunk]
+            found = [entry for chunk in obstore.list(self._store, self._key or None) for entry in chunk]
         cut = len(self._key) + 1 if self._key else 0
         return {entry["path"][cut:]: entry["size"] for entry in found}
 
@@ -136,10 +136,6 @@ class Bucket(RemotePath):
         with _as_store_error(self._address):
             # A conditional write must be a single request: an upload in several parts ignores the condition.
             return _tag(obstore.put(self._store, self._key, content, mode=mode, use_multipart=False))
-
-    @property
-    def _prefix(self) -> str | None:
-        return self._key or None
 
 
 def _tag(found: Any) -> Tag:  # noqa: ANN401 - a dict whose keys depend on the server
