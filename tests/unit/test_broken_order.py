@@ -6,7 +6,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from pipelines.sql.broken_order import broken_orders
+from pipelines.sql.computed import broken_orders
 
 A, B, C = 1, 2, 3
 PUBLICATION = pa.schema([
