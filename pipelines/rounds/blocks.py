@@ -372,10 +372,6 @@ class Blocks(Rounds):
         self._written = {name for name in found if len(found[name])}
         return found | {one.name: one.make(found[one.of]) for one in self._protocol.shown if one.of in found}
 
-    def discard(self) -> None:
-        """Drops the block that failed."""
-        self._block = None
-
     def close(self) -> None:
         """Interrupts the block that is being executed. Afterwards no block can be executed.
 

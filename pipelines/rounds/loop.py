@@ -57,9 +57,6 @@ class Rounds(ABC):
     def commit(self, *, is_final: bool) -> None:
         """Writes the buffered history rows and the changed state."""
 
-    def discard(self) -> None:  # noqa: B027 - optional
-        """Drops the state that a failed job has computed."""
-
     def close(self) -> None:  # noqa: B027 - optional
         """Ends the running job. `play` cannot be called after `close`."""
 
@@ -131,7 +128,6 @@ class Loop:
         failed = program_error(error, self._rounds.name)
         if failed is None:
             raise error
-        self._rounds.discard()
         if n_rounds > 1:
             return n_rounds // 2
         if self._rounds.round >= 0:

@@ -51,9 +51,6 @@ class Told(Rounds):
     def commit(self, *, is_final: bool) -> None:
         self.told.append("end" if is_final else "commit")
 
-    def discard(self) -> None:
-        self.told.append("discard")
-
 
 def run(rounds: Told, jobs: Jobs, horizon: int = 100) -> list[Any]:
     """Plays rounds; returns their arguments."""
@@ -85,7 +82,7 @@ def test_all_rounds_before_one_that_fails_are_played_and_committed() -> None:
     with pytest.raises(NodeProgramError, match="planted"):
         run(rounds, Jobs(8, 8, ""))
     assert rounds.told == [
-        (0, 7), "discard", (0, 3), (4, 7), "discard", (4, 5), "discard", (4, 4), (5, 6), "discard", (5, 5), "discard",
+        (0, 7), (0, 3), (4, 7), (4, 5), (4, 4), (5, 6), (5, 5),
         "commit",
     ]  # fmt: skip
     assert rounds.round == 4
@@ -95,7 +92,7 @@ def test_nothing_is_committed_where_the_first_round_fails() -> None:
     rounds = Told(range(20), fails_in=0)
     with pytest.raises(NodeProgramError):
         run(rounds, Jobs(2, 8, ""))
-    assert rounds.told == [(0, 1), "discard", (0, 0), "discard"]
+    assert rounds.told == [(0, 1), (0, 0)]
 
 
 def test_what_is_no_fault_of_a_program_ends_the_loop_at_once() -> None:
