@@ -22,11 +22,9 @@ import pyarrow.compute as pc
 
 from pipelines.contract.settings import MAX_WHOLE, nfc
 from pipelines.errors import PredicateError, nearest
+from udfs.nodes.matching import LEVEL, REST, SEPARATOR
 
-LEVEL, REST = "+", "#"
-_SEPARATOR = "/"
 _SHARED = "$share/"
-_META = re.compile(r"([\\.^$|?*+()\[\]{}])")
 Operator = Literal["=", "!=", "<", "<=", ">", ">=", "prefix", "suffix", "contains", "filter"]
 OPERATORS: tuple[Operator, ...] = get_args(Operator)
 TOPIC = "topic"
@@ -55,7 +53,7 @@ _PLAIN = re.compile(
 
 def has_wildcard(topic: str) -> bool:
     """Returns whether one level of `topic` is ``+``, or its last level is ``#``."""
-    levels = topic.split(_SEPARATOR)
+    levels = topic.split(SEPARATOR)
     return LEVEL in levels or levels[-1] == REST
 
 
@@ -66,7 +64,7 @@ def check_filter(text: str, column: int | None = None) -> None:
         PredicateError: The filter is empty or a shared subscription, a wildcard shares its level with other characters,
             or ``#`` is not the last level.
     """
-    levels = text.split(_SEPARATOR)
+    levels = text.split(SEPARATOR)
     wrong = next((level for level in levels if len(level) > 1 and (LEVEL in level or REST in level)), None)
     if not text or "\0" in text:
         raise PredicateError("the topic filter is empty or has a zero character; give it a name", column)
@@ -78,27 +76,6 @@ def check_filter(text: str, column: int | None = None) -> None:
         raise PredicateError(f"{shown} has the level {wrong!r}; {allowed}", column)
     if REST in levels[:-1]:
         raise PredicateError(f"{shown} goes on after #; allowed: # as the last level", column)
-
-
-def pattern_of(text: str) -> str:
-    """Returns the regular expression of topic filter `text`. The caller appends a slash to each topic before matching.
-
-    The slash lets ``a/#`` match topic ``a``, and prevents ``$`` from matching before a line break at the end of a
-    topic. The expression has the same meaning in Java, Rust and Python.
-    """
-    *parents, last = text.split(_SEPARATOR)
-    named = parents if last == REST else [*parents, last]
-    below = "(?s:.*)" if last == REST else ""
-    if not named:
-        return f"^[^$]{below}$"
-    levels = [_level_pattern(level, is_first=place == 0) for place, level in enumerate(named)]
-    return f"^{''.join(f'{level}{_SEPARATOR}' for level in levels)}{below}$"
-
-
-def _level_pattern(level: str, *, is_first: bool) -> str:
-    if level != LEVEL:
-        return _META.sub(r"\\\1", level)
-    return "(?:[^/$][^/]*)?" if is_first else "[^/]*"
 
 
 @dataclass(frozen=True)
@@ -329,17 +306,6 @@ def predicate_rows(subscription: pa.Table) -> pa.Table:
     conjunctions = pa.array(distinct, pa.list_(pa.struct(list(PREDICATE)[1:]))).take(encoded.indices)
     owner, comparisons = pc.list_parent_indices(conjunctions), pc.list_flatten(conjunctions)
     return pa.table([owner, *comparisons.flatten()], schema=PREDICATE)
-
-
-def compiled(predicate: pa.Table) -> pa.Table:
-    """Returns the comparisons in `predicate` with topic filters replaced by regular expressions (see `pattern_of`)."""
-    ops, texts = (predicate[name].combine_chunks() for name in ("op", "text"))
-    is_filter = pc.equal(ops, FILTER)
-    if not pc.any(is_filter).as_py():
-        return predicate
-    patterns = pa.array([pattern_of(text) for text in texts.filter(is_filter).to_pylist()], pa.string())
-    index = predicate.column_names.index("text")
-    return predicate.set_column(index, "text", pc.replace_with_mask(texts, is_filter, patterns))
 
 
 def topics_of(predicate: pa.ChunkedArray, *, is_alone: bool = True) -> pa.Array:

@@ -22,7 +22,6 @@ from pyspark.sql import DataFrame
 
 from pipelines.contract.forms import AskedForm
 from pipelines.contract.nodes import NODE_STATE, ProgramForm
-from pipelines.contract.predicate import compiled
 from pipelines.contract.protocol import SETTINGS_JSON
 from pipelines.contract.round import in_flight_schema
 from pipelines.contract.run_inputs import row_numbers
@@ -241,7 +240,7 @@ class Blocks(Rounds):
             "links": inputs.link, "crashes": inputs.crash, "pauses": inputs.pause,
             "link_faults": inputs.link_fault, "sides": inputs.side, "nth": inputs.nth_fault,
             "subscriptions": inputs.subscription, "replacements": inputs.replacement,
-            "comparisons": compiled(inputs.predicate),
+            "comparisons": inputs.predicate,
         }  # fmt: skip
         run = self._run
         lists = {name: list_column(rows[name], columns, run) for name, columns in GIVEN.items()}

@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from pipelines.contract.predicate import compiled, value_columns
+from pipelines.contract.predicate import value_columns
 from pipelines.engines.session import Session
 from pipelines.inputs.workload.contents import to_json
 from pipelines.rounds.calls import matches
@@ -62,7 +62,7 @@ def test_the_same_subscriptions_are_found(sail: Session) -> None:
     joined = matches(sail.spark, publication, predicate).to_pylist()
     expected = {(row["run_id"], row["source_seq"]): tuple(row["matches"]) for row in joined}
     found = {}
-    rows = [tuple(row.values()) for row in compiled(predicate).to_pylist()]
+    rows = [tuple(row.values()) for row in predicate.to_pylist()]
     for run in range(N_RUNS):
         matcher = Matcher(row[1:] for row in rows if row[0] == run)
         for (_, seq), values in values_of(row[1:] for row in attributes if row[0] == run).items():

@@ -7,8 +7,9 @@ from itertools import product
 
 import pytest
 
-from pipelines.contract.predicate import canonical, check_filter, has_wildcard, parse_predicates, pattern_of
+from pipelines.contract.predicate import canonical, check_filter, has_wildcard, parse_predicates
 from pipelines.errors import PredicateError
+from udfs.nodes.matching import pattern_of
 
 EXAMPLES = [
     # 4.7.1.2, multi-level wildcard

@@ -9,6 +9,8 @@ from functools import cache
 from operator import eq, ge, gt, le, lt, ne
 from typing import Any, NamedTuple
 
+LEVEL, REST, SEPARATOR = "+", "#", "/"
+"""The wildcards of topic filters, and the separator of levels."""
 COMPARISON = ("subscription_id", "attribute", "op", "number", "whole", "text")
 """The columns of one comparison of a predicate."""
 ATTRIBUTE = ("source", "source_seq", "attribute", "number", "whole", "text")
@@ -31,7 +33,6 @@ class Value(NamedTuple):
 
 
 _ORDERS: Mapping[str, Callable[[Any, Any], bool]] = {"=": eq, "<": lt, "<=": le, ">": gt, ">=": ge}
-_pattern = cache(re.compile)
 
 
 def holds(op: str, value: Value, given: Value) -> bool:
@@ -54,7 +55,29 @@ def holds(op: str, value: Value, given: Value) -> bool:
         return value.text.endswith(given.text)
     if op == "contains":
         return given.text in value.text
-    return bool(_pattern(given.text).search(f"{value.text}/"))  # `pattern_of` expects a slash after each level
+    return pattern_of(given.text).search(f"{value.text}/") is not None
+
+
+@cache
+def pattern_of(text: str) -> re.Pattern[str]:
+    """Returns the regular expression of MQTT topic filter `text`. The caller appends a slash to each topic.
+
+    The slash lets ``a/#`` match topic ``a``, and prevents ``$`` from matching before a line break at the end of a
+    topic.
+    """
+    *parents, last = text.split(SEPARATOR)
+    named = parents if last == REST else [*parents, last]
+    below = "(?s:.*)" if last == REST else ""
+    if not named:
+        return re.compile(f"^[^$]{below}$")
+    levels = [_level_pattern(level, is_first=place == 0) for place, level in enumerate(named)]
+    return re.compile(f"^{''.join(f'{level}{SEPARATOR}' for level in levels)}{below}$")
+
+
+def _level_pattern(level: str, *, is_first: bool) -> str:
+    if level != LEVEL:
+        return re.escape(level)
+    return "(?:[^/$][^/]*)?" if is_first else "[^/]*"
 
 
 def _compared(order: Callable[[Any, Any], bool], value: Value, given: Value) -> bool:
@@ -73,7 +96,7 @@ class Matcher:
     """
 
     def __init__(self, comparisons: Iterable[tuple[Any, ...]]) -> None:
-        """Builds the index from rows with the columns `COMPARISON`. A topic filter is given as a regular expression."""
+        """Builds the index from rows with the columns `COMPARISON`."""
         self._predicates: dict[int, dict[str, list[tuple[str, Value]]]] = defaultdict(lambda: defaultdict(list))
         for subscription, attribute, op, *value in comparisons:
             self._predicates[subscription][attribute].append((op, Value(*value)))
