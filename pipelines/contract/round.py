@@ -24,11 +24,14 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol as Structural
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import DataFrame, types as T
 
 from pipelines.tables import BIGINT, STRING, Table
+
+if TYPE_CHECKING:
+    from pipelines.engines.checkpoints import Checkpoints
 
 CALL_TRIGGER = "4611686018427387904 + source_seq"
 """SQL for the trigger of messages that an application call causes.
@@ -79,22 +82,6 @@ def grown(increments: DataFrame) -> DataFrame:
     return increments
 
 
-class Keeper(Structural):
-    """Materialises frames that several steps of a round read."""
-
-    def __call__(self, name: str, frame: DataFrame) -> DataFrame:
-        """Computes `frame` once, and returns a frame that reads the computed rows.
-
-        If several calls have equal `name`, their frames must have equal columns.
-        """
-
-    def is_empty(self, frame: DataFrame) -> bool:
-        """Returns whether a materialised frame is known to be empty. The protocol can then skip steps.
-
-        The method runs no job: if only a job can count the rows, it returns False.
-        """
-
-
 @dataclass(frozen=True)
 class RunTables:
     """The tables of the runs that stay constant over all rounds.
@@ -140,7 +127,7 @@ class Round:
     run: RunTables
     settings: Sequence[Any]
     faults: FaultsDue
-    keep: Keeper
+    keep: Checkpoints
 
 
 @dataclass
@@ -211,7 +198,7 @@ class Start:
     calls: DataFrame
     paths: Callable[[int], DataFrame]
     settings: Sequence[Any]
-    keep: Keeper
+    keep: Checkpoints
 
 
 @dataclass(frozen=True)

@@ -99,9 +99,10 @@ class Checkpoints(ABC):
 
     @abstractmethod
     def __call__(self, name: str, frame: DataFrame) -> DataFrame:
-        """Returns a frame that reads the rows of ``frame``, which are computed only once; see `contract.round.Keeper`.
+        """Returns a frame that reads the rows of ``frame``, which are computed only once.
 
-        If the rows are written to a file, ``name`` is a part of the file's name.
+        If the rows are written to a file, ``name`` is a part of the file's name. If several calls have equal ``name``,
+        their frames must have equal columns.
         """
 
     @abstractmethod
@@ -112,7 +113,7 @@ class Checkpoints(ABC):
         """
 
     def is_empty(self, frame: DataFrame) -> bool:
-        """Returns whether a materialised frame is known to be empty.
+        """Returns whether a materialised frame is known to be empty. A protocol can then skip steps.
 
         Returns False for rows in executors, because counting them needs a job.
         """
