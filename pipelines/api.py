@@ -137,8 +137,7 @@ def run_prepared(
                 scenario=str(prepared.loaded.path.absolute()), text=prepared.loaded.text,
                 overrides=prepared.loaded.overrides, engine=session.engine, commit_every=commit_every,
                 rounds_per_job=rounds_per_job, form=asked, horizon=prepared.horizon,
-                batch_runs=batch_runs
-                or runs_per_batch_of(inputs, len(prepared.runs), [form for form, _ in chosen_forms.values()]),
+                batch_runs=batch_runs or runs_per_batch_of(inputs, [form for form, _ in chosen_forms.values()]),
                 versions=versions(prepared.protocols), files=manifest_files(files),
                 schema=None if schema is None else str(schema),
             )  # fmt: skip

@@ -34,13 +34,9 @@ from pipelines.scenario.expand import RunConfig
 from pipelines.scenario.times import listed_timestamps
 
 _CALL_BODY = {
-    "subscription_id": pa.int64(), "join_point": pa.int64(), "publication": pa.int64(),
-    "topic": pa.string(), "guarantee": pa.string(), "keys": pa.list_(pa.string()),
-    "peer": pa.int64(), "role": pa.string(),
+    "subscription_id": pa.int64(), "join_point": pa.int64(), "topic": pa.string(), "guarantee": pa.string(),
+    "keys": pa.list_(pa.string()), "peer": pa.int64(), "role": pa.string(),
 }  # fmt: skip
-_NO_CALLS = pa.schema(
-    [("node_id", pa.int64()), ("round", pa.int64()), ("kind", pa.string()), *_CALL_BODY.items()]
-).empty_table()
 _CALL_ORDER = pa.array(
     ["join", "subscribe", "unsubscribe", "publish", "register", "deregister", "steer", "leave", "remove"]
 )
@@ -71,12 +67,12 @@ def build_inputs(
     """
     parts: dict[str, list[pa.Table]] = {name: [] for name in Inputs.__dataclass_fields__}
     chunks: list[Inputs] = []
-    before, tables = None, dict[str, pa.Table]()
+    before: Mapped | None = None
+    tables = dict[str, pa.Table]()
     for number, run in enumerate(runs, 1):
         of_run = build_run(run, beside) if built is None else built[number - 1]
-        shared = None if before is None or built is None else tables
-        tables = _run_tables(run, of_run, shared if before == (id(of_run.overlay), id(of_run.workload)) else None)
-        before = id(of_run.overlay), id(of_run.workload)
+        is_shared = before is not None and of_run.overlay is before.overlay and of_run.workload is before.workload
+        tables, before = _run_tables(run, of_run, tables if is_shared else None), of_run
         for name, rows in tables.items():
             if len(rows) or not parts[name]:
                 parts[name].append(rows.add_column(0, "run_id", pa.array(np.full(len(rows), run.run_id), pa.int64())))
@@ -244,7 +240,7 @@ def _run_tables(run: RunConfig, built: Mapped, shared: dict[str, pa.Table] | Non
             "subscription_id": np.arange(n_subscriptions), "subscriber": workload.subscription["node_id"],
             "predicate": workload.subscription["predicate"],
         }),
-        "publication": workload.publication.append_column("publication", row_numbers(workload.publication)),
+        "publication": workload.publication,
         "predicate": predicate_rows(workload.subscription).rename_columns({"subscription": "subscription_id"}),
         "attribute": workload.attribute,
         **of_faults,
@@ -297,7 +293,7 @@ def run_calls(run: RunConfig, overlay: Overlay, workload: Workload) -> pa.Table:
                    topic=topics_of(subscribe["predicate"], is_alone=False)),
         _call_rows("unsubscribe", ended["node_id"], ended["end_round"], subscription_id=ended["subscription_id"],
                    topic=topics_of(ended["predicate"], is_alone=False)),
-        _call_rows("publish", publish["node_id"], publish["round"], publication=row_numbers(publish),
+        _call_rows("publish", publish["node_id"], publish["round"],
                    **{name: publish[name] for name in ("topic", "guarantee", "keys")}),
         _call_rows(other["kind"], other["node_id"], other["round"],
                    **{name: other[name] for name in ("topic", "peer", "role")}),
@@ -308,8 +304,6 @@ def run_calls(run: RunConfig, overlay: Overlay, workload: Workload) -> pa.Table:
 def _call_rows(
     kind: str | pa.ChunkedArray, node: pa.ChunkedArray, round_: pa.ChunkedArray, **body: pa.Array
 ) -> pa.Table:  # fmt: skip
-    if not len(node):
-        return _NO_CALLS
     kinds = pa.array([kind] * len(node), pa.string()) if isinstance(kind, str) else kind
     others = {name: body.get(name, pa.nulls(len(node), of_type)) for name, of_type in _CALL_BODY.items()}
     return pa.table({"node_id": node, "round": round_, "kind": kinds, **others})
@@ -344,21 +338,18 @@ def with_numbers(tables: dict[str, pa.Table]) -> Inputs:
     seq[order] = index_in_group(owner[order]) + 1
     call = call.append_column("source_seq", pa.array(seq))
     call = call.set_column(call.column_names.index("round"), "round", pa.array(_postponed(call, tables["pause"])))
-    published = call.filter(pc.equal(call["kind"], "publish"))
-    published = published.select(["run_id", "publication", "node_id", "source_seq", "round"])
-    published = published.rename_columns(["run_id", "publication", "source", "source_seq", "round"])
-    key = ["run_id", "publication"]
-    position = row_numbers(tables["publication"])
-    issued = (
-        tables["publication"].select(key).append_column("position", position).join(published, key, join_type="inner")
-    )
-    publication = tables["publication"].take(issued["position"])  # Arrow's join rejects list columns
-    for name in ("source", "source_seq"):
-        publication = publication.append_column(name, issued[name])
-    attribute = tables["attribute"].join(published, key, join_type="inner")
+    # The publications of a run, and its calls of type publish, are in the order of the workload.
+    published, publication = call.filter(pc.equal(call["kind"], "publish")), tables["publication"]
+    publication = publication.rename_columns({"node_id": "source"})
+    publication = publication.append_column("source_seq", published["source_seq"])
+    attribute = tables["attribute"]
+    first = np.searchsorted(_ints(publication["run_id"]), _ints(attribute["run_id"]))
+    of_attribute = published.take(pa.array(first + _ints(attribute["publication"])))
+    for name, of_call in (("source", "node_id"), ("source_seq", "source_seq"), ("round", "round")):
+        attribute = attribute.append_column(name, of_attribute[of_call])
     values = ["attribute", "number", "whole", "text"]
     return Inputs(**tables | {
-        "call": call.drop_columns(["publication"]),
+        "call": call,
         "publication": publication.select(["run_id", "source", "source_seq", "topic", "content", "guarantee", "keys"]),
         "attribute": attribute.select(["run_id", "source", "source_seq", "round", *values]),
     })  # fmt: skip

@@ -168,7 +168,7 @@ def n_state_rows(n_nodes: int, n_links: int, n_subscriptions: int, n_calls: int)
 
 def is_small(inputs: Inputs) -> bool:
     """Returns whether the runs have at most `FEW_ROWS` state rows."""
-    return _total_state_rows(inputs, inputs.n_runs) <= FEW_ROWS
+    return _total_state_rows(inputs) <= FEW_ROWS
 
 
 def has_small_load(forms: Iterable[Form], *, is_small: bool) -> bool:
@@ -179,11 +179,11 @@ def has_small_load(forms: Iterable[Form], *, is_small: bool) -> bool:
     return is_small or all(form == "program" for form in forms)
 
 
-def runs_per_batch_of(inputs: Inputs, n_runs: int, forms: Iterable[Form]) -> int:
+def runs_per_batch_of(inputs: Inputs, forms: Iterable[Form]) -> int:
     """Returns the largest number of runs per batch, estimated from the mean size of the runs in ``inputs``."""
-    return runs_per_batch(n_runs, _total_state_rows(inputs, n_runs), forms)
+    return runs_per_batch(inputs.n_runs, _total_state_rows(inputs), forms)
 
 
-def _total_state_rows(inputs: Inputs, n_runs: int) -> int:
+def _total_state_rows(inputs: Inputs) -> int:
     numbers = (len(inputs.node), len(inputs.link) // 2, len(inputs.subscription), len(inputs.call))
-    return n_runs * n_state_rows(*(-(-number // n_runs) for number in numbers))
+    return inputs.n_runs * n_state_rows(*(-(-number // inputs.n_runs) for number in numbers))

@@ -145,7 +145,7 @@ def _plain(inputs: Inputs) -> tuple[dict[tuple[int, int], int], list[Call]]:
 def by_engine(engine: Any, runs: Sequence[RunConfig]) -> dict[str, Any]:
     """Plays ``runs`` as one experiment, in the batches that `roundtable run` selects, and returns the measurement."""
     inputs = build_inputs(runs, None)
-    experiment = Experiment(runs, inputs, None, runs_per_batch_of(inputs, len(runs), ["program"]))
+    experiment = Experiment(runs, inputs, None, runs_per_batch_of(inputs, ["program"]))
     with tempfile.TemporaryDirectory() as folder, open_session(engine, is_small=True) as session:
         session.activate()
         store = Store(Path(folder), session)

@@ -143,7 +143,7 @@ def measured(n_executors: int, what: Experiment, limit: float) -> dict[str, Any]
         start, is_whole = time.perf_counter(), True
         try:
             forms = [form for form, _ in what.forms.values()]
-            batches = replace(what, batch_runs=runs_per_batch_of(what.inputs, len(what.runs), forms))
+            batches = replace(what, batch_runs=runs_per_batch_of(what.inputs, forms))
             execute(batches, session, Store(Path(folder), session), observe)
         except LimitReachedError:
             is_whole = False
