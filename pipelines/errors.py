@@ -6,7 +6,8 @@ builtin error, so callers can catch, for example, `ValueError`.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from difflib import get_close_matches
 from numbers import Integral
@@ -66,7 +67,24 @@ class PredicateError(RoundtableError, ValueError):
 
 
 class DataFileError(RoundtableError, OSError):
-    """An input file is missing or cannot be read."""
+    """An input file is missing or cannot be read, or its content is invalid.
+
+    Attributes:
+        field: The scenario key that caused the error, beside the key of the file, for example ``"member"``.
+    """
+
+    def __init__(self, message: str, field: str = "path") -> None:
+        self.field = field
+        super().__init__(message)
+
+
+@contextmanager
+def blamed_on(*place: str | int) -> Iterator[None]:
+    """Inside the ``with`` block, a `DataFileError` becomes an `InputError` of the part `place` of the scenario."""
+    try:
+        yield
+    except DataFileError as error:
+        raise InputError(Problem((*place, error.field), str(error))) from error
 
 
 class FormError(RoundtableError, ValueError):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from pathlib import Path
 
@@ -35,31 +35,33 @@ def remembered(files: dict[str, Path]) -> Iterator[None]:
         _FOUND.reset(token)
 
 
-def find_file(path: str, beside: Path | None) -> Path:
+def find_file(path: str, beside: Path | None, field: str = "path") -> Path:
     """Returns the first existing file for a path in a scenario.
 
     A relative path is searched in the folder ``beside``, in the working directory, and in the installed data, in this
     order. ``beside`` is the folder of the scenario file, or None if the scenario is not a file.
 
     Raises:
-        DataFileError: The file does not exist; the message names the searched paths.
+        DataFileError: The file does not exist; the message names the searched paths. The error has attribute ``field``.
     """
     found = _FOUND.get()
     if found is None:
-        return _looked_up(path, beside)
+        return _looked_up(path, beside, field)
     if path not in found:
-        found[path] = _looked_up(path, beside)
+        found[path] = _looked_up(path, beside, field)
     return found[path]
 
 
-def _looked_up(path: str, beside: Path | None) -> Path:
+def _looked_up(path: str, beside: Path | None, field: str) -> Path:
     given = Path(path).expanduser()
     if given.is_absolute():
         candidates = [given]
     else:
         candidates = [folder / given for folder in (beside, Path.cwd(), installed_data()) if folder is not None]
-    for candidate in candidates:
-        if candidate.is_file():
-            return candidate
+    with suppress(OSError, ValueError):  # a name is too long, or contains a character that file systems reject
+        for candidate in candidates:
+            if candidate.is_file():
+                return candidate
     tried = ", ".join(dict.fromkeys(map(str, candidates)))
-    raise DataFileError(f"no file {path!r}; tried {tried}")
+    message = f"no file {path!r}; tried {tried}; give a path beside the scenario file, or an absolute one"
+    raise DataFileError(message, field)

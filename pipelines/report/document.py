@@ -10,7 +10,6 @@ from pipelines.errors import RoundtableError
 from pipelines.experiment.manifest import Manifest
 from pipelines.files import remembered
 from pipelines.inputs.overlay.files import node_positions
-from pipelines.inputs.overlay.weighted import ContentError
 from pipelines.report.measures import MOST_BARS, measures
 from pipelines.report.pictures import CONFIG, specification
 from pipelines.report.replay import MOST_MESSAGES, WHOLE, Span, replay
@@ -98,7 +97,7 @@ def places(manifest: Manifest, run_id: int) -> Mapping[str, tuple[float, float]]
     try:
         with remembered(manifest.found()):
             return node_positions(spec, prepared.beside)
-    except (RoundtableError, ContentError):
+    except RoundtableError:
         return {}
 
 

@@ -14,12 +14,12 @@ from typing import TypeAlias
 import numpy as np
 
 from pipelines.contract.run_inputs import Ints, Overlay
-from pipelines.errors import DataFileError, InputError, KeyPath, Problem
+from pipelines.errors import InputError, KeyPath, Problem, blamed_on
 from pipelines.files import find_file
 from pipelines.inputs import draws_numpy
 from pipelines.inputs.faults.named_outages import named_format, outages_of_file
 from pipelines.inputs.faults.timeline import FOR_GOOD, Outage, OutageLimitError, Room, Timeline, alternating
-from pipelines.inputs.faults.traces import UnknownSystemError, load_trace, mapped
+from pipelines.inputs.faults.traces import load_trace, mapped
 from pipelines.inputs.overlay.nodes import choose_faulty, graph_of, ids_by_name
 from pipelines.scenario.faults import Crash, CrashGenerator, CrashTrace, Fault, FaultGenerator
 from pipelines.scenario.times import Clock
@@ -290,12 +290,9 @@ def _outages(nodes: Ints, of: _Crashes) -> list[Outage]:
 
 
 def _traced(trace: CrashTrace, nodes: Ints, of: _Crashes) -> list[Outage]:
-    try:
+    with blamed_on(*of.place, "trace"):
         path = find_file(trace.path, of.beside)
         if named_format(path, trace.format) is not None:
             return outages_of_file(path, trace, of.overlay, nodes, of.rounds, of.clock)
         recorded = load_trace(path, trace.format, trace.system)
         return mapped(recorded, trace, nodes, of.rounds, of.seed, of.purpose)
-    except DataFileError as error:
-        key = "system" if isinstance(error, UnknownSystemError) else "path"
-        raise of.problem("trace", key, message=str(error)) from error

@@ -37,10 +37,6 @@ _SECONDS = 3600.0
 _ROUNDING = 1e-6
 
 
-class UnknownSystemError(DataFileError):
-    """The trace has no node of the computer system that the scenario names."""
-
-
 @dataclass(frozen=True)
 class Trace:
     """The outages of a trace, disjoint for each node and sorted by (node, start).
@@ -71,8 +67,7 @@ def load_trace(path: Path, format_: str | None, system: int | None) -> Trace:
             outages.
 
     Raises:
-        DataFileError: The file is damaged, or its content does not match its format.
-        UnknownSystemError: The trace lacks the system.
+        DataFileError: The file is damaged, its content does not match its format, or it lacks the system.
     """
     column_names = _column_names(path)
     given = format_ or ("fta" if "event_type" in column_names else "lanl" if "Prob Started" in column_names else None)
@@ -121,7 +116,7 @@ def _read(path: Path, **options: object) -> pd.DataFrame:
 def _fta(path: Path, column_names: list[str], system: int | None) -> Trace:
     if system is not None:
         message = "system is for traces of LANL, and this one is of the Failure Trace Archive; leave it out"
-        raise UnknownSystemError(message)
+        raise DataFileError(message, "system")
     rows = _read(path, sep=r"\s+", comment="#", header=None, names=column_names)
     numbers = rows[list(_FTA)].apply(pd.to_numeric, errors="coerce").astype(np.float64)
     is_open = rows["event_stop_time"].str.upper().isin(_OPEN)
@@ -142,7 +137,7 @@ def _lanl(path: Path, system: int | None) -> Trace:
         rows = rows[rows["System"] == str(system)]
         if not len(rows):
             known = ", ".join(sorted(systems, key=lambda name: (len(name), name))[:40])
-            raise UnknownSystemError(f"the trace has no system {system}; its systems: {known}")
+            raise DataFileError(f"the trace has no system {system}; its systems: {known}", "system")
     rows = rows[rows["nodenumz"] != ""]  # failures of a whole system have no node number
     key = rows[["System", "nodenumz"]].apply(pd.to_numeric, errors="coerce").astype(np.float64)
     times = rows[["Prob Started", "Prob Fixed"]].apply(pd.to_datetime, format=_LANL_TIME, errors="coerce")

@@ -10,11 +10,10 @@ import networkx as nx
 import numpy as np
 
 from pipelines.contract.run_inputs import Floats
-from pipelines.errors import nearest
+from pipelines.errors import DataFileError, nearest
 from pipelines.inputs.overlay.text_formats import delay
 from pipelines.inputs.overlay.weighted import (
     FLOOR_MS,
-    ContentError,
     WeightedGraph,
     great_circle_km,
     in_ms,
@@ -48,10 +47,10 @@ def weighted_graph(graph: nx.Graph[Any], columns: FileOverlay) -> WeightedGraph:
     undirected. Of parallel links, the link with the lowest latency remains. Self-loops are dropped.
 
     Raises:
-        ContentError: The graph has no node, or a name, a coordinate or a latency is missing or invalid.
+        DataFileError: The graph has no node, or a name, a coordinate or a latency is missing or invalid.
     """
     if not graph:
-        raise ContentError("the file has no node; an overlay needs one or more")
+        raise DataFileError("the file has no node; an overlay needs one or more")
     nodes, edges = list(graph.nodes(data=True)), list(graph.edges(data=True))
     index = {node: i for i, (node, _) in enumerate(nodes)}
     ends = np.array([(index[u], index[v]) for u, v, _ in edges], dtype=np.int64).reshape(-1, 2)
@@ -77,7 +76,7 @@ def positions(graph: nx.Graph[Any], names: str | None) -> dict[str, tuple[float,
     `names` is the node attribute that contains the names. None selects the attributes as in `weighted_graph`.
 
     Raises:
-        ContentError: A coordinate is not a number, or a node lacks the attribute `names`.
+        DataFileError: A coordinate is not a number, or a node lacks the attribute `names`.
     """
     nodes = list(graph.nodes(data=True))
     placed = (_place(node, data) for node, data in nodes)
@@ -90,12 +89,12 @@ def _names(nodes: Nodes, wanted: str | None) -> tuple[tuple[str, ...], str]:
     known = {str(key) for _, data in nodes for key in data}
     if wanted is not None and wanted not in known:
         shown = f"its nodes have {', '.join(sorted(known))}" if known else "its nodes have no attributes"
-        raise ContentError(f"no node has an attribute {wanted!r};{nearest(wanted, known)} {shown}", "names")
+        raise DataFileError(f"no node has an attribute {wanted!r};{nearest(wanted, known)} {shown}", "names")
     attribute = wanted if wanted is not None else next((name for name in _NAMES if name in known), "")
     labels = [None if (label := data.get(attribute)) is None else str(label) for _, data in nodes]
     if wanted is not None and (without := [node for node, label in zip(ids, labels, strict=True) if not label]):
         message = f"{len(without)} of {len(ids)} nodes have no {wanted!r}, the first is {without[0]!r}"
-        raise ContentError(f"{message}; give each node one, or leave names out", "names")
+        raise DataFileError(f"{message}; give each node one, or leave names out", "names")
     return unique_names(labels, ids), attribute
 
 
@@ -107,7 +106,7 @@ def _named_ms(edges: Sequence[Edge], name: str, defaults: Mapping[str, Any], col
             known = _attributes(edges)
             shown = f"its edges have {', '.join(known)}" if known else "its edges have no attributes"
             hint = "give each edge one" if name in known else f"{nearest(name, known)} {shown}".lstrip()
-            raise ContentError(f"the edge of {u!r} and {v!r} has no attribute {name!r}; {hint}", "latency")
+            raise DataFileError(f"the edge of {u!r} and {v!r} has no attribute {name!r}; {hint}", "latency")
         found.append(delay(value, f"the edge of {u!r} and {v!r}, {name}"))
     return in_ms(np.array(found, dtype=np.float64), columns.latency_unit)
 
@@ -142,6 +141,6 @@ def _degrees(node: object, data: Mapping[str, Any], attribute: str) -> float:
         return math.nan
     cell = str(value).strip()
     if not is_number(cell):
-        raise ContentError(f"node {node!r}: {attribute} is {value!r}; a coordinate is a number of degrees")
+        raise DataFileError(f"node {node!r}: {attribute} is {value!r}; a coordinate is a number of degrees")
     degrees = float(cell)
     return degrees if math.isfinite(degrees) else math.nan

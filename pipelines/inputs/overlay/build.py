@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -14,13 +13,13 @@ import networkx as nx
 import numpy as np
 
 from pipelines.contract.run_inputs import Ints, Overlay
-from pipelines.errors import DataFileError, InputError, KeyPath, Problem, listed, nearest
+from pipelines.errors import InputError, KeyPath, Problem, blamed_on, listed, nearest
 from pipelines.files import find_file
 from pipelines.inputs.overlay import latency as latencies, weighted
 from pipelines.inputs.overlay.files import hub_names, load_file, load_hub
 from pipelines.inputs.overlay.generators import generate
 from pipelines.inputs.overlay.nodes import choose_nodes, graph_of, ids_by_name
-from pipelines.inputs.overlay.weighted import ContentError, WeightedGraph
+from pipelines.inputs.overlay.weighted import WeightedGraph
 from pipelines.scenario.overlay import (
     SUBSCRIBER,
     SUPERVISOR,
@@ -209,11 +208,10 @@ def build_overlay(
 
 def _in_rounds(graph: WeightedGraph, round_ms: float) -> Overlay:
     rounds, back = np.ones(len(graph.a), dtype=np.int64), None
-    with _blamed_on(("time", "round_ms")):
-        if graph.ms is not None:
-            rounds = latencies.to_rounds(graph.ms, round_ms)
-        if graph.back_ms is not None:
-            back = latencies.to_rounds(graph.back_ms, round_ms)
+    if graph.ms is not None:
+        rounds = latencies.to_rounds(graph.ms, round_ms)
+    if graph.back_ms is not None:
+        back = latencies.to_rounds(graph.back_ms, round_ms)
     return Overlay(graph.names, graph.a, graph.b, rounds, back_rounds=back)
 
 
@@ -241,39 +239,20 @@ def describe() -> list[tuple[str, str]]:
     ]
 
 
-@contextmanager
-def _blamed_on(place: KeyPath) -> Iterator[None]:
-    try:
-        yield
-    except ContentError as error:
-        path = (*place, error.field) if error.field else place
-        raise InputError(Problem(path, str(error))) from error
-
-
-def _found(path: str, beside: Path | None, place: KeyPath) -> Path:
-    try:
-        return find_file(path, beside)
-    except (DataFileError, OSError, ValueError) as error:
-        message = f"{error}; give a path beside the scenario file, or an absolute one"
-        raise InputError(Problem(place, message)) from error
-
-
 def _source(spec: OverlaySpec, seed: int, round_ms: float, beside: Path | None) -> WeightedGraph:
     match spec.file or spec.topohub or spec.generate:
         case FileOverlay() as file:
-            path = _found(file.path, beside, ("overlay", "file", "path"))
-            with _blamed_on(("overlay", "file")):
-                graph = load_file(path, file)
+            with blamed_on("overlay", "file"):
+                graph = load_file(find_file(file.path, beside), file)
             if not file.largest_component and (split := weighted.split_message(graph)) is not None:
                 message = f"{split}; set largest_component: true to take the largest part, or add links"
                 raise InputError(Problem(("overlay", "file", "path"), message))
             return graph
         case TopohubOverlay(name=name):
-            with _blamed_on(("overlay", "topohub")):
+            with blamed_on("overlay", "topohub"):
                 return load_hub(name)
         case GenerateOverlay() as shape:
-            with _blamed_on(("overlay", "generate")):
-                return generate(shape, seed)
+            return generate(shape, seed)
         case None:
             return _from_links(spec.links or [], spec.order or (), round_ms)
 
@@ -302,12 +281,11 @@ def _with_latency(
 ) -> WeightedGraph:
     if latency is None:
         return graph
-    with _blamed_on(("overlay", "latency")):
-        field = "matrix" if latency.matrix is not None else "pairs"
-        if (given := latency.matrix or latency.pairs) is not None:
-            path = _found(given, beside, ("overlay", "latency", field))
+    if (given := latency.matrix or latency.pairs) is not None:
+        with blamed_on("overlay", "latency"):
+            path = find_file(given, beside, "matrix" if latency.matrix is not None else "pairs")
             return latencies.measured_graph(graph, latency, path, seed)
-        ms = latencies.drawn_ms(graph, latency, seed, round_ms)
+    ms = latencies.drawn_ms(graph, latency, seed, round_ms)
     return replace(graph, ms=ms, back_ms=None, latency_note="")
 
 

@@ -19,13 +19,12 @@ from pathlib import Path, PurePosixPath
 import numpy as np
 import topohub
 
-from pipelines.errors import first_line, listed, nearest
+from pipelines.errors import DataFileError, first_line, listed, nearest
 from pipelines.files import find_file
 from pipelines.inputs.overlay.attributed import positions, weighted_graph
 from pipelines.inputs.overlay.formats import READERS
 from pipelines.inputs.overlay.text_formats import parse_parquet, parse_pssim, parse_rocketfuel, parse_text
 from pipelines.inputs.overlay.weighted import (
-    ContentError,
     WeightedGraph,
     merge_parallel,
     propagation_ms,
@@ -67,7 +66,7 @@ def load_file(path: Path, spec: FileOverlay) -> WeightedGraph:
     """Returns the graph in the file `path`. Repeated calls return the same object until the file changes.
 
     Raises:
-        ContentError: The file cannot be read, its format is unknown, or its content does not match its format.
+        DataFileError: The file cannot be read, its format is unknown, or its content does not match its format.
     """
     whole = spec.model_copy(update={"tree": None, "root": None})  # all trees of a graph share the parsed file
     return _load(path, whole, tuple(sorted(spec.model_fields_set & _SETTINGS)))
@@ -77,41 +76,41 @@ def read_bytes(path: Path) -> bytes:
     """Returns the content of the file `path`; decompresses ``.gz`` and ``.xz`` files.
 
     Raises:
-        ContentError: The file cannot be read or decompressed.
+        DataFileError: The file cannot be read or decompressed.
     """
     try:
         with open_data(path) as stream:
             return stream.read()
     except (gzip.BadGzipFile, EOFError, zlib.error, lzma.LZMAError) as error:
-        raise ContentError(f"{path.name} cannot be unpacked: {error}") from error
+        raise DataFileError(f"{path.name} cannot be unpacked: {error}") from error
     except OSError as error:
-        raise ContentError(f"{path} cannot be read: {error.strerror or error}") from error
+        raise DataFileError(f"{path} cannot be read: {error.strerror or error}") from error
 
 
 @cached_until_changed(maxsize=512)
 def _load(path: Path, spec: FileOverlay, given: tuple[str, ...]) -> WeightedGraph:
     name, content = _content(path, spec.member)
     if not content.strip():
-        raise ContentError(f"{name} is empty; formats that can be read: {_FORMATS}")
+        raise DataFileError(f"{name} is empty; formats that can be read: {_FORMATS}")
     kind = spec.format or _format(name, content)
     for field in given:
         if field not in _named(kind):
             why = "is not an edge list: it has no column to name" if field != "names" else "has no attributes of nodes"
-            raise ContentError(f"{name}, read as {kind}, {why}; leave {field} out", field)
+            raise DataFileError(f"{name}, read as {kind}, {why}; leave {field} out", field)
     if "latency_unit" in given and "latency" in _named(kind) and spec.latency is None:
         message = "latency_unit is given without latency; name the column or attribute there, or leave it out"
-        raise ContentError(message, "latency_unit")
+        raise DataFileError(message, "latency_unit")
     try:
         return _parse(kind, name, content, spec)
-    except ContentError as error:
-        raise ContentError(f"{name}: {error}", error.field) from error
+    except DataFileError as error:
+        raise DataFileError(f"{name}: {error}", error.field) from error
 
 
 def _content(path: Path, member: str | None) -> tuple[str, bytes]:
     is_tar = path.name.endswith((".tar", ".tar.gz", ".tgz", ".tar.xz", ".tar.bz2"))
     if not is_tar and path.suffix != ".zip":
         if member is not None:
-            raise ContentError(f"{path.name} is not an archive and has no members; leave member out", "member")
+            raise DataFileError(f"{path.name} is not an archive and has no members; leave member out", "member")
         return path.name.removesuffix(".gz").removesuffix(".xz"), read_bytes(path)
     try:
         if is_tar:
@@ -122,9 +121,11 @@ def _content(path: Path, member: str | None) -> tuple[str, bytes]:
         with zipfile.ZipFile(path) as archive:
             entry = _member(path, member, [name for name in archive.namelist() if not name.endswith("/")])
             return PurePosixPath(entry).name, archive.read(entry)
+    except DataFileError:
+        raise
     except (tarfile.TarError, zipfile.BadZipFile, zlib.error, EOFError, OSError, RuntimeError) as error:
         cause = first_line(error).rstrip(":")
-        raise ContentError(f"{path.name} cannot be unpacked as an archive: {cause}") from error
+        raise DataFileError(f"{path.name} cannot be unpacked as an archive: {cause}") from error
 
 
 def _member(path: Path, member: str | None, entries: list[str]) -> str:
@@ -136,8 +137,8 @@ def _member(path: Path, member: str | None, entries: list[str]) -> str:
         return entries[0]
     shown = listed(names, 3)
     if member is None:
-        raise ContentError(f"{path.name} holds {len(names)} files; say which with member, one of {shown}", "member")
-    raise ContentError(
+        raise DataFileError(f"{path.name} holds {len(names)} files; say which with member, one of {shown}", "member")
+    raise DataFileError(
         f"{path.name} has no member {member!r};{nearest(member, names)} it holds {len(names)}: {shown}", "member"
     )
 
@@ -154,7 +155,7 @@ def _format(name: str, content: bytes) -> OverlayFormat:
         return found
     if any(len(row) > 1 for row in split(start).sample):
         return "edges"
-    raise ContentError(f"{name} has an unknown format; set key format, or convert the file to one of: {_FORMATS}")
+    raise DataFileError(f"{name} has an unknown format; set key format, or convert the file to one of: {_FORMATS}")
 
 
 def _parse(kind: OverlayFormat, name: str, content: bytes, columns: FileOverlay) -> WeightedGraph:
@@ -171,8 +172,7 @@ def node_positions(spec: OverlaySpec, beside: Path | None) -> Mapping[str, tuple
     The map is empty unless the overlay is a topohub network, or a file with coordinates.
 
     Raises:
-        DataFileError: The file does not exist.
-        ContentError: The file cannot be read.
+        DataFileError: The file does not exist, or cannot be read.
     """
     if spec.topohub is not None:
         nodes = topohub.get(spec.topohub.name)["nodes"]
@@ -198,11 +198,11 @@ def load_hub(name: str) -> WeightedGraph:
     """Returns the topohub network `name`. Its latencies are computed from the lengths of the links.
 
     Raises:
-        ContentError: topohub has no network of this name.
+        DataFileError: topohub has no network of this name.
     """
     names = hub_names()
     if name not in names:
-        raise ContentError(_unknown(name, names), "name")
+        raise DataFileError(_unknown(name, names), "name")
     topology = topohub.get(name)
     ids = [str(node["id"]) for node in topology["nodes"]]
     index = {node_id: i for i, node_id in enumerate(ids)}

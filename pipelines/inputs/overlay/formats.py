@@ -17,10 +17,9 @@ from xml.etree import ElementTree as ET
 
 import networkx as nx
 
-from pipelines.errors import first_line, nearest
+from pipelines.errors import DataFileError, first_line, nearest
 from pipelines.inputs.overlay.attributed import UNKNOWN, is_coordinate
 from pipelines.inputs.overlay.text_formats import decode
-from pipelines.inputs.overlay.weighted import ContentError
 
 Graph: TypeAlias = "nx.Graph[Any]"
 _CAUSES = (nx.NetworkXException, LookupError, ValueError, TypeError, AttributeError, RecursionError, ET.ParseError)
@@ -38,16 +37,16 @@ def read_graphml(content: bytes) -> Graph:
     it is an end of an edge.
 
     Raises:
-        ContentError: `content` is not GraphML, it has several graphs, an edge names an undeclared node, or the id of a
+        DataFileError: `content` is not GraphML, it has several graphs, an edge names an undeclared node, or the id of a
             node is missing or repeated.
     """
     try:
         document = ET.fromstring(content)  # noqa: S314 - as networkx parses it
     except ET.ParseError as error:
         line, column = error.position
-        raise ContentError(f"line {line}, column {column}: not well-formed XML ({error.msg.split(':')[0]})") from error
+        raise DataFileError(f"line {line}, column {column}: not well-formed XML ({error.msg.split(':')[0]})") from error
     except (LookupError, ValueError) as error:
-        raise ContentError(f"not XML that can be read: {first_line(error)}; save the file as UTF-8") from error
+        raise DataFileError(f"not XML that can be read: {first_line(error)}; save the file as UTF-8") from error
     with _read_as("GraphML"):
         graph: Graph = nx.read_graphml(BytesIO(_flat(document)))
     return graph
@@ -60,7 +59,7 @@ def _flat(document: ET.Element) -> bytes:
     if len(graphs) > 1:
         shown = ", ".join(repr(graph.get("id", "")) for graph in graphs[:5])
         message = f"the file has {len(graphs)} graphs ({shown}); allowed: one, so keep one <graph> in the file"
-        raise ContentError(message)
+        raise DataFileError(message)
     for graph in graphs:
         groups = _lift_nested(graph)
         ends = _checked_ends(graph)
@@ -94,14 +93,14 @@ def _lift_nested(top: ET.Element) -> set[str | None]:
 def _checked_ends(graph: ET.Element) -> set[str | None]:
     """Checks the ends of all edges and returns the node ids of the ends. Removes ids and directions of edges.
 
-    Raises ContentError if an edge ends at an undeclared node, or if ids of nodes are missing or repeated.
+    Raises DataFileError if an edge ends at an undeclared node, or if ids of nodes are missing or repeated.
     """
     declared: set[str] = set()
     for node in _children(graph, "node"):
         name = node.get("id", "")
         if not name or name in declared:
             what = f"two nodes have the id {name!r}" if name else "a <node> has no id"
-            raise ContentError(f"{what}; each node has an id of its own")
+            raise DataFileError(f"{what}; each node has an id of its own")
         declared.add(name)
     ends: set[str | None] = set()
     for edge in _children(graph, "edge"):
@@ -110,7 +109,7 @@ def _checked_ends(graph: ET.Element) -> set[str | None]:
             if name not in declared:
                 known = f"{nearest(name, sorted(declared)[:2000])} allowed: the id of a <node>"
                 edge_name = f"the edge of {named[0]!r} and {named[1]!r}"
-                raise ContentError(f"{edge_name} ends at {name!r}, which no <node> declares;{known}")
+                raise DataFileError(f"{edge_name} ends at {name!r}, which no <node> declares;{known}")
         ends.update(named)
         for key in ("id", "directed"):
             edge.attrib.pop(key, None)
@@ -135,11 +134,9 @@ def _read_as(title: str) -> Iterator[None]:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             yield
-    except ContentError:
-        raise
     except _CAUSES as error:
         message = f"not a {title} file that can be read: {first_line(error)}; check the file, or name another format"
-        raise ContentError(message) from error
+        raise DataFileError(message) from error
 
 
 def read_gml(content: bytes) -> Graph:
@@ -165,7 +162,7 @@ def read_pajek(content: bytes) -> Graph:
     """Reads Pajek. A node's id in the returned graph is its label in the file.
 
     Raises:
-        ContentError: The file cannot be read, or several nodes have the same label.
+        DataFileError: The file cannot be read, or several nodes have the same label.
     """
     text = decode(content)
     with _read_as("Pajek"):
@@ -173,7 +170,7 @@ def read_pajek(content: bytes) -> Graph:
     wanted = sum(map(int, re.findall(r"(?im)^\*vertices\s+(\d+)", text)))
     if len(graph) < wanted:
         labels = f"{wanted} vertices have {len(graph)} different labels"
-        raise ContentError(f"{labels}; each vertex has a label of its own")
+        raise DataFileError(f"{labels}; each vertex has a label of its own")
     return graph
 
 
@@ -181,20 +178,20 @@ def read_dot(content: bytes) -> Graph:
     """Reads DOT. Nodes and edges of subgraphs become nodes and edges of the graph.
 
     Raises:
-        ContentError: The package pydot is missing, or the file cannot be read.
+        DataFileError: The package pydot is missing, or the file cannot be read.
     """
     try:
         import pydot
     except ImportError as error:
         message = "DOT needs the package pydot; install it with pip install roundtable-pubsub[dot], or convert the file"
-        raise ContentError(message) from error
+        raise DataFileError(message) from error
     with _read_as("DOT"):
         found = pydot.graph_from_dot_data(decode(content))
     if not found:
-        raise ContentError("not a DOT file that can be read: pydot finds no graph; check the file with dot -Tsvg")
+        raise DataFileError("not a DOT file that can be read: pydot finds no graph; check the file with dot -Tsvg")
     (top, *others) = found
     if others:
-        raise ContentError(f"the file has {len(found)} graphs; allowed: one, so keep one in the file")
+        raise DataFileError(f"the file has {len(found)} graphs; allowed: one, so keep one in the file")
     graph: Graph = nx.MultiDiGraph() if top.get_type() == "digraph" else nx.MultiGraph()
     waiting: list[Any] = [top]
     for part in waiting:
@@ -231,23 +228,23 @@ def read_json(content: bytes) -> Graph:
     The id of a node without ``id`` is its index in the list. Ids are compared as strings.
 
     Raises:
-        ContentError: The file is not node-link JSON, two nodes have the same id, or a link ends at a node that is not
+        DataFileError: The file is not node-link JSON, two nodes have the same id, or a link ends at a node that is not
             listed.
     """
     try:
         data = json.loads(decode(content))
     except (ValueError, RecursionError) as error:
-        raise ContentError(f"not JSON that can be read: {first_line(error)}") from error
+        raise DataFileError(f"not JSON that can be read: {first_line(error)}") from error
     links = next((key for key in ("links", "edges") if isinstance(data, dict) and key in data), None)
     if links is None or not isinstance(data.get("nodes"), list) or not isinstance(data[links], list):
-        raise ContentError("not node-link JSON; allowed: an object with a list nodes and a list links or edges")
+        raise DataFileError("not node-link JSON; allowed: an object with a list nodes and a list links or edges")
     graph: Graph = nx.MultiDiGraph() if data.get("directed") else nx.MultiGraph()
     with _read_as("node-link JSON"):
         graph.graph.update(data.get("graph") or {})
         for number, node in enumerate(data["nodes"]):
             name = str(node.get("id", number))
             if name in graph:
-                raise ContentError(f"two nodes have the id {name!r}; each node has an id of its own")
+                raise DataFileError(f"two nodes have the id {name!r}; each node has an id of its own")
             graph.add_node(name, **{key: node[key] for key in node if key != "id"})
         own = ("source", "target", "key", "id")
         ends = ((str(link["source"]), str(link["target"]), link) for link in data[links])
@@ -282,12 +279,12 @@ def read_sndlib(content: bytes) -> Graph:
 def _section(text: str, title: str, pattern: re.Pattern[str]) -> list[tuple[str, ...]]:
     found = re.search(_SECTION.format(title), text, re.MULTILINE | re.DOTALL)
     if found is None:
-        raise ContentError(f"not an SNDlib file that can be read: it has no section {title} ( ... )")
+        raise DataFileError(f"not an SNDlib file that can be read: it has no section {title} ( ... )")
     rows = []
     for line in filter(str.strip, found[1].splitlines()):
         entry = pattern.match(line)
         if entry is None:
-            raise ContentError(f"section {title}: {line.strip()[:60]!r} is not an entry; an entry is 'id ( a b ) ...'")
+            raise DataFileError(f"section {title}: {line.strip()[:60]!r} is not an entry; an entry is 'id ( a b ) ...'")
         rows.append(entry.groups())
     return rows
 
@@ -312,15 +309,13 @@ def read_dimacs(content: bytes) -> Graph:
             else:
                 raise ValueError(fields[0])
         except (ValueError, IndexError) as error:
-            if isinstance(error, ContentError):
-                raise
             message = f"line {number}: {line.strip()[:60]!r} is not a line of DIMACS; allowed: p, e u v, a u v w, c"
-            raise ContentError(message) from error
+            raise DataFileError(message) from error
     if wanted is None:
-        raise ContentError("not a DIMACS file: it has no line 'p edge nodes edges' or 'p sp nodes arcs'")
+        raise DataFileError("not a DIMACS file: it has no line 'p edge nodes edges' or 'p sp nodes arcs'")
     if n_links not in (wanted, 2 * wanted):
         message = f"{n_links} edges, and the line p announces {wanted}; the file is cut short or its line wrong"
-        raise ContentError(message)
+        raise DataFileError(message)
     return graph
 
 
@@ -333,7 +328,7 @@ def read_cch(content: bytes) -> Graph:
             continue  # an external node
         found = _ROUTER.match(line.strip())
         if found is None:
-            raise ContentError(
+            raise DataFileError(
                 f"line {number}: {line.strip()[:60]!r} is not a router; allowed: uid @location ... -> ... =name rn"
             )
         graph.add_node(found[1], name=found[4].rstrip("!"), location=found[2])
@@ -348,7 +343,7 @@ def _add_known(graph: Graph, links: Iterable[tuple[str, str, Mapping[str, Any]]]
             if name not in graph:
                 message = f"{place}: a link ends at {name!r}, which is not a node;"
                 known = nearest(name, list(map(str, graph.nodes))[:2000])
-                raise ContentError(f"{message}{known} allowed: a node of the file")
+                raise DataFileError(f"{message}{known} allowed: a node of the file")
         graph.add_edge(u, v, **data)
 
 

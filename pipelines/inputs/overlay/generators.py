@@ -9,8 +9,9 @@ from functools import lru_cache
 import numpy as np
 
 from pipelines.contract.run_inputs import Ints
+from pipelines.errors import InputError, Problem
 from pipelines.inputs import draws_numpy
-from pipelines.inputs.overlay.weighted import ContentError, WeightedGraph, is_connected
+from pipelines.inputs.overlay.weighted import WeightedGraph, is_connected
 from pipelines.scenario.overlay import GenerateOverlay
 
 MAX_LINKS = 5_000_000
@@ -24,7 +25,7 @@ def generate(spec: GenerateOverlay, seed: int) -> WeightedGraph:
     """Returns a generated overlay whose links take one round each. Only random overlays depend on `seed`.
 
     Raises:
-        ContentError: The overlay cannot exist or is too large, or none of the drawn graphs is connected.
+        InputError: The overlay cannot exist or is too large, or none of the drawn graphs is connected.
     """
     n_nodes = (spec.rows or 0) * (spec.columns or 0) if spec.nodes is None else spec.nodes
     a, b = _MAKERS[spec.kind](spec, n_nodes, seed)
@@ -80,8 +81,8 @@ def _erdos_renyi(spec: GenerateOverlay, n: int, seed: int) -> Ends:
         if is_connected(n, *ends):
             return ends
     advice = f"above {math.log(n) / n:.3g} (ln n / n) most of them are" if n > 1 else "take more nodes"
-    raise ContentError(
-        f"of {MAX_TRIES} random graphs with {n} nodes and probability {p:g} none is connected; {advice}", "probability"
+    raise _refused(
+        "probability", f"of {MAX_TRIES} random graphs with {n} nodes and probability {p:g} none is connected; {advice}"
     )
 
 
@@ -133,15 +134,15 @@ def _barabasi_albert(spec: GenerateOverlay, n: int, seed: int) -> Ends:
 def _watts_strogatz(spec: GenerateOverlay, n: int, seed: int) -> Ends:
     p, k = spec.probability or 0.0, spec.neighbours
     if k % 2:
-        raise ContentError(f"neighbours is {k}; a ring lattice has an even number, half on each side", "neighbours")
+        raise _refused("neighbours", f"neighbours is {k}; a ring lattice has an even number, half on each side")
     _check_links(n * k / 2)
     for attempt in range(MAX_TRIES):
         ends = _rewired(n, k, p, seed, attempt)
         if is_connected(n, *ends):
             return ends
-    raise ContentError(
-        f"of {MAX_TRIES} rewired rings with {n} nodes and {k} neighbours none is connected; take more neighbours",
+    raise _refused(
         "neighbours",
+        f"of {MAX_TRIES} rewired rings with {n} nodes and {k} neighbours none is connected; take more neighbours",
     )
 
 
@@ -178,9 +179,11 @@ def _stream(seed: int, purpose: str, attempt: int) -> Iterator[float]:
 
 def _check_links(expected: float) -> None:
     if expected > MAX_LINKS:
-        raise ContentError(
-            f"that is about {expected:,.0f} links; a generated overlay has at most {MAX_LINKS:,}", "nodes"
-        )
+        raise _refused("nodes", f"that is about {expected:,.0f} links; a generated overlay has at most {MAX_LINKS:,}")
+
+
+def _refused(key: str, message: str) -> InputError:
+    return InputError(Problem(("overlay", "generate", key), message))
 
 
 _MAKERS: dict[str, Callable[[GenerateOverlay, int, int], Ends]] = {

@@ -18,11 +18,11 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from pipelines.contract.run_inputs import Floats, Ints
-from pipelines.errors import DataFileError, first_line, listed, nearest, plural
+from pipelines.errors import DataFileError, InputError, Problem, first_line, listed, nearest, plural
 from pipelines.inputs import draws_numpy
 from pipelines.inputs.overlay.files import read_bytes
 from pipelines.inputs.overlay.text_formats import DST, SRC, column_indexes, decode
-from pipelines.inputs.overlay.weighted import ContentError, WeightedGraph
+from pipelines.inputs.overlay.weighted import WeightedGraph
 from pipelines.inputs.text_rows import BLANKS, TextTable, cached_until_changed, is_number, split, with_decimal_points
 from pipelines.scenario.overlay import Latency
 from pipelines.scenario.times import MS_OF
@@ -84,12 +84,12 @@ def read_matrix(path: Path) -> MeasuredLatencies:
     """Reads a latency matrix in delimited text, with names of rows and columns or without names.
 
     Raises:
-        ContentError: The file cannot be read, the matrix is not square, or a latency is negative.
+        DataFileError: The file cannot be read, the matrix is not square, or a latency is negative.
     """
     try:
         return _matrix(decode(read_bytes(path)))
-    except (ContentError, DataFileError, pa.ArrowException) as error:
-        raise ContentError(f"{path.name}: {first_line(error)}", "matrix") from error
+    except (DataFileError, pa.ArrowException) as error:
+        raise DataFileError(f"{path.name}: {first_line(error)}", "matrix") from error
 
 
 def _matrix(text: str) -> MeasuredLatencies:
@@ -102,7 +102,7 @@ def _matrix(text: str) -> MeasuredLatencies:
     table = lines.table([str(index) for index in range(n_columns + is_short)], skip=int(is_named))
     rows, commas = with_decimal_points(table)
     if not rows.num_rows or not rows.num_columns > is_named:
-        raise ContentError("the file has no rows of numbers; a matrix has a line of latencies for each node")
+        raise DataFileError("the file has no rows of numbers; a matrix has a line of latencies for each node")
     names = [] if not is_named else first if is_short else first[1:]
     # Lines that end with a delimiter have an empty last cell.
     if rows.columns[-1].null_count == rows.num_rows and (not names[-1] if is_named else rows.num_rows == n_columns - 1):
@@ -112,7 +112,7 @@ def _matrix(text: str) -> MeasuredLatencies:
         values = _ordered(table, pc.utf8_trim_whitespace(rows.column(0)).to_pylist(), names, values)
     elif len(values) != values.shape[1]:
         message = f"{len(values)} lines of {values.shape[1]} numbers; a matrix of latencies is square"
-        raise ContentError(message)
+        raise DataFileError(message)
     codes = np.flatnonzero(~np.isnan(values)).astype(np.int64)
     decimal = tuple(names[int(index) - 1] if is_named else str(int(index) + 1) for index in commas)
     return MeasuredLatencies(
@@ -127,17 +127,17 @@ def _is_latency(cell: str) -> bool:
 def _ordered(table: TextTable, row_names: list[str | None], names: list[str], values: Floats) -> Floats:
     """Returns the rows of `values`, which are called `row_names`, in the order of `names`, the names of the columns."""
     if len({*names}) < len(names):
-        raise ContentError("line 1: a column name occurs twice; column names are unique")
+        raise DataFileError("line 1: a column name occurs twice; column names are unique")
     seen: dict[str, int] = {}
     for row, name in enumerate(row_names):
         if name not in names:
             hint = nearest(str(name), names)
-            raise ContentError(f"{table.place(row)}: no column is called {name!r};{hint} rows and columns share names")
+            raise DataFileError(f"{table.place(row)}: no column is called {name!r};{hint} rows and columns share names")
         if seen.setdefault(name, row) != row:
-            raise ContentError(f"{table.place(row)}: the row {name!r} already exists; row names are unique")
+            raise DataFileError(f"{table.place(row)}: the row {name!r} already exists; row names are unique")
     missing = [name for name in names if name not in seen]
     if missing:
-        raise ContentError(f"no row is called {missing[0]!r}; rows and columns have the same names")
+        raise DataFileError(f"no row is called {missing[0]!r}; rows and columns have the same names")
     return values[[seen[name] for name in names]]
 
 
@@ -149,12 +149,12 @@ def _numbers(table: TextTable | None, column: pa.ChunkedArray) -> Floats:
         numbers: Floats = pc.fill_null(pc.cast(known, pa.float64()), np.nan).to_numpy()
     except pa.ArrowInvalid:
         row, cell = next((row, cell) for row, cell in enumerate(known.to_pylist()) if cell and not is_number(cell))
-        raise ContentError(f"{_place(table, row)}: the delay is {cell!r}; a delay is a number, 0 or more") from None
+        raise DataFileError(f"{_place(table, row)}: the delay is {cell!r}; a delay is a number, 0 or more") from None
     wrong = np.flatnonzero((numbers < 0) | np.isinf(numbers))
     if len(wrong):
         row = int(wrong[0])
         message = f"the delay is {numbers[row]:g}; a delay is 0 or more, and an empty cell where it is not known"
-        raise ContentError(f"{_place(table, row)}: {message}")
+        raise DataFileError(f"{_place(table, row)}: {message}")
     return numbers
 
 
@@ -170,7 +170,7 @@ def read_pairs(path: Path, columns: Titles) -> MeasuredLatencies:
     detected. Columns of a file without a header are called 1, 2, 3.
 
     Raises:
-        ContentError: The file cannot be read or lacks a column, or a latency is negative.
+        DataFileError: The file cannot be read or lacks a column, or a latency is negative.
     """
     try:
         content = read_bytes(path)
@@ -186,18 +186,16 @@ def read_pairs(path: Path, columns: Titles) -> MeasuredLatencies:
         wanted = list(zip(_PAIR, columns, (SRC, DST, _VALUES), strict=True))
         picked = column_indexes(column_names, wanted, has_header=has_header)
         values = _numbers(table, rows.column(picked[2]))
-    except (DataFileError, pa.ArrowException, OSError) as error:
-        raise ContentError(f"{path.name}: {first_line(error)}", "pairs") from error
-    except ContentError as error:
-        field = error.field if error.field in _PAIR else "pairs"
-        raise ContentError(f"{path.name}: {error}", field) from error
+    except (OSError, pa.ArrowException) as error:
+        field = getattr(error, "field", "")
+        raise DataFileError(f"{path.name}: {first_line(error)}", field if field in _PAIR else "pairs") from error
     ends = [pc.utf8_trim_whitespace(pc.cast(rows.column(place), pa.string())).combine_chunks() for place in picked[:2]]
     both = pc.utf8_normalize(pa.concat_arrays(ends), form="NFC").dictionary_encode()
     names, index = both.dictionary.to_pylist(), pc.fill_null(both.indices, -1).to_numpy().astype(np.int64)
     src, dst = index.reshape(2, -1)
     kept = ~np.isnan(values) & (src >= 0) & (dst >= 0) & (src != dst)
     if not kept.any():
-        raise ContentError(f"{path.name}: no row has two ends and a latency; give one or more", "pairs")
+        raise DataFileError(f"{path.name}: no row has two ends and a latency; give one or more", "pairs")
     codes, place, counts = np.unique((src * len(names) + dst)[kept], return_inverse=True, return_counts=True)
     means = np.bincount(place, weights=values[kept]) / counts
     n_repeated = int(counts[counts > 1].sum())
@@ -212,15 +210,14 @@ def to_rounds(ms: Floats, round_ms: float) -> Ints:
     11 rounds of 0.1 ms.
 
     Raises:
-        ContentError: A latency is longer than a million rounds.
+        InputError: A latency is longer than a million rounds.
     """
     with np.errstate(over="ignore"):
         rounds = np.maximum(np.ceil(np.round(ms / round_ms, 9)), 1.0)
     if len(rounds) and not rounds.max() <= MAX_ROUNDS:
-        raise ContentError(
-            f"a latency of {ms.max():g} ms is more than {MAX_ROUNDS:,} rounds of {round_ms:g} ms; "
-            "take a longer time.round_ms or shorter latencies", "",
-        )  # fmt: skip
+        message = f"a latency of {ms.max():g} ms is more than {MAX_ROUNDS:,} rounds of {round_ms:g} ms"
+        cure = "take a longer time.round_ms or shorter latencies"
+        raise InputError(Problem(("time", "round_ms"), f"{message}; {cure}"))
     return rounds.astype(np.int64)
 
 
@@ -250,7 +247,7 @@ def measured_graph(graph: WeightedGraph, latency: Latency, path: Path, seed: int
     have the mean of their latencies.
 
     Raises:
-        ContentError: The file cannot be read, has fewer nodes than the overlay, or lacks the latency of a link while
+        DataFileError: The file cannot be read, has fewer nodes than the overlay, or lacks the latency of a link while
             key ``missing`` is ``error``.
     """
     field = "matrix" if latency.matrix is not None else "pairs"
@@ -260,7 +257,7 @@ def measured_graph(graph: WeightedGraph, latency: Latency, path: Path, seed: int
     if latency.draw_rows or measured.names is None:
         if measured.size < (n_nodes := len(graph.names)):
             message = f"the matrix has {measured.size} rows and the overlay {n_nodes} nodes; take a larger matrix"
-            raise ContentError(f"{message} or a smaller overlay", "matrix")
+            raise DataFileError(f"{message} or a smaller overlay", "matrix")
         drawn = draws_numpy.bits(seed, "overlay.latency.matrix", np.arange(measured.size))
         row = np.argsort(drawn, kind="stable")[:n_nodes].astype(np.int64)
         if not latency.draw_rows:
@@ -314,7 +311,7 @@ def _filled(
     known = np.sort(values[~np.isnan(values)])
     if latency.missing == "error" or not len(known):
         ends = [f"{graph.names[u]!r} - {graph.names[v]!r}" for u, v in zip(a.tolist(), b.tolist(), strict=True)]
-        raise ContentError(
+        raise DataFileError(
             f"the file has no latency for {len(ends)} of {len(there)} links: {listed(ends, _MAX_SHOWN)}; "
             "add them, or write missing: mean or missing: draw beside it", field,
         )  # fmt: skip
@@ -338,7 +335,7 @@ def _named_rows(names: tuple[str, ...], column_names: tuple[str, ...], field: st
         if field == "pairs":
             cure = "or write missing: mean or missing: draw beside pairs"
         message = f"the {lacking} for {len(missing)} of {len(names)} nodes: {shown}{more}"
-        raise ContentError(f"{message}; give the rows the names of the nodes, {cure}", field)
+        raise DataFileError(f"{message}; give the rows the names of the nodes, {cure}", field)
     return np.array([index.get(name, -1) for name in names], dtype=np.int64)
 
 

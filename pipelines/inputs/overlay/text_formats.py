@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 from pipelines.contract.run_inputs import Floats
 from pipelines.contract.settings import nfc
 from pipelines.errors import DataFileError, first_line, nearest
-from pipelines.inputs.overlay.weighted import ContentError, WeightedGraph, in_ms, merge_parallel, unique_names
+from pipelines.inputs.overlay.weighted import WeightedGraph, in_ms, merge_parallel, unique_names
 from pipelines.inputs.text_rows import TextRows, is_number, split, with_decimal_points
 from pipelines.scenario.overlay import FileOverlay
 
@@ -35,7 +35,7 @@ def parse_rocketfuel(content: bytes, columns: FileOverlay) -> WeightedGraph:
     weight bw delay``. The two directions of a link become one link with the smaller delay.
 
     Raises:
-        ContentError: A line is invalid. The message has the line number.
+        DataFileError: A line is invalid. The message has the line number.
     """
     lines = _lines(content)
     n_nodes = _headed(lines, "NODES")
@@ -57,7 +57,7 @@ def parse_pssim(content: bytes, columns: FileOverlay) -> WeightedGraph:
     lines ``id from to delay``.
 
     Raises:
-        ContentError: A line is invalid. The message has the line number.
+        DataFileError: A line is invalid. The message has the line number.
     """
     lines = _lines(content)
     n_nodes, n_edges = _headed(lines, "No of nodes:"), _headed(lines, "No of edges:")
@@ -65,13 +65,13 @@ def parse_pssim(content: bytes, columns: FileOverlay) -> WeightedGraph:
     index: dict[str, int] = {}
     for line, fields in _rows(lines, "id degree capacity", "Nodes:", n_nodes):
         if fields[0] in index:
-            raise ContentError(f"line {line}: node {fields[0]!r} is listed twice; ids are unique")
+            raise DataFileError(f"line {line}: node {fields[0]!r} is listed twice; ids are unique")
         index[fields[0]] = len(index)
     _headed(lines, "Edges:", has_count=False)
     edges = _rows(lines, "id from to delay", "Edges:", n_edges)
     for line, end in ((line, end) for line, fields in edges for end in fields[1:3]):
         if end not in index:
-            raise ContentError(f"line {line}: no node {end!r}; an edge's ends are ids of the section Nodes:")
+            raise DataFileError(f"line {line}: no node {end!r}; an edge's ends are ids of the section Nodes:")
     _no_more(lines, f"{n_edges} edges")
     ends = [(index[fields[1]], index[fields[2]]) for _, fields in edges]
     return merge_parallel(tuple(index), ends, _delays(edges, columns), is_directed=True)
@@ -87,15 +87,15 @@ def decode(content: bytes) -> str:
     """Decodes UTF-8, with or without a byte order mark, to Unicode's composed form (NFC).
 
     Raises:
-        ContentError: `content` is not UTF-8, or contains a zero byte. The message has the line number.
+        DataFileError: `content` is not UTF-8, or contains a zero byte. The message has the line number.
     """
     try:
         text = nfc(content.decode("utf-8-sig"))
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
-        raise ContentError(f"line {line}: not UTF-8 text (byte 0x{content[error.start]:02x})") from error
+        raise DataFileError(f"line {line}: not UTF-8 text (byte 0x{content[error.start]:02x})") from error
     if "\0" in text:
-        raise ContentError(f"line {text.count(chr(10), 0, text.index(chr(0))) + 1}: not a text file (a zero byte)")
+        raise DataFileError(f"line {text.count(chr(10), 0, text.index(chr(0))) + 1}: not a text file (a zero byte)")
     return text
 
 
@@ -103,14 +103,14 @@ def delay(text: object, place: str) -> float:
     """Returns the delay in the cell `text`.
 
     Raises:
-        ContentError: The cell is not a finite number of 0 or more. The message starts with `place`.
+        DataFileError: The cell is not a finite number of 0 or more. The message starts with `place`.
     """
     cell = str(text).strip()
     if not is_number(cell):
-        raise ContentError(f"{place}: the delay is {text!r}; a delay is a number, 0 or more")
+        raise DataFileError(f"{place}: the delay is {text!r}; a delay is a number, 0 or more")
     value = float(cell)
     if not math.isfinite(value) or value < 0:
-        raise ContentError(f"{place}: the delay is {text}; a delay is finite, 0 or more")
+        raise DataFileError(f"{place}: the delay is {text}; a delay is finite, 0 or more")
     return value
 
 
@@ -122,17 +122,17 @@ def _next(lines: Lines, wanted: str) -> tuple[int, str]:
     try:
         return next(lines)
     except StopIteration:
-        raise ContentError(f"the file ends where {wanted} should come: it is cut short") from None
+        raise DataFileError(f"the file ends where {wanted} should come: it is cut short") from None
 
 
 def _headed(lines: Lines, title: str, *, has_count: bool = True) -> int:
     shown = repr(f"{title} n" if has_count else title)
     line, text = _next(lines, shown)
     if not text.startswith(title):
-        raise ContentError(f"line {line}: {text[:60]!r} stands where {shown} should; is the number before it right?")
+        raise DataFileError(f"line {line}: {text[:60]!r} stands where {shown} should; is the number before it right?")
     count = text.removeprefix(title).strip()
     if has_count and not (count.isascii() and count.isdigit()):
-        raise ContentError(f"line {line}: {title!r} is followed by {count!r}; a whole number must follow")
+        raise DataFileError(f"line {line}: {title!r} is followed by {count!r}; a whole number must follow")
     return int(count) if has_count else 0
 
 
@@ -143,20 +143,20 @@ def _rows(lines: Lines, layout: str, title: str, total: int) -> list[tuple[int, 
         fields = text.split()
         if len(fields) != len(layout.split()):
             message = f"line {line}: {text[:60]!r} is not entry {number} of {total} of the section {title}"
-            raise ContentError(f"{message}; an entry is '{layout}'")
+            raise DataFileError(f"{message}; an entry is '{layout}'")
         rows.append((line, fields))
     return rows
 
 
 def _index(line: int, text: str, n_nodes: int) -> int:
     if not (text.isascii() and text.isdigit()) or int(text) >= n_nodes:
-        raise ContentError(f"line {line}: no node {text!r}; nodes are numbered 0 to {n_nodes - 1}")
+        raise DataFileError(f"line {line}: no node {text!r}; nodes are numbered 0 to {n_nodes - 1}")
     return int(text)
 
 
 def _no_more(lines: Lines, expected: str) -> None:
     for line, text in lines:
-        raise ContentError(f"line {line}: {text[:60]!r} comes after the {expected} that the file announces")
+        raise DataFileError(f"line {line}: {text[:60]!r} comes after the {expected} that the file announces")
 
 
 def parse_text(content: bytes, delimiter: str | None, columns: FileOverlay) -> WeightedGraph:
@@ -167,22 +167,21 @@ def parse_text(content: bytes, delimiter: str | None, columns: FileOverlay) -> W
     round.
 
     Raises:
-        ContentError: A line is invalid. The message has the line number.
+        DataFileError: A line is invalid. The message has the line number.
     """
     lines = split(decode(content), delimiter=delimiter)
     if len(lines.first) < 2 and not {columns.src, columns.dst} & {*lines.first}:
-        raise ContentError(f"line 1: {' '.join(lines.first)[:60]!r} has one cell; a link has two ends or more cells")
+        raise DataFileError(f"line 1: {' '.join(lines.first)[:60]!r} has one cell; a link has two ends or more cells")
     if _is_matrix(lines):
         message = "as many cells a line as there are lines: this may be a matrix of latencies; name it with"
-        raise ContentError(f"{message} overlay.latency: {{matrix: ...}}, and give the links by another overlay")
+        raise DataFileError(f"{message} overlay.latency: {{matrix: ...}}, and give the links by another overlay")
     has_header = _has_header(lines, columns)
     column_names = lines.first if has_header else [str(number + 1) for number in range(len(lines.first))]
     picked = _picked(column_names, columns, has_header=has_header)
     try:
         table = lines.table([str(number) for number in range(len(column_names))], skip=1 if has_header else 0)
-    except (DataFileError, pa.ArrowException) as error:
-        raise ContentError(f"line {lines.numbers[0]} and after it: {error}" if isinstance(error, pa.ArrowException)
-                           else str(error)) from error  # fmt: skip
+    except pa.ArrowException as error:
+        raise DataFileError(f"line {lines.numbers[0]} and after it: {error}") from error
     rows, commas = with_decimal_points(table)
     notes = []
     is_found = delimiter is None and lines.delimiter != ","
@@ -201,7 +200,7 @@ def parse_parquet(content: bytes, columns: FileOverlay) -> WeightedGraph:
     """Reads an edge list in Parquet, with `columns` as in `parse_text`.
 
     Raises:
-        ContentError: A row is invalid. The message has the row number, from 1.
+        DataFileError: A row is invalid. The message has the row number, from 1.
     """
     try:
         file = pq.ParquetFile(BytesIO(content))
@@ -210,8 +209,10 @@ def parse_parquet(content: bytes, columns: FileOverlay) -> WeightedGraph:
         table = file.read(columns=[file.schema_arrow.names[place] for place in picked])
         rows = pa.table({str(place): pc.cast(table.column(file.schema_arrow.names[place]), pa.string())
                          for place in picked})  # fmt: skip
+    except DataFileError:
+        raise
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
-        raise ContentError(f"not a Parquet file that can be read: {first_line(error)}") from error
+        raise DataFileError(f"not a Parquet file that can be read: {first_line(error)}") from error
     return _graph(rows, lambda row: f"row {row + 1}", column_names, picked, columns, [])
 
 
@@ -247,7 +248,7 @@ def _has_header(lines: TextRows, columns: FileOverlay) -> bool:
     if is_link(first, lines.sample[1:]):
         return False
     shown = ", ".join(map(repr, first[:10]))
-    raise ContentError(
+    raise DataFileError(
         f"the first line, {shown}, may be a header or a link; name the columns of the two ends with src and dst, "
         "or write src: '1' and dst: '2' for a file without a header", "src",
     )  # fmt: skip
@@ -266,7 +267,7 @@ def column_indexes(
         has_header: Whether the file has a header.
 
     Raises:
-        ContentError: The file lacks a column, or several columns have its name.
+        DataFileError: The file lacks a column, or several columns have its name.
     """
     found = []
     for number, (field, title, known) in enumerate(wanted):
@@ -278,9 +279,9 @@ def column_indexes(
             lacking, cure = f"that is known as {field};", f"name one of its columns: {shown}"
             if title is not None:
                 lacking, cure = f"{title!r};{nearest(title, column_names)}", f"its columns are {shown}"
-            raise ContentError(f"the file has no column {lacking} {cure}", field)
+            raise DataFileError(f"the file has no column {lacking} {cure}", field)
         if (count := column_names.count(named[0])) > 1:
-            raise ContentError(f"the file has {count} columns called {named[0]!r}; rename all but one", field)
+            raise DataFileError(f"the file has {count} columns called {named[0]!r}; rename all but one", field)
         found.append(column_names.index(named[0]))
     return found
 
@@ -297,13 +298,13 @@ def _graph(
     columns: FileOverlay, notes: list[str],
 ) -> WeightedGraph:  # fmt: skip
     if not rows.num_rows:
-        raise ContentError("the file has no link; an edge list has at least one row below the header")
+        raise DataFileError("the file has no link; an edge list has at least one row below the header")
     ends = [pc.utf8_normalize(pc.utf8_trim_whitespace(rows.column(i).combine_chunks()), form="NFC") for i in (0, 1)]
     for i, column in enumerate(ends):
         empty = pc.indices_nonzero(pc.fill_null(pc.equal(column, ""), True))
         if len(empty):
             where = place(empty[0].as_py())
-            raise ContentError(f"{where}: the column {column_names[picked[i]]!r} is empty; a link has two ends")
+            raise DataFileError(f"{where}: the column {column_names[picked[i]]!r} is empty; a link has two ends")
     if all(pc.all(pc.match_substring_regex(column, r"^[0-9]+\.0$")).as_py() for column in ends):
         ends = [pc.utf8_slice_codeunits(column, 0, stop=-2) for column in ends]
         notes.append("the ends are numbers with .0, as pandas writes them, and are taken as whole numbers")

@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from pipelines.contract.run_inputs import Floats, Ints
 from pipelines.contract.settings import nfc
-from pipelines.errors import listed, plural
+from pipelines.errors import DataFileError, listed, plural
 from pipelines.scenario.overlay import LatencyUnit
 from pipelines.scenario.times import MS_OF
 
@@ -23,19 +23,6 @@ FIBRE_KM_PER_MS = 200.0
 DETOUR = 1.3
 FLOOR_MS = 0.5
 _SURROGATE = re.compile("[\ud800-\udfff]")
-
-
-class ContentError(ValueError):
-    """The content of a file or package does not describe a valid overlay.
-
-    Attributes:
-        field: The scenario key that caused the error, for example ``"member"``. It is a key of the overlay's source,
-            such as ``overlay.file``.
-    """
-
-    def __init__(self, message: str, field: str = "path") -> None:
-        self.field = field
-        super().__init__(message)
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,7 +74,7 @@ def unique_names(labels: Iterable[str | None], ids: Iterable[str]) -> tuple[str,
     The second and later occurrences of a name get the endings ``#2``, ``#3``, and so on.
 
     Raises:
-        ContentError: A name contains a surrogate, a code point that UTF-8 cannot encode. Escapes in JSON and GML can
+        DataFileError: A name contains a surrogate, a code point that UTF-8 cannot encode. Escapes in JSON and GML can
             encode surrogates.
     """
     taken: set[str] = set()
@@ -96,7 +83,7 @@ def unique_names(labels: Iterable[str | None], ids: Iterable[str]) -> tuple[str,
     for label, node_id in zip(labels, ids, strict=True):
         base = nfc((label or "").strip() or node_id)
         if _SURROGATE.search(base):
-            raise ContentError(f"the name {base!a} contains a surrogate, which is no character; remove it")
+            raise DataFileError(f"the name {base!a} contains a surrogate, which is no character; remove it")
         name = base
         while name in taken:
             count[base] = count.get(base, 1) + 1

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipelines.contract.run_inputs import SUBSCRIPTION, Ints, Overlay
-from pipelines.errors import DataFileError, InputError, KeyPath, PredicateError, Problem
+from pipelines.errors import KeyPath, PredicateError, blamed_on
 from pipelines.files import find_file
 from pipelines.inputs.text_rows import names_of, texts_of
 from pipelines.inputs.timestamps import moments_of, with_origin
@@ -76,10 +76,8 @@ def _refuse_empty(rows: FileRows, topic: pa.Array, content: pa.Array) -> None:
 
 def _loaded(place: KeyPath, file: SubscriptionFile | PublicationFile, beside: Path | None) -> Loaded:
     reverse = getattr(file, "reverse", False)
-    try:
+    with blamed_on(*place):
         return load(find_file(file.path, beside), file.format, reverse=reverse, limit=file.limit, named=_named(file))
-    except DataFileError as error:
-        raise InputError(Problem((*place, "path"), str(error))) from error
 
 
 def _named(file: SubscriptionFile | PublicationFile) -> tuple[str, ...]:
