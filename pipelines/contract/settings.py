@@ -4,12 +4,25 @@ from __future__ import annotations
 
 import json
 import unicodedata
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from typing import Annotated, Any, Literal, Self, TypeVar
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from operator import or_
+from typing import Annotated, Any, Literal, Self, TypeVar, get_args, get_origin
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Discriminator, Field, Tag, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Discriminator,
+    Field,
+    GetCoreSchemaHandler,
+    Tag,
+    model_validator,
+)
+from pydantic_core import CoreSchema
 
-from pipelines.errors import InputError, KeyPath, Problem
+from pipelines.errors import InputError, KeyPath, Problem, nearest
 
 MAX_ROUND = 2**31 - 1
 MAX_NODES = 1_000_000
@@ -73,54 +86,65 @@ ORDERED = AfterValidator(_ordered)
 """The validator of pairs ``[low, high]`` with low ≤ high."""
 
 
-def by_name(key: str) -> Discriminator:
-    """Returns a discriminator of a union: value ``x`` of key `key` selects the branch with tag ``<x>``.
+@dataclass(frozen=True)
+class Branches:
+    """An annotation of a union: selects the branch of a value, so that errors concern this branch only.
 
-    The angle brackets distinguish tags from keys in pydantic's error locations.
+    A list, a string or a number selects the branch of its type. A mapping with key ``file`` or ``generate`` selects the
+    model with this key. Any other mapping selects the model with the mapping's value of `key` as its constant, or, if
+    `key` is empty, the only model without such keys.
     """
 
-    def tag(value: Any) -> str | None:  # noqa: ANN401 - any value of a file
-        name = value.get(key) if isinstance(value, Mapping) else getattr(value, key, None)
-        return f"<{name}>" if isinstance(name, str) else None
+    key: str = ""
 
-    return Discriminator(
-        tag, custom_error_type="choice", custom_error_message="unknown", custom_error_context={"key": key}
-    )
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:  # noqa: ANN401
+        """Returns the schema of the union `source`."""
+        tags = {self._tag(branch): branch for branch in get_args(source)}
+
+        def selected(value: Any) -> str | None:  # noqa: ANN401 - any value of a file
+            if not isinstance(value, (Mapping, Strict)):
+                return _TAGS.get(type(value))
+            given = value if isinstance(value, Mapping) else dict(value)
+            if found := next((tag for tag in _SOURCES if tag[1:-1] in given and tag in tags), None):
+                return found
+            if not self.key:
+                return "<mapping>"
+            if self.key in given:
+                return f"<{given[self.key]}>" if isinstance(given[self.key], str) else None
+            return "<generate>" if nearest("generate", given) else None  # the key may be mistyped
+
+        union = reduce(or_, (Annotated[branch, Tag(tag)] for tag, branch in tags.items()))
+        error: dict[str, Any] = {"custom_error_type": "choice" if self.key else "form"}
+        error |= {"custom_error_message": "unknown", "custom_error_context": {"key": self.key}}
+        return handler.generate_schema(Annotated[union, Discriminator(selected, **error)])
+
+    def _tag(self, branch: Any) -> str:  # noqa: ANN401 - any type
+        # The angle brackets distinguish tags from keys in pydantic's error locations.
+        kind = get_args(branch)[0] if get_origin(branch) is Annotated else branch
+        if not (isinstance(kind, type) and issubclass(kind, Strict)):
+            return _TAGS.get(get_origin(kind) or kind, "<text>")
+        if self.key in kind.model_fields:
+            return f"<{get_args(kind.model_fields[self.key].annotation)[0]}>"
+        return next((tag for tag in _SOURCES if tag[1:-1] in kind.model_fields), "<mapping>")
 
 
-def by_form(tag: Callable[[Any], str | None]) -> Discriminator:
-    """Returns a discriminator of a union: `tag` maps a value to the tag of its branch, or to None if no branch fits."""
-    return Discriminator(tag, custom_error_type="form", custom_error_message="unknown")
-
-
-def nodes_form(value: Any) -> str | None:  # noqa: ANN401 - any value of a file
-    """Returns the tag that selects the branch of `ListOr`, `NamesOr` or `Nodes` for `value`; None if no branch fits."""
-    if isinstance(value, (list, tuple)):
-        return "<list>"
-    if isinstance(value, Mapping):
-        return next((f"<{name}>" for name in ("file", "generate") if name in value), None)
-    if isinstance(value, Strict):
-        return "<file>" if hasattr(value, "file") else "<generate>"
-    return {str: "<text>", int: "<number>"}.get(type(value))
-
-
+_TAGS = {list: "<list>", tuple: "<list>", str: "<text>", int: "<number>", float: "<number>"}
+_SOURCES = ("<file>", "<generate>")
+BY_FORM = Branches()
+BY_KIND = Branches("kind")
 Listed = TypeVar("Listed")
 Generated = TypeVar("Generated")
 Group = TypeVar("Group")
-ListOr = Annotated[
-    Annotated[list[Listed], Tag("<list>")] | Annotated[Generated, Tag("<generate>")], by_form(nodes_form)
-]
+ListOr = Annotated[list[Listed] | Generated, BY_FORM]
 """A list of `Listed`, or a mapping with key ``generate``."""
-NamesOr = Annotated[
-    Annotated[list[NodeName], Field(min_length=1), Tag("<list>")] | Annotated[Group, Tag("<text>")],
-    by_form(nodes_form),
-]
+_Names = Annotated[list[NodeName], Field(min_length=1)]
+NamesOr = Annotated[_Names | Group, BY_FORM]
 """A list of names of nodes, or the name of a group of nodes."""
 Nodes = Annotated[
-    Annotated[list[NodeName], Field(min_length=1), Tag("<list>")]
-    | Annotated[int, Field(ge=1, le=MAX_NODES, strict=True), Tag("<number>")]
-    | Annotated[Literal["all", "leaves", "brokers", "servers", "clients"], Tag("<text>")],
-    by_form(nodes_form),
+    _Names
+    | Annotated[int, Field(ge=1, le=MAX_NODES, strict=True)]
+    | Literal["all", "leaves", "brokers", "servers", "clients"],
+    BY_FORM,
 ]
 
 

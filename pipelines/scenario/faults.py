@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Annotated, Any, Literal, TypeAlias
+from collections.abc import Iterator
+from typing import Annotated, Literal, TypeAlias
 
-from pydantic import Discriminator, Field, Tag
+from pydantic import Field
 from typing_extensions import TypeAliasType
 
 from pipelines.contract.settings import (
+    BY_KIND,
     ORDERED,
     FilePath,
     Flag,
@@ -18,12 +19,11 @@ from pipelines.contract.settings import (
     Round,
     Share,
     Strict,
-    by_name,
     end_problems,
     one_of,
     repetition_problems,
 )
-from pipelines.errors import Problem, nearest
+from pipelines.errors import Problem
 from pipelines.scenario.link_faults import Break, Delay, Duplicate, Extra, Links, Loss, Partition, Replace
 from pipelines.scenario.times import TimedSpan
 
@@ -40,7 +40,6 @@ _DownRounds = Annotated[tuple[_DownRound, _DownRound], ORDERED]
 _Rounds = Annotated[tuple[Round, Round], ORDERED]
 _Number = Annotated[int, Field(ge=0, le=10_000, strict=True)]
 _Shape = Annotated[float, Field(ge=0.05, le=100.0, strict=True)]
-_GENERATOR = "<<generate>>"
 
 
 class Exponential(Strict):
@@ -78,16 +77,7 @@ class LogNormal(Strict):
     )
 
 
-Times = TypeAliasType(
-    "Times",
-    Annotated[
-        Annotated[Exponential, Tag("<exponential>")]
-        | Annotated[Weibull, Tag("<weibull>")]
-        | Annotated[Pareto, Tag("<pareto>")]
-        | Annotated[LogNormal, Tag("<lognormal>")],
-        by_name("kind"),
-    ],
-)
+Times = TypeAliasType("Times", Annotated[Exponential | Weibull | Pareto | LogNormal, BY_KIND])
 
 
 class CrashRate(Strict):
@@ -299,36 +289,8 @@ class FaultGenerator(Strict):
     """Faults that are generated from the seed or read from a trace."""
 
     generate: Annotated[
-        Annotated[CrashGenerator, Tag("<crash>")]
-        | Annotated[BreakGenerator, Tag("<break>")]
-        | Annotated[PauseGenerator, Tag("<pause>")]
-        | Annotated[PartitionGenerator, Tag("<partition>")]
-        | Annotated[ReplaceGenerator, Tag("<replace>")],
-        by_name("kind"),
+        CrashGenerator | BreakGenerator | PauseGenerator | PartitionGenerator | ReplaceGenerator, BY_KIND
     ] = Field(description="type, location and frequency of the faults")
 
 
-def _fault_tag(value: Any) -> str | None:  # noqa: ANN401 - any value of the file
-    if not isinstance(value, Mapping):
-        return (
-            _GENERATOR if isinstance(value, FaultGenerator) else f"<{value.kind}>" if hasattr(value, "kind") else None
-        )
-    if "generate" in value or ("kind" not in value and nearest("generate", value)):
-        return _GENERATOR
-    return f"<{value['kind']}>" if isinstance(value.get("kind"), str) else None
-
-
-Fault = Annotated[
-    Annotated[Crash, Tag("<crash>")]
-    | Annotated[Pause, Tag("<pause>")]
-    | Annotated[Loss, Tag("<loss>")]
-    | Annotated[Break, Tag("<break>")]
-    | Annotated[Partition, Tag("<partition>")]
-    | Annotated[Delay, Tag("<delay>")]
-    | Annotated[Duplicate, Tag("<duplicate>")]
-    | Annotated[Replace, Tag("<replace>")]
-    | Annotated[FaultGenerator, Tag(_GENERATOR)],
-    Discriminator(
-        _fault_tag, custom_error_type="choice", custom_error_message="unknown", custom_error_context={"key": "kind"}
-    ),
-]
+Fault = Annotated[Crash | Pause | Loss | Break | Partition | Delay | Duplicate | Replace | FaultGenerator, BY_KIND]

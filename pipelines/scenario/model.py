@@ -8,18 +8,18 @@ from functools import reduce
 from operator import or_
 from typing import TYPE_CHECKING, Annotated, Any, Self
 
-from pydantic import BeforeValidator, Field, Tag, TypeAdapter, model_validator
+from pydantic import BeforeValidator, Field, TypeAdapter, model_validator
 
 from pipelines.contract.forms import AskedForm
 from pipelines.contract.settings import (
+    BY_FORM,
     MAX_SEED,
+    Branches,
     Count,
     Number,
     Positive,
     Seed,
     Strict,
-    by_form,
-    by_name,
     repetition_problems,
 )
 from pipelines.engines.names import AskedEngine, current_name
@@ -33,12 +33,6 @@ from pipelines.scenario.workload import WorkloadSpec
 
 MAX_RUNS = 1_000_000
 _Values = Annotated[list[Any], Field(min_length=1)]
-
-
-def _form(value: Any) -> str | None:  # noqa: ANN401 - any value of the file
-    if isinstance(value, (list, tuple)):
-        return "<list>"
-    return "<range>" if isinstance(value, (Mapping, Strict)) else None
 
 
 class SeedRange(Strict):
@@ -83,13 +77,10 @@ class ValueRange(Strict):
 class RunsSpec(Strict):
     """The runs of an experiment: every combination of the grid with every seed."""
 
-    seeds: Annotated[
-        Annotated[list[Seed], Field(min_length=1), Tag("<list>")] | Annotated[SeedRange, Tag("<range>")],
-        by_form(_form),
-    ] = Field(default_factory=lambda: [0], description="one run for each seed: a list, or {count: 1000}")
-    grid: dict[
-        str, Annotated[Annotated[_Values, Tag("<list>")] | Annotated[ValueRange, Tag("<range>")], by_form(_form)]
-    ] = Field(
+    seeds: Annotated[Annotated[list[Seed], Field(min_length=1)] | SeedRange, BY_FORM] = Field(
+        default_factory=lambda: [0], description="one run for each seed: a list, or {count: 1000}"
+    )
+    grid: dict[str, Annotated[_Values | ValueRange, BY_FORM]] = Field(
         default_factory=dict,
         description="mapping of the path of a key, e.g. protocol.delta, to the values of the key: a list, or {from:"
         " 0, to: 4}",
@@ -111,8 +102,7 @@ class RunsSpec(Strict):
 if TYPE_CHECKING:
     ProtocolSettings = Any
 else:
-    _BRANCHES = (Annotated[spec.settings, Tag(f"<{name}>")] for name, spec in PROTOCOLS.items())
-    ProtocolSettings = Annotated[reduce(or_, _BRANCHES), by_name("name")]
+    ProtocolSettings = Annotated[reduce(or_, (spec.settings for spec in PROTOCOLS.values())), Branches("name")]
 
 
 class Scenario(Strict):

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Any, Literal
 
 import networkx as nx
-from pydantic import Field, Tag
+from pydantic import Discriminator, Field, Tag
 
 from pipelines.contract.settings import (
     MAX_NODES,
@@ -23,7 +23,6 @@ from pipelines.contract.settings import (
     Prefix,
     Share,
     Strict,
-    by_form,
     one_of,
     repeated_links,
     repetition_problems,
@@ -134,7 +133,7 @@ Link = Annotated[
     Annotated[tuple[NodeName, NodeName], Tag("<pair>")]
     | Annotated[tuple[NodeName, NodeName, LatencyRounds], Tag("<latency>")]
     | Annotated[tuple[NodeName, NodeName, LatencyRounds, LatencyRounds], Tag("<latencies>")],
-    by_form(_link_tag),
+    Discriminator(_link_tag, custom_error_type="form", custom_error_message="unknown"),
 ]
 
 

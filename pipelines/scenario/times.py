@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, Field, Tag
+from pydantic import AfterValidator, Field
 
-from pipelines.contract.settings import MAX_ROUND, Positive, Strict, by_form
+from pipelines.contract.settings import BY_FORM, MAX_ROUND, Positive, Strict
 from pipelines.errors import KeyPath, Problem
 
 EPOCH_MS = 9e11
@@ -39,16 +39,10 @@ def parse_iso(text: str) -> float:
     return (moment - datetime(1970, 1, 1, tzinfo=UTC)).total_seconds() * 1000.0
 
 
-def _form(value: Any) -> str | None:  # noqa: ANN401 - any value of the file
-    if isinstance(value, bool):
-        return None
-    return "<timestamp>" if isinstance(value, str) else "<number>" if isinstance(value, (int, float)) else None
-
-
 Moment = Annotated[
-    Annotated[Annotated[float, Field(ge=0.0, le=1e15, allow_inf_nan=False)], Tag("<number>")]
-    | Annotated[Annotated[str, Field(max_length=50), AfterValidator(_iso)], Tag("<timestamp>")],
-    by_form(_form),
+    Annotated[float, Field(ge=0.0, le=1e15, allow_inf_nan=False)]
+    | Annotated[str, Field(max_length=50), AfterValidator(_iso)],
+    BY_FORM,
 ]
 """A number of milliseconds, or an ISO 8601 timestamp.
 

@@ -6,10 +6,12 @@ from collections.abc import Iterator
 from math import prod
 from typing import Annotated, Literal, TypeAlias
 
-from pydantic import Field, Tag, field_validator
+from pydantic import Field, field_validator
 
 from pipelines.contract.predicate import parse_predicates
 from pipelines.contract.settings import (
+    BY_FORM,
+    BY_KIND,
     MAX_NODES,
     ORDERED,
     ListOr,
@@ -23,10 +25,7 @@ from pipelines.contract.settings import (
     Share,
     Strict,
     Topic,
-    by_form,
-    by_name,
     end_problems,
-    nodes_form,
     repetition_problems,
 )
 from pipelines.errors import Problem
@@ -100,13 +99,7 @@ class DeregisterCallSpec(_OnTopic):
 
 
 OtherCall: TypeAlias = Annotated[
-    Annotated[JoinCallSpec, Tag("<join>")]
-    | Annotated[LeaveCallSpec, Tag("<leave>")]
-    | Annotated[RemoveCallSpec, Tag("<remove>")]
-    | Annotated[SteerCallSpec, Tag("<steer>")]
-    | Annotated[RegisterCallSpec, Tag("<register>")]
-    | Annotated[DeregisterCallSpec, Tag("<deregister>")],
-    by_name("kind"),
+    JoinCallSpec | LeaveCallSpec | RemoveCallSpec | SteerCallSpec | RegisterCallSpec | DeregisterCallSpec, BY_KIND
 ]
 
 
@@ -379,41 +372,28 @@ class PublicationFileSource(Strict):
 class SubscriptionGenerator(Strict):
     """Subscriptions that are generated from the seed."""
 
-    generate: Annotated[
-        Annotated[TopicSubscriptions, Tag("<topics>")]
-        | Annotated[ContentSubscriptions, Tag("<content>")]
-        | Annotated[QuoteSubscriptions, Tag("<quotes>")],
-        by_name("kind"),
-    ] = Field(description="the generator and its settings")
+    generate: Annotated[TopicSubscriptions | ContentSubscriptions | QuoteSubscriptions, BY_KIND] = Field(
+        description="the generator and its settings"
+    )
 
 
 class PublicationGenerator(Strict):
     """Publications that are generated from the seed."""
 
-    generate: Annotated[
-        Annotated[TopicPublications, Tag("<topics>")]
-        | Annotated[ContentPublications, Tag("<content>")]
-        | Annotated[QuotePublications, Tag("<quotes>")]
-        | Annotated[BankPublications, Tag("<bank>")],
-        by_name("kind"),
-    ] = Field(description="the generator and its settings")
+    generate: Annotated[TopicPublications | ContentPublications | QuotePublications | BankPublications, BY_KIND] = (
+        Field(description="the generator and its settings")
+    )
 
 
 class WorkloadSpec(Strict):
     """The calls of applications: subscriptions, publications, joins, moves and other calls, each with a round."""
 
-    subscriptions: Annotated[
-        Annotated[list[ListedSubscription], Tag("<list>")]
-        | Annotated[SubscriptionFileSource, Tag("<file>")]
-        | Annotated[SubscriptionGenerator, Tag("<generate>")],
-        by_form(nodes_form),
-    ] = Field(default_factory=list, description="a list of subscriptions, a file, or a generator")
-    publications: Annotated[
-        Annotated[list[ListedPublication], Tag("<list>")]
-        | Annotated[PublicationFileSource, Tag("<file>")]
-        | Annotated[PublicationGenerator, Tag("<generate>")],
-        by_form(nodes_form),
-    ] = Field(default_factory=list, description="a list of publications, a file, or a generator")
+    subscriptions: Annotated[list[ListedSubscription] | SubscriptionFileSource | SubscriptionGenerator, BY_FORM] = (
+        Field(default_factory=list, description="a list of subscriptions, a file, or a generator")
+    )
+    publications: Annotated[list[ListedPublication] | PublicationFileSource | PublicationGenerator, BY_FORM] = Field(
+        default_factory=list, description="a list of publications, a file, or a generator"
+    )
     topics: Literal["exact", "mqtt"] = Field(
         default="exact", description="mqtt: + and # in topics of subscriptions are MQTT wildcards; exact: plain names"
     )

@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Annotated, Literal
 
-from pydantic import Field, Tag
+from pydantic import Field
 
-from pipelines.contract.settings import Count, FilePath, Flag, Nodes, Round, Strict, by_form, nodes_form
+from pipelines.contract.settings import BY_FORM, Count, FilePath, Flag, Nodes, Round, Strict
 from pipelines.errors import Problem
 
-ColumnOrRound = Annotated[
-    Annotated[str, Field(min_length=1), Tag("<text>")] | Annotated[Round, Tag("<number>")], by_form(nodes_form)
-]
+ColumnOrRound = Annotated[Annotated[str, Field(min_length=1)] | Round, BY_FORM]
 
 
 class _RowFile(Strict):
