@@ -109,12 +109,11 @@ def build_run(run: RunConfig, beside: Path | None, before: Mapped | None = None)
     if spec.creates_links != is_without_links and (is_without_links or not run.protocols):
         raise InputError(_other_overlay(spec))
     workload = before.workload if before is not None else build_workload(
-        scenario.workload, overlay=overlay, seed=run.seed, horizon=scenario.time.rounds, beside=beside,
-        clock=scenario.time.clock,
+        scenario.workload, overlay=overlay, seed=run.seed, time=scenario.time, beside=beside,
     )  # fmt: skip
     faults = build_faults(
-        scenario.faults, overlay=overlay, seed=run.seed, horizon=scenario.time.rounds, beside=beside,
-        kinds=lambda: PROTOCOLS[scenario.protocol.name].kinds, clock=scenario.time.clock,
+        scenario.faults, overlay=overlay, seed=run.seed, time=scenario.time, beside=beside,
+        kinds=lambda: PROTOCOLS[scenario.protocol.name].kinds,
     )  # fmt: skip
     built = Mapped(overlay, workload, faults)
     if run.protocols:

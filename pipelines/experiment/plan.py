@@ -219,17 +219,14 @@ def _notes_on(part: str, runs: Sequence[RunConfig], beside: Path) -> Sequence[st
         case "overlay":
             return build_run_overlay(run, beside, notes_rounding=True).notes
         case "workload":
-            workload, clock = scenario.workload, scenario.time.clock
-            overlay, horizon = build_run_overlay(run, beside), scenario.time.rounds
-            literal = literal_wildcards(
-                workload, overlay=overlay, seed=run.seed, horizon=horizon, beside=beside, clock=clock
-            )
+            workload, time, overlay = scenario.workload, scenario.time, build_run_overlay(run, beside)
+            literal = literal_wildcards(workload, overlay=overlay, seed=run.seed, time=time, beside=beside)
             files = workload_files(workload)
-            of_files = [note for place, file in files for note in file_notes(file, place, clock, beside)]
+            of_files = [note for place, file in files for note in file_notes(file, place, time, beside)]
             return [*of_files, literal, *move_notes(workload.moves)]
         case "faults":
             traces = named_traces(scenario.faults, beside)
-            return [note for _, path, trace in traces for note in outage_notes(path, trace, scenario.time.clock)]
+            return [note for _, path, trace in traces for note in outage_notes(path, trace, scenario.time)]
         case "time":
             error, place = rounding_error_ms(scenario.time, calls(scenario.workload, scenario.faults))
             found = f"rounds are up to {error:.3g} ms away from at_ms and until_ms, farthest at"

@@ -3,9 +3,8 @@
 These parameters have the same meaning in all modules of the package:
 
 - `overlay` and `seed`: the overlay and the seed of the run;
-- `horizon`: the last possible round of the run;
 - `beside`: the folder of the scenario file. Relative paths are first looked up in this folder;
 - `place`: the path of a key in the scenario, for error messages;
-- `clock`: converts times in files to rounds;
+- `time`: the last possible round of the run, and the conversion of times in files to rounds;
 - `purpose`: the name of a random draw. Draws with different names are independent (see `draws_numpy`).
 """

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 from pipelines.contract.run_inputs import Floats, Ints
 from pipelines.contract.settings import MAX_ROUND
 from pipelines.inputs.text_rows import texts_of
-from pipelines.scenario.times import EPOCH_MS, MS_OF, Clock
+from pipelines.scenario.times import EPOCH_MS, MS_OF, TimeSpec
 
 _NAMES = {
     "s": "seconds", "ms": "milliseconds", "us": "microseconds", "ns": "nanoseconds", "min": "minutes", "h": "hours",
@@ -44,40 +44,35 @@ class Moments:
     origin_ms: float | None
     form: str
 
-    def from_start(self, clock: Clock) -> Floats:
+    def from_start(self, time: TimeSpec) -> Floats:
         """Returns the times in milliseconds from the start of the run.
 
-        If `clock` has no origin, the run starts at the first timestamp.
+        If `time` has no origin, the run starts at the first timestamp.
         """
-        if self.origin_ms is None or clock.origin_ms is None:
+        if self.origin_ms is None or time.origin_ms is None:
             return self.ms
-        return self.ms + (self.origin_ms - clock.origin_ms)
+        return self.ms + (self.origin_ms - time.origin_ms)
 
-    def rounds(self, clock: Clock) -> Ints:
+    def rounds(self, time: TimeSpec) -> Ints:
         """Returns the nearest round of each time; -1 for empty cells and times before round 0."""
-        exact = np.nan_to_num(self.exact(clock), nan=-1.0)
+        exact = np.nan_to_num(self.exact(time), nan=-1.0)
         return np.clip(np.floor(exact + 0.5), -1, MAX_ROUND).astype(np.int64)
 
-    def exact(self, clock: Clock) -> Floats:
+    def exact(self, time: TimeSpec) -> Floats:
         """Returns the times in rounds, with fractions."""
-        return self.from_start(clock) / clock.speed / clock.round_ms
+        return self.from_start(time) / time.speed / time.round_ms
 
-    def note(self, title: str, clock: Clock) -> str:
+    def note(self, title: str, time: TimeSpec) -> str:
         """Returns a note on column `title`: the format of its times, the time of round 0, and the rounding error."""
-        exact, rounds = self.exact(clock), self.rounds(clock)
+        exact, rounds = self.exact(time), self.rounds(time)
         is_known = ~np.isnan(exact) & (rounds >= 0)
-        error = np.abs(exact - rounds)[is_known].max(initial=0.0) * clock.round_ms
+        error = np.abs(exact - rounds)[is_known].max(initial=0.0) * time.round_ms
         origin = ""
         if self.origin_ms is not None:
-            origin = f"; round 0 is {iso(self.origin_ms if clock.origin_ms is None else clock.origin_ms)}"
-            origin += "" if clock.origin_ms is not None else ", the first timestamp (time.origin overrides this)"
-        fast = "" if clock.speed == 1 else f" at {clock.speed:g} times the speed"
+            origin = f"; round 0 is {iso(self.origin_ms if time.origin_ms is None else time.origin_ms)}"
+            origin += "" if time.origin_ms is not None else ", the first timestamp (time.origin overrides this)"
+        fast = "" if time.speed == 1 else f" at {time.speed:g} times the speed"
         return f"column {title} holds {self.form}{origin}; rounds are up to {error:.3g} ms away from them{fast}"
-
-
-def with_origin(clock: Clock, moments: Moments) -> Clock:
-    """Returns `clock`. If it has no origin, its origin becomes the first timestamp of `moments`."""
-    return clock if clock.origin_ms is not None else replace(clock, origin_ms=moments.origin_ms)
 
 
 def iso(ms: float) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Annotated, Any
 
@@ -47,28 +46,6 @@ Moment = Annotated[
 """A number of milliseconds, or an ISO 8601 timestamp.
 
 A number is a time since 1970 if it is at least `EPOCH_MS`, else a time since the start of the run."""
-
-
-@dataclass(frozen=True)
-class Clock:
-    """The conversion of milliseconds to rounds.
-
-    Attributes:
-        round_ms: Duration of a round in milliseconds.
-        speed: The factor by which a run replays recorded times faster; factor 2 halves the times.
-        origin_ms: The time of round 0, in ms from 1970; None uses the first timestamp of a file.
-    """
-
-    round_ms: float
-    speed: float = 1.0
-    origin_ms: float | None = None
-
-    def exact(self, ms: float) -> float:
-        """Returns the number of rounds, with fractions, in `ms` milliseconds of recorded time."""
-        return ms / self.speed / self.round_ms
-
-
-DEFAULT_CLOCK = Clock(round_ms=10.0)
 
 
 def is_timestamp(moment: float | str | None) -> bool:
@@ -118,9 +95,21 @@ class TimeSpec(Strict):
     )
 
     @property
-    def clock(self) -> Clock:
-        """The conversion of times to rounds; without key `origin`, `Clock.origin_ms` is `None`."""
-        return Clock(self.round_ms, self.speed, None if self.origin is None else ms_from_start(self.origin, 0.0))
+    def origin_ms(self) -> float | None:
+        """The time of round 0, in ms from 1970; None stands for the first timestamp of a file."""
+        return None if self.origin is None else ms_from_start(self.origin, 0.0)
+
+    def with_origin(self, origin_ms: float | None) -> TimeSpec:
+        """Returns the times with `origin_ms` as the time of round 0, unless the scenario sets this time."""
+        return self if self.origin is not None else self.model_copy(update={"origin": origin_ms})
+
+    def exact(self, moment: float | str) -> float:
+        """Returns the round of `moment`, with fractions; times from 1970 count from the origin, or from 1970."""
+        return self.in_rounds(ms_from_start(moment, self.origin_ms or 0.0))
+
+    def in_rounds(self, ms: float) -> float:
+        """Returns the number of rounds, with fractions, in `ms` milliseconds of recorded time."""
+        return ms / self.speed / self.round_ms
 
 
 _CALLS = ("subscriptions", "publications", "joins", "calls", "moves")
@@ -142,24 +131,21 @@ def with_rounds(data: Any) -> Any:  # noqa: ANN401 - any value of the file
     moments = [moment for item in items for key, _ in _KEYS if (moment := item.get(key)) is not None]
     if not moments:
         return data
-    clock = _clock(data.get("time"), moments)
+    time = _time(data.get("time"), moments)
     changed = {
-        name: [_rounded(item, clock) if isinstance(item, Mapping) else item for item in part]
+        name: [_rounded(item, time) if isinstance(item, Mapping) else item for item in part]
         for name, part in lists.items()
     }
     faults = {"faults": changed.pop("faults")} if "faults" in changed else {}
     return {**data, **faults, **({"workload": {**workload, **changed}} if changed else {})}
 
 
-def _clock(given: Any, moments: Iterable[Any]) -> Clock:  # noqa: ANN401 - any value of the file
+def _time(given: Any, moments: Iterable[Any]) -> TimeSpec:  # noqa: ANN401 - any value of the file
     try:
-        clock = TimeSpec.model_validate({} if given is None else given).clock
+        time = TimeSpec.model_validate({} if given is None else given)
     except ValueError:
-        clock = TimeSpec().clock
-    if clock.origin_ms is None:
-        first = min((ms for moment in moments if (ms := _timestamp_ms(moment)) is not None), default=0.0)
-        clock = Clock(clock.round_ms, clock.speed, first)
-    return clock
+        time = TimeSpec()
+    return time.with_origin(min((ms for moment in moments if (ms := _timestamp_ms(moment)) is not None), default=0.0))
 
 
 def _moments(items: Iterable[tuple[KeyPath, Strict]]) -> Iterator[tuple[KeyPath, str, str, float | str, int]]:
@@ -173,9 +159,8 @@ def _moments(items: Iterable[tuple[KeyPath, Strict]]) -> Iterator[tuple[KeyPath,
 def _exact(time: TimeSpec, items: Iterable[tuple[KeyPath, Strict]]) -> Iterator[tuple[KeyPath, str, str, float, int]]:
     """Yields the tuples of `_moments`, with each time converted to rounds, including the fraction of a round."""
     found = list(_moments(items))
-    clock = _clock(time, [moment for *_, moment, _ in found])
-    for path, key, name, moment, given in found:
-        yield path, key, name, clock.exact(ms_from_start(moment, clock.origin_ms or 0.0)), given
+    time = _time(time, [moment for *_, moment, _ in found])
+    yield from ((path, key, name, time.exact(moment), given) for path, key, name, moment, given in found)
 
 
 def _timestamp_ms(moment: Any) -> float | None:  # noqa: ANN401 - any value of the file
@@ -185,12 +170,12 @@ def _timestamp_ms(moment: Any) -> float | None:  # noqa: ANN401 - any value of t
         return None
 
 
-def _rounded(item: Mapping[str, Any], clock: Clock) -> dict[str, Any]:
+def _rounded(item: Mapping[str, Any], time: TimeSpec) -> dict[str, Any]:
     exact: dict[str, float] = {}
     for key, name in _KEYS:
         if (moment := item.get(key)) is not None:
             try:
-                exact[name] = clock.exact(ms_from_start(moment, clock.origin_ms or 0.0))
+                exact[name] = time.exact(moment)
             except (ValueError, TypeError):
                 exact[name] = 0.0
     rounded = {name: int(min(max(of + 0.5, 0.0), MAX_ROUND)) for name, of in exact.items() if name not in item}

@@ -21,6 +21,7 @@ from pipelines.inputs.faults.timeline import FOR_GOOD
 from pipelines.rounds.faults import links_ever, next_of
 from pipelines.scenario.faults import Fault
 from pipelines.scenario.link_faults import Burst
+from pipelines.scenario.times import TimeSpec
 from udfs.nodes.link_faults import RunLinkFaults
 from udfs.nodes.world import Flight
 
@@ -36,7 +37,9 @@ def line(nodes: int) -> Overlay:
 
 def built(where: Overlay, *faults: dict[str, Any], seed: int = 0, horizon: int = 1000) -> Faults:
     wanted = FAULTS.validate_python(faults)
-    return build_faults(wanted, overlay=where, seed=seed, horizon=horizon, beside=None, kinds=lambda: ["PUB", "SUB"])
+    return build_faults(
+        wanted, overlay=where, seed=seed, time=TimeSpec(rounds=horizon), beside=None, kinds=lambda: ["PUB", "SUB"]
+    )
 
 
 def loss(**settings: Any) -> dict[str, Any]:

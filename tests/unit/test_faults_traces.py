@@ -22,6 +22,7 @@ from pipelines.errors import InputError
 from pipelines.inputs.faults.build import build_faults
 from pipelines.inputs.faults.traces import Trace, load_trace, mapped, shuffled
 from pipelines.scenario.faults import CrashTrace, Fault
+from pipelines.scenario.times import TimeSpec
 
 FAULTS: TypeAdapter[list[Fault]] = TypeAdapter(list[Fault])
 GRID5000 = "fta_grid5000/event_trace.site3_site7_only.tab.xz"
@@ -45,7 +46,7 @@ def crashes(path: Path, *, nodes: int = 2, seed: int = 0, horizon: int = 100, **
         FAULTS.validate_python(faults),
         overlay=line(nodes),
         seed=seed,
-        horizon=horizon,
+        time=TimeSpec(rounds=horizon),
         beside=path.parent,
         kinds=tuple,
     )

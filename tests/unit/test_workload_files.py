@@ -22,6 +22,7 @@ from support.real_data import shared_data
 from pipelines.contract.run_inputs import Overlay, Workload
 from pipelines.errors import InputError
 from pipelines.inputs.workload.build import build_workload
+from pipelines.scenario.times import TimeSpec
 from pipelines.scenario.workload import WorkloadSpec
 
 ROOT = Path(__file__).parents[2]
@@ -36,7 +37,7 @@ def line(count: int) -> Overlay:
 
 def build(beside: Path | None, horizon: int = 100, nodes: int = 4, **parts: dict[str, Any]) -> Workload:
     spec = WorkloadSpec.model_validate({part: {"file": file} for part, file in parts.items()})
-    return build_workload(spec, overlay=line(nodes), seed=1, horizon=horizon, beside=beside)
+    return build_workload(spec, overlay=line(nodes), seed=1, time=TimeSpec(rounds=horizon), beside=beside)
 
 
 def problems(beside: Path, **parts: dict[str, Any]) -> dict[tuple[str | int, ...], str]:

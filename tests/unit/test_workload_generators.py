@@ -22,6 +22,7 @@ from pipelines.inputs.workload.distributions import (
     zipf,
 )
 from pipelines.inputs.workload.generators import quote_symbol
+from pipelines.scenario.times import TimeSpec
 from pipelines.scenario.workload import WorkloadSpec
 
 KINDS = ("topics", "content", "quotes")
@@ -40,7 +41,7 @@ def ring(count: int) -> Overlay:
 
 def build(overlay: Overlay, seed: int = 1, horizon: int = 1000, **parts: dict[str, Any]) -> Workload:
     spec = WorkloadSpec.model_validate({part: {"generate": generator} for part, generator in parts.items()})
-    return build_workload(spec, overlay=overlay, seed=seed, horizon=horizon, beside=None)
+    return build_workload(spec, overlay=overlay, seed=seed, time=TimeSpec(rounds=horizon), beside=None)
 
 
 def problems(overlay: Overlay, **parts: dict[str, Any]) -> dict[tuple[str | int, ...], str]:

@@ -11,6 +11,7 @@ import pytest
 from pipelines.contract.run_inputs import ATTRIBUTE, JOIN, PUBLICATION, SUBSCRIPTION, Overlay, Workload
 from pipelines.errors import InputError
 from pipelines.inputs.workload.build import build_workload, describe
+from pipelines.scenario.times import TimeSpec
 from pipelines.scenario.workload import WorkloadSpec
 
 
@@ -22,7 +23,9 @@ def tree() -> Overlay:
 
 
 def build(**parts: list[dict[str, Any]]) -> Workload:
-    return build_workload(WorkloadSpec.model_validate(parts), overlay=tree(), seed=1, horizon=100, beside=None)
+    return build_workload(
+        WorkloadSpec.model_validate(parts), overlay=tree(), seed=1, time=TimeSpec(rounds=100), beside=None
+    )
 
 
 def problems(**parts: list[dict[str, Any]]) -> dict[tuple[str | int, ...], str]:

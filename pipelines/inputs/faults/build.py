@@ -34,7 +34,7 @@ from pipelines.scenario.faults import (
     ReplaceGenerator,
 )
 from pipelines.scenario.link_faults import Break, LinkFaultSpec, MessageFault, Partition, Replace
-from pipelines.scenario.times import DEFAULT_CLOCK, Clock
+from pipelines.scenario.times import TimeSpec
 
 _TRIES = 64
 
@@ -128,8 +128,8 @@ def drawn_group(overlay: Overlay, share: float, seed: int, purpose: str, number:
 
 
 def build_faults(
-    faults: Sequence[Fault], *, overlay: Overlay, seed: int, horizon: int, beside: Path | None,
-    kinds: Callable[[], Sequence[str]], clock: Clock = DEFAULT_CLOCK,
+    faults: Sequence[Fault], *, overlay: Overlay, seed: int, time: TimeSpec, beside: Path | None,
+    kinds: Callable[[], Sequence[str]],
 ) -> Faults:  # fmt: skip
     """Returns the faults of one run: crashes, pauses, link faults and replacements of links.
 
@@ -138,7 +138,7 @@ def build_faults(
     Raises:
         InputError: A fault is invalid. The error lists all problems, each with its path in the scenario.
     """
-    problems = list(_unknown(faults, overlay, kinds))
+    problems, horizon = list(_unknown(faults, overlay, kinds)), time.rounds
     wrong = {problem.path[1] for problem in problems}
     listed: list[tuple[int, Fault]] = []
     for number, fault in enumerate(faults):
@@ -149,7 +149,7 @@ def build_faults(
             problems += error.problems
     try:
         known = {number: fault for number, fault in enumerate(faults) if number not in wrong}
-        crashes = crash_times(known, overlay=overlay, seed=seed, horizon=horizon, beside=beside, clock=clock)
+        crashes = crash_times(known, overlay=overlay, seed=seed, time=time, beside=beside)
     except InputError as error:
         raise InputError(*problems, *error.problems) from error
     if problems:

@@ -22,7 +22,7 @@ from pipelines.inputs.faults.timeline import FOR_GOOD, Outage, OutageLimitError,
 from pipelines.inputs.faults.traces import load_trace, mapped
 from pipelines.inputs.overlay.nodes import choose_faulty, graph_of, ids_by_name
 from pipelines.scenario.faults import Crash, CrashGenerator, CrashTrace, Fault, FaultGenerator
-from pipelines.scenario.times import Clock
+from pipelines.scenario.times import TimeSpec
 
 _ATTEMPTS = 8
 _TRIES = 32
@@ -46,16 +46,15 @@ class _Crashes:
     wanted: CrashGenerator
     overlay: Overlay
     seed: int
-    horizon: int
+    time: TimeSpec
     beside: Path | None
     place: KeyPath
     purpose: str
-    clock: Clock
 
     @property
     def rounds(self) -> tuple[int, int]:
         """First and last round in which a node may crash."""
-        return self.wanted.rounds or (0, self.horizon)
+        return self.wanted.rounds or (0, self.time.rounds)
 
     @cached_property
     def recovery(self) -> int:
@@ -200,7 +199,7 @@ def _all_paths(neighbours: dict[int, list[int]], of: _Crashes) -> Iterator[list[
 
 
 def crash_times(
-    faults: Mapping[int, Fault], *, overlay: Overlay, seed: int, horizon: int, beside: Path | None, clock: Clock
+    faults: Mapping[int, Fault], *, overlay: Overlay, seed: int, time: TimeSpec, beside: Path | None
 ) -> list[Outage]:
     """Returns the down times of nodes in order of (start, node). The down times of one node are disjoint.
 
@@ -227,14 +226,14 @@ def crash_times(
         place: KeyPath = ("faults", i, "generate")
         purpose = f"faults.{number}.crash"
         try:
-            of = _Crashes(generator, overlay, seed, horizon, beside, place, purpose, clock)
+            of = _Crashes(generator, overlay, seed, time, beside, place, purpose)
             timeline = _generated(timeline, of)
         except InputError as error:
             problems += error.problems
     if problems:
         raise InputError(*problems)
-    times = [outage for outage in timeline.outages() if outage.start <= horizon]
-    return [time if time.end <= horizon else time._replace(end=FOR_GOOD) for time in times]
+    outages = [outage for outage in timeline.outages() if outage.start <= time.rounds]
+    return [outage if outage.end <= time.rounds else outage._replace(end=FOR_GOOD) for outage in outages]
 
 
 def _generated(timeline: Timeline[int], of: _Crashes) -> Timeline[int]:
@@ -293,6 +292,6 @@ def _traced(trace: CrashTrace, nodes: Ints, of: _Crashes) -> list[Outage]:
     with blamed_on(*of.place, "trace"):
         path = find_file(trace.path, of.beside)
         if named_format(path, trace.format) is not None:
-            return outages_of_file(path, trace, of.overlay, nodes, of.rounds, of.clock)
+            return outages_of_file(path, trace, of.overlay, nodes, of.rounds, of.time)
         recorded = load_trace(path, trace.format, trace.system)
         return mapped(recorded, trace, nodes, of.rounds, of.seed, of.purpose)

@@ -21,9 +21,9 @@ from pipelines.inputs.faults.timeline import FOR_GOOD, MAX_OUTAGES, Outage, Outa
 from pipelines.inputs.faults.traces import readable
 from pipelines.inputs.overlay.nodes import ids_by_name
 from pipelines.inputs.text_rows import cached_until_changed, is_number, names_of, open_data, split
-from pipelines.inputs.timestamps import Moments, moments_of, with_origin
+from pipelines.inputs.timestamps import Moments, moments_of
 from pipelines.scenario.faults import CrashTrace
-from pipelines.scenario.times import MS_OF, Clock
+from pipelines.scenario.times import MS_OF, TimeSpec
 
 R = TypeVar("R")
 _COLUMNS = {
@@ -95,7 +95,7 @@ def named_format(path: Path, given: str | None) -> str | None:
 
 
 def outages_of_file(
-    path: Path, spec: CrashTrace, overlay: Overlay, nodes: Ints, rounds: tuple[int, int], clock: Clock
+    path: Path, spec: CrashTrace, overlay: Overlay, nodes: Ints, rounds: tuple[int, int], time: TimeSpec
 ) -> list[Outage]:
     """Returns the outages of `nodes` that a file describes, in the rounds from ``rounds[0]`` to ``rounds[1]``.
 
@@ -106,10 +106,10 @@ def outages_of_file(
         OutageLimitError: The file has more than `MAX_OUTAGES` crashes.
     """
     if named_format(path, spec.format) == "simgrid":
-        spans = _of_profile(_profile(path), spec.unit or "s", clock, rounds[1])
+        spans = _of_profile(_profile(path), spec.unit or "s", time, rounds[1])
         found = [Outage(node, *span) for node in nodes.tolist() for span in spans]
     else:
-        found = _of_table(path, _table(path, spec.unit), overlay, {*nodes.tolist()}, clock)
+        found = _of_table(path, _table(path, spec.unit), overlay, {*nodes.tolist()}, time)
     first, last = rounds
     chosen = [one._replace(start=max(one.start, first)) for one in found if one.start <= last and one.end > first]
     if len(chosen) > MAX_OUTAGES:
@@ -117,7 +117,7 @@ def outages_of_file(
     return chosen
 
 
-def outage_notes(path: Path, spec: CrashTrace, clock: Clock) -> list[str]:
+def outage_notes(path: Path, spec: CrashTrace, time: TimeSpec) -> list[str]:
     """Returns notes for the user on how the times in a table of outages become rounds, one for each column of times.
 
     The list is empty for a file of another format, and for a table of rounds. `path` must be readable.
@@ -126,7 +126,7 @@ def outage_notes(path: Path, spec: CrashTrace, clock: Clock) -> list[str]:
         return []
     table = _table(path, spec.unit)
     times = () if table.is_rounds else (("down", table.down), ("up", table.up))
-    return [moments.note(f"{title} of {path.name}", with_origin(clock, table.down)) for title, moments in times]
+    return [moments.note(f"{title} of {path.name}", time.with_origin(table.down.origin_ms)) for title, moments in times]
 
 
 def has_timestamps(path: Path, spec: CrashTrace) -> bool:
@@ -203,7 +203,7 @@ def _refuse_down_again(path: Path, places: tuple[str, ...], names: tuple[str, ..
             last[names[row]] = row
 
 
-def _of_table(path: Path, table: NamedOutages, overlay: Overlay, nodes: set[int], clock: Clock) -> list[Outage]:
+def _of_table(path: Path, table: NamedOutages, overlay: Overlay, nodes: set[int], time: TimeSpec) -> list[Outage]:
     ids = ids_by_name(overlay)
     unknown = [row for row, name in enumerate(table.nodes) if name not in ids]
     if unknown:
@@ -211,12 +211,12 @@ def _of_table(path: Path, table: NamedOutages, overlay: Overlay, nodes: set[int]
         hint = nearest(table.nodes[unknown[0]], overlay.names)
         message = f"{path}: {len(unknown)} rows are of no node of the overlay, {shown};{hint} allowed: nodes of the"
         raise DataFileError(f"{message} overlay, or format: fta or lanl for nodes that are drawn")
-    clock = with_origin(clock, table.down)
+    time = time.with_origin(table.down.origin_ms)
     start, end = (
-        of.ms.copy() if table.is_rounds else of.rounds(clock).astype(np.float64) for of in (table.down, table.up)
+        of.ms.copy() if table.is_rounds else of.rounds(time).astype(np.float64) for of in (table.down, table.up)
     )
     is_open = np.isnan(table.up.ms)
-    backwards = np.flatnonzero(~is_open & (table.up.from_start(clock) <= table.down.from_start(clock)))
+    backwards = np.flatnonzero(~is_open & (table.up.from_start(time) <= table.down.from_start(time)))
     if len(backwards):
         where = table.places[int(backwards[0])]
         raise DataFileError(f"{path}, {where}: up is not after down; {len(backwards)} in all; correct or remove them")
@@ -254,13 +254,13 @@ def _profile(path: Path) -> Profile:
     return Profile(tuple(seconds), tuple(is_up), period)
 
 
-def _of_profile(profile: Profile, unit: str, clock: Clock, last: int) -> list[tuple[int, int]]:
+def _of_profile(profile: Profile, unit: str, time: TimeSpec, last: int) -> list[tuple[int, int]]:
     spans: list[tuple[int, int]] = []
     down: int | None = None
     for iteration in range(MAX_OUTAGES + 1):
         offset = iteration * (profile.period or 0.0)
-        for time, is_up in zip(profile.seconds, profile.is_up, strict=True):
-            exact = offset + time if unit == "round" else clock.exact((offset + time) * MS_OF[unit])
+        for second, is_up in zip(profile.seconds, profile.is_up, strict=True):
+            exact = offset + second if unit == "round" else time.in_rounds((offset + second) * MS_OF[unit])
             round_ = int(np.floor(exact + 0.5))
             if is_up and down is not None:
                 spans.append((down, max(round_, down + 1)))

@@ -17,7 +17,7 @@ from pipelines.inputs.workload import calls
 from pipelines.inputs.workload.file_source import publications_of_file, subscriptions_of_file
 from pipelines.inputs.workload.generators import generated_publications, generated_subscriptions
 from pipelines.scenario.consistency import calls as parts_of, name_problems
-from pipelines.scenario.times import DEFAULT_CLOCK, Clock
+from pipelines.scenario.times import TimeSpec
 from pipelines.scenario.workload import (
     JoinGenerator,
     PublicationFileSource,
@@ -31,9 +31,7 @@ from pipelines.scenario.workload_files import PublicationFile, SubscriptionFile
 Part = TypeVar("Part")
 
 
-def build_workload(
-    spec: WorkloadSpec, *, overlay: Overlay, seed: int, horizon: int, beside: Path | None, clock: Clock = DEFAULT_CLOCK
-) -> Workload:
+def build_workload(spec: WorkloadSpec, *, overlay: Overlay, seed: int, time: TimeSpec, beside: Path | None) -> Workload:
     """Returns the subscriptions, publications, joins and other calls of one run. Equal seeds give equal workloads.
 
     Raises:
@@ -49,12 +47,12 @@ def build_workload(
             problems.extend(error.problems)
             return None
 
-    subscription = gather("subscriptions", lambda: _subscriptions(spec, overlay, seed, clock, horizon, beside))
-    publications = gather("publications", lambda: _publications(spec, overlay, seed, clock, horizon, beside))
+    subscription = gather("subscriptions", lambda: _subscriptions(spec, overlay, seed, time, beside))
+    publications = gather("publications", lambda: _publications(spec, overlay, seed, time, beside))
     join = gather("joins", lambda: _joins(spec, overlay, seed))
     if subscription is not None:
         standing = subscription
-        subscription = gather("moves", lambda: calls.moved_subscriptions(standing, spec.moves, overlay, horizon))
+        subscription = gather("moves", lambda: calls.moved_subscriptions(standing, spec.moves, overlay, time.rounds))
     other_call = gather("calls", lambda: calls.listed_calls(spec.calls, overlay))
     if subscription is None or publications is None or join is None or other_call is None:
         raise InputError(*problems)
@@ -68,13 +66,11 @@ def _joins(spec: WorkloadSpec, overlay: Overlay, seed: int) -> pa.Table:
     return calls.listed_joins(spec.joins, overlay)
 
 
-def _subscriptions(
-    spec: WorkloadSpec, overlay: Overlay, seed: int, clock: Clock, horizon: int, beside: Path | None
-) -> pa.Table:
+def _subscriptions(spec: WorkloadSpec, overlay: Overlay, seed: int, time: TimeSpec, beside: Path | None) -> pa.Table:
     is_mqtt = spec.topics == "mqtt"
     match spec.subscriptions:
         case SubscriptionFileSource(file=file):
-            return subscriptions_of_file(file, overlay, seed, clock, horizon, beside, is_mqtt=is_mqtt)
+            return subscriptions_of_file(file, overlay, seed, time, beside, is_mqtt=is_mqtt)
         case SubscriptionGenerator(generate=generator):
             return generated_subscriptions(generator, overlay, seed)
         case listed:
@@ -82,12 +78,12 @@ def _subscriptions(
 
 
 def _publications(
-    spec: WorkloadSpec, overlay: Overlay, seed: int, clock: Clock, horizon: int, beside: Path | None
+    spec: WorkloadSpec, overlay: Overlay, seed: int, time: TimeSpec, beside: Path | None
 ) -> tuple[pa.Table, pa.Table]:
     place: KeyPath = calls.PUBLICATIONS
     match spec.publications:
         case PublicationFileSource(file=file):
-            found = publications_of_file(file, overlay, seed, clock, horizon, beside)
+            found = publications_of_file(file, overlay, seed, time, beside)
             place = (*calls.PUBLICATIONS, "file", "topic")
         case PublicationGenerator(generate=generator):
             return generated_publications(generator, overlay, seed)
@@ -108,16 +104,14 @@ def _refuse_wildcards(topic: pa.ChunkedArray, place: KeyPath) -> None:
         raise InputError(Problem(where, f"{message}; allowed with topics: mqtt: no + and #"))
 
 
-def literal_wildcards(
-    spec: WorkloadSpec, *, overlay: Overlay, seed: int, horizon: int, beside: Path | None, clock: Clock = DEFAULT_CLOCK
-) -> str:
+def literal_wildcards(spec: WorkloadSpec, *, overlay: Overlay, seed: int, time: TimeSpec, beside: Path | None) -> str:
     """Returns a note on subscriptions whose topics look like MQTT filters but are compared literally.
 
     The note is empty if there are no such topics. Arguments and errors are those of `build_workload`.
     """
     if spec.topics == "mqtt" or isinstance(spec.subscriptions, SubscriptionGenerator):
         return ""
-    subscription = _subscriptions(spec, overlay, seed, clock, horizon, beside)
+    subscription = _subscriptions(spec, overlay, seed, time, beside)
     topics = pc.unique(topics_of(subscription["predicate"], is_alone=False)).to_pylist()
     found = sorted(topic for topic in topics if topic is not None and has_wildcard(topic))
     shown = listed(map(repr, found), 5)

@@ -13,10 +13,10 @@ from pipelines.contract.settings import Nodes
 from pipelines.errors import InputError, KeyPath, Problem, listed, nearest
 from pipelines.inputs.overlay.nodes import choose_nodes, ids_by_name
 from pipelines.inputs.text_rows import is_number, names_of, texts_of
-from pipelines.inputs.timestamps import moments_of, with_origin
+from pipelines.inputs.timestamps import moments_of
 from pipelines.inputs.workload.contents import parsed_numbers
 from pipelines.scenario.consistency import unknown_node
-from pipelines.scenario.times import Clock
+from pipelines.scenario.times import TimeSpec
 
 _SHOWN = 5
 
@@ -79,13 +79,13 @@ class FileRows:
     `raise_problems` before it uses results.
     """
 
-    def __init__(self, place: KeyPath, table: pa.Table, overlay: Overlay, horizon: int, clock: Clock) -> None:
+    def __init__(self, place: KeyPath, table: pa.Table, overlay: Overlay, time: TimeSpec) -> None:
         """Stores the rows of a file. `place` is the path of the file's key in the scenario."""
-        self._clock = clock
+        self._time = time
         self.table = table
         self._place = place
         self._overlay = overlay
-        self._horizon = horizon
+        self._horizon = time.rounds
         self._problems: list[Problem] = []
 
     @property
@@ -137,13 +137,13 @@ class FileRows:
         cure = "allowed: ms from the start, ISO 8601, or numbers from 1970"
         self._refuse_rows(key, moments.is_wrong, lambda row: f"{cells[row].as_py()!r} is not a time; {cure}")
         if key == "at_ms":
-            self._clock = with_origin(self._clock, moments)
+            self._time = self._time.with_origin(moments.origin_ms)
             is_empty = np.isnan(moments.ms) & ~moments.is_wrong
             self._refuse_rows(key, is_empty, lambda _: "the cell is empty; give it a time")
-        early = moments.exact(self._clock) < -0.5
+        early = moments.exact(self._time) < -0.5
         late = "is before round 0; set time.origin to it or earlier"
         self._refuse_rows(key, early, lambda row: f"{cells[row].as_py()!r} {late}")
-        rounds = moments.rounds(self._clock)
+        rounds = moments.rounds(self._time)
         return rounds if key == "until_ms" else self._within_horizon(rounds, "raise time.rounds or time.speed", key)
 
     def untils(self, until: str | None, until_ms: str | None, unit: str | None, begin: Ints) -> pa.Array:

@@ -14,17 +14,17 @@ from pipelines.contract.run_inputs import SUBSCRIPTION, Ints, Overlay
 from pipelines.errors import KeyPath, PredicateError, blamed_on
 from pipelines.files import find_file
 from pipelines.inputs.text_rows import names_of, texts_of
-from pipelines.inputs.timestamps import moments_of, with_origin
+from pipelines.inputs.timestamps import moments_of
 from pipelines.inputs.workload.calls import PUBLICATIONS, SUBSCRIPTIONS, canonical_text
 from pipelines.inputs.workload.contents import NO_CONTENT, attribute_rows, json_rows, publication_rows
 from pipelines.inputs.workload.file_rows import FileRows, typed_column
 from pipelines.inputs.workload.reading import Loaded, load
-from pipelines.scenario.times import Clock
+from pipelines.scenario.times import TimeSpec
 from pipelines.scenario.workload_files import PublicationFile, SubscriptionFile
 
 
 def subscriptions_of_file(
-    file: SubscriptionFile, overlay: Overlay, seed: int, clock: Clock, horizon: int, beside: Path | None, *,
+    file: SubscriptionFile, overlay: Overlay, seed: int, time: TimeSpec, beside: Path | None, *,
     is_mqtt: bool,
 ) -> pa.Table:  # fmt: skip
     """Returns the rows of `file` as table `SUBSCRIPTION`. With `is_mqtt` topics may be MQTT filters.
@@ -34,7 +34,7 @@ def subscriptions_of_file(
     """
     place: KeyPath = (*SUBSCRIPTIONS, "file")
     loaded = _loaded(place, file, beside)
-    rows = FileRows(place, loaded.table, overlay, horizon, clock)
+    rows = FileRows(place, loaded.table, overlay, time)
     node = rows.nodes(file.node, file.nodes, seed, "workload.subscriptions.nodes")
     round_ = rows.rounds(file.round, None) if file.at_ms is None else rows.times("at_ms", file.at_ms, file.unit)
     end_round = rows.untils(file.until, file.until_ms, file.unit, round_)
@@ -44,7 +44,7 @@ def subscriptions_of_file(
 
 
 def publications_of_file(
-    file: PublicationFile, overlay: Overlay, seed: int, clock: Clock, horizon: int, beside: Path | None
+    file: PublicationFile, overlay: Overlay, seed: int, time: TimeSpec, beside: Path | None
 ) -> tuple[pa.Table, pa.Table]:
     """Returns the rows of `file` as tables `PUBLICATION` and `ATTRIBUTE`; ``file.reverse`` reverses the rows.
 
@@ -53,7 +53,7 @@ def publications_of_file(
     """
     place: KeyPath = (*PUBLICATIONS, "file")
     loaded = _loaded(place, file, beside)
-    rows = FileRows(place, loaded.table, overlay, horizon, clock)
+    rows = FileRows(place, loaded.table, overlay, time)
     node = rows.nodes(file.node, file.nodes, seed, "workload.publications.nodes")
     by_round = file.at_ms is None
     round_ = rows.rounds(file.round, file.per_round) if by_round else rows.times("at_ms", file.at_ms or "", file.unit)
@@ -87,7 +87,7 @@ def _named(file: SubscriptionFile | PublicationFile) -> tuple[str, ...]:
 
 
 def file_notes(
-    file: SubscriptionFile | PublicationFile, place: KeyPath, clock: Clock, beside: Path | None
+    file: SubscriptionFile | PublicationFile, place: KeyPath, time: TimeSpec, beside: Path | None
 ) -> Iterator[str]:
     """Yields notes for the user on the detected properties and the columns of times of a file, which must be readable.
 
@@ -98,8 +98,8 @@ def file_notes(
     for key in ("at_ms", "until_ms"):
         if (name := getattr(file, key, None)) is not None and loaded.table.num_rows:
             moments = moments_of(loaded.table[name], file.unit)
-            yield moments.note(name, clock)
-            clock = with_origin(clock, moments)
+            yield moments.note(name, time)
+            time = time.with_origin(moments.origin_ms)
 
 
 def timestamp_settings(file: SubscriptionFile | PublicationFile, place: KeyPath, beside: Path | None) -> Iterator[str]:

@@ -12,6 +12,7 @@ import pytest
 
 from pipelines.contract.run_inputs import Overlay
 from pipelines.inputs.workload.build import build_workload
+from pipelines.scenario.times import TimeSpec
 from pipelines.scenario.workload import WorkloadSpec
 from udfs.ginger.bank import Accounts, replay
 
@@ -22,7 +23,9 @@ def operations(**settings: object) -> list[dict[str, object]]:
     ends = np.array([0, 0, 1], dtype=np.int64), np.array([1, 2, 3], dtype=np.int64)
     overlay = Overlay(("A", "B", "X", "Y"), *ends, np.ones(3, dtype=np.int64), 2)
     spec = {"publications": {"generate": {"kind": "bank", "round": 10, **settings}}}
-    built = build_workload(WorkloadSpec.model_validate(spec), overlay=overlay, seed=3, horizon=10**6, beside=None)
+    built = build_workload(
+        WorkloadSpec.model_validate(spec), overlay=overlay, seed=3, time=TimeSpec(rounds=10**6), beside=None
+    )
     return [row | {"content": json.loads(row["content"])} for row in built.publication.to_pylist()]
 
 
