@@ -59,8 +59,11 @@ class TextRows:
         """The name of the delimiter in messages, for example ``semicolons``."""
         return _NAMES.get(self.delimiter, repr(self.delimiter))
 
-    def table(self, column_names: Sequence[str], *, skip: int) -> TextTable:
+    def table(self, column_names: Sequence[str], *, skip: int) -> FileTable:
         """Parses the lines after the first `skip` lines. The table has one column of strings for each column name.
+
+        Decimal commas become decimal points. A column has decimal commas if all its cells are whole numbers or numbers
+        with a comma, and at least one cell has a comma. A file whose delimiter is the comma has no decimal commas.
 
         Raises:
             DataFileError: The number of cells in a row differs from the number of column names, or a quoted cell has no
@@ -76,7 +79,7 @@ class TextRows:
         if self.delimiter == BLANKS:
             lines = ["\t".join(line.split()) for line in lines]
         if not lines:
-            return TextTable(pa.table({name: pa.array([], pa.string()) for name in column_names}), (), self)
+            return FileTable(pa.table({name: pa.array([], pa.string()) for name in column_names}))
         content = "\n".join(lines)
         if self.is_quoted and self.delimiter != BLANKS and content.count('"') % 2:
             self._check_quotes(content, skip)
@@ -95,7 +98,7 @@ class TextRows:
         numbers = tuple(self.numbers[skip:]) if len(lines) == table.num_rows + len(bad) else ()
         if bad:
             raise DataFileError(_ragged(bad, numbers, len(column_names)))
-        return TextTable(table, numbers, self)
+        return FileTable(*_with_decimal_points(table, self.delimiter), numbers)
 
     def _check_quotes(self, content: str, skip: int) -> None:
         # Arrow reads a cell without a closing quote up to the end of the file, so the rows in it would be lost.
@@ -107,18 +110,19 @@ class TextRows:
 
 
 @dataclass(frozen=True)
-class TextTable:
-    """The rows of a table in delimited text.
+class FileTable:
+    """The rows of a table in a file.
 
     Attributes:
-        rows: Columns of strings by name; null for an empty cell.
-        numbers: The line number of each row in the file; empty if a cell contains line breaks.
-        source: The lines from which the rows were parsed.
+        rows: Columns by name. Columns of text files contain strings; null for an empty cell.
+        decimal_commas: The names of the columns whose decimal commas were replaced by decimal points.
+        numbers: The line number of each row in the file; empty if the file is not text, or if a cell contains line
+            breaks.
     """
 
     rows: pa.Table
-    numbers: Sequence[int]
-    source: TextRows
+    decimal_commas: Sequence[str] = ()
+    numbers: Sequence[int] = ()
 
     def place(self, row: int) -> str:
         """Returns the position of row `row` for messages: its line number, or its row number if the line is unknown."""
@@ -186,16 +190,9 @@ def split(
     return TextRows(lines, numbers, found, _cells(lines[:_SAMPLE], found, is_quoted=is_quoted), is_quoted)
 
 
-def with_decimal_points(table: TextTable) -> tuple[pa.Table, list[str]]:
-    """Replaces decimal commas by decimal points; returns the rows and the names of the changed columns.
-
-    A column has decimal commas if all its cells are whole numbers or numbers with a comma, and at least one cell has a
-    comma. A file whose delimiter is the comma has no decimal commas.
-    """
-    rows, changed = table.rows, []
-    if table.source.delimiter == ",":
-        return rows, []
-    for place, name in enumerate(rows.column_names):
+def _with_decimal_points(rows: pa.Table, delimiter: str) -> tuple[pa.Table, list[str]]:
+    changed = []
+    for place, name in enumerate(rows.column_names if delimiter != "," else ()):
         column = pc.utf8_trim_whitespace(rows[name])
         if not pc.all(pc.match_substring_regex(column, _WITH_COMMA)).as_py():
             continue

@@ -20,7 +20,7 @@ from pipelines.errors import DataFileError, nearest
 from pipelines.inputs.faults.timeline import FOR_GOOD, MAX_OUTAGES, Outage, OutageLimitError
 from pipelines.inputs.faults.traces import readable
 from pipelines.inputs.overlay.nodes import ids_by_name
-from pipelines.inputs.text_rows import cached_until_changed, is_number, names_of, open_data, split
+from pipelines.inputs.text_rows import FileTable, cached_until_changed, is_number, names_of, open_data, split
 from pipelines.inputs.timestamps import Moments, moments_of
 from pipelines.scenario.faults import CrashTrace
 from pipelines.scenario.times import MS_OF, TimeSpec
@@ -46,14 +46,14 @@ class NamedOutages:
     """The outages that a table lists, one for each row.
 
     Attributes:
-        places: The position of each row in the file, for error messages.
+        table: The rows of the file.
         nodes: The name of the node of each row.
         down: The time of the crash of each row.
         up: The time of the recovery of each row; NaN if the node stays down.
         is_rounds: Whether `down` and `up` contain rounds instead of milliseconds.
     """
 
-    places: tuple[str, ...]
+    table: FileTable
     nodes: tuple[str, ...]
     down: Moments
     up: Moments
@@ -143,14 +143,13 @@ def _text(path: Path) -> str:
 def _table(path: Path, unit: str | None) -> NamedOutages:
     if path.suffix in (".parquet", ".pq"):
         try:
-            rows = pq.read_table(path)
+            table = FileTable(pq.read_table(path))
         except (pa.ArrowException, OSError) as error:
             raise DataFileError(f"{path} cannot be read as Parquet: {error}; check the file") from error
-        places = tuple(f"row {number + 1}" for number in range(rows.num_rows))
     else:
         lines = split(_text(path))
         table = lines.table(lines.first, skip=1)
-        rows, places = table.rows, tuple(table.place(row) for row in range(table.rows.num_rows))
+    rows = table.rows
     if not rows.num_rows:
         raise DataFileError(f"{path} has no rows; give a table with one outage or more")
     node, down, up = (_column(path, rows, wanted, known) for wanted, known in _COLUMNS.items())
@@ -168,9 +167,9 @@ def _table(path: Path, unit: str | None) -> NamedOutages:
             row = int(np.flatnonzero(is_wrong)[0])
             what = "round; rounds are whole numbers, and unit: ms or s counts otherwise" if is_rounds else "time"
             cell = pc.cast(column, pa.string())[row].as_py()
-            raise DataFileError(f"{path}, {places[row]}: {title} is {cell!r}, which is not a {what}")
-    _refuse_down_again(path, places, names, *times)
-    return NamedOutages(places, names, times[0], times[1], is_rounds)
+            raise DataFileError(f"{path}, {table.place(row)}: {title} is {cell!r}, which is not a {what}")
+    _refuse_down_again(path, table, names, *times)
+    return NamedOutages(table, names, times[0], times[1], is_rounds)
 
 
 def _column(path: Path, rows: pa.Table, wanted: str, known: tuple[str, ...]) -> pa.ChunkedArray:
@@ -192,36 +191,38 @@ def _converted(path: Path, column: pa.ChunkedArray, convert: Callable[[pa.Chunke
         raise DataFileError(f"{message}; give names as strings, and times as numbers or timestamps") from error
 
 
-def _refuse_down_again(path: Path, places: tuple[str, ...], names: tuple[str, ...], down: Moments, up: Moments) -> None:
+def _refuse_down_again(path: Path, table: FileTable, names: tuple[str, ...], down: Moments, up: Moments) -> None:
     # A row without a recovery must be the last outage of its node.
     last: dict[str, int] = {}
     for row in np.lexsort((~np.isnan(up.ms), down.ms)).tolist():
         if names[row] in last:
-            message = f"{names[row]!r} is down for good from {places[last[names[row]]]} on; remove one of the two rows"
-            raise DataFileError(f"{path}, {places[row]}: {message}")
+            message = (
+                f"{names[row]!r} is down for good from {table.place(last[names[row]])} on; remove one of the two rows"
+            )
+            raise DataFileError(f"{path}, {table.place(row)}: {message}")
         if np.isnan(up.ms[row]):
             last[names[row]] = row
 
 
-def _of_table(path: Path, table: NamedOutages, overlay: Overlay, nodes: set[int], time: TimeSpec) -> list[Outage]:
+def _of_table(path: Path, listed: NamedOutages, overlay: Overlay, nodes: set[int], time: TimeSpec) -> list[Outage]:
     ids = ids_by_name(overlay)
-    unknown = [row for row, name in enumerate(table.nodes) if name not in ids]
+    unknown = [row for row, name in enumerate(listed.nodes) if name not in ids]
     if unknown:
-        shown = ", ".join(f"{table.places[row]}: {table.nodes[row]!r}" for row in unknown[:_SHOWN])
-        hint = nearest(table.nodes[unknown[0]], overlay.names)
+        shown = ", ".join(f"{listed.table.place(row)}: {listed.nodes[row]!r}" for row in unknown[:_SHOWN])
+        hint = nearest(listed.nodes[unknown[0]], overlay.names)
         message = f"{path}: {len(unknown)} rows are of no node of the overlay, {shown};{hint} allowed: nodes of the"
         raise DataFileError(f"{message} overlay, or format: fta or lanl for nodes that are drawn")
-    time = time.with_origin(table.down.origin_ms)
+    time = time.with_origin(listed.down.origin_ms)
     start, end = (
-        of.ms.copy() if table.is_rounds else of.rounds(time).astype(np.float64) for of in (table.down, table.up)
+        of.ms.copy() if listed.is_rounds else of.rounds(time).astype(np.float64) for of in (listed.down, listed.up)
     )
-    is_open = np.isnan(table.up.ms)
-    backwards = np.flatnonzero(~is_open & (table.up.from_start(time) <= table.down.from_start(time)))
+    is_open = np.isnan(listed.up.ms)
+    backwards = np.flatnonzero(~is_open & (listed.up.from_start(time) <= listed.down.from_start(time)))
     if len(backwards):
-        where = table.places[int(backwards[0])]
+        where = listed.table.place(int(backwards[0]))
         raise DataFileError(f"{path}, {where}: up is not after down; {len(backwards)} in all; correct or remove them")
     end = np.where(is_open, FOR_GOOD, np.maximum(end, start + 1)).astype(np.int64)
-    rows = zip(table.nodes, start.astype(np.int64).tolist(), end.tolist(), strict=True)
+    rows = zip(listed.nodes, start.astype(np.int64).tolist(), end.tolist(), strict=True)
     return [Outage(ids[name], max(down, 0), up) for name, down, up in rows if ids[name] in nodes and up > 0]
 
 

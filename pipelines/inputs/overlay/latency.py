@@ -23,7 +23,7 @@ from pipelines.inputs import draws_numpy
 from pipelines.inputs.overlay.files import read_bytes
 from pipelines.inputs.overlay.text_formats import DST, SRC, column_indexes, decode
 from pipelines.inputs.overlay.weighted import WeightedGraph
-from pipelines.inputs.text_rows import BLANKS, TextTable, cached_until_changed, is_number, split, with_decimal_points
+from pipelines.inputs.text_rows import BLANKS, FileTable, cached_until_changed, is_number, split
 from pipelines.scenario.overlay import Latency
 from pipelines.scenario.times import MS_OF
 
@@ -100,7 +100,7 @@ def _matrix(text: str) -> MeasuredLatencies:
     is_short = [len(row) for row in lines.sample[1:2]] == [n_columns + 1]
     is_named = is_short or not first or not first[0] or not all(map(_is_latency, first))
     table = lines.table([str(index) for index in range(n_columns + is_short)], skip=int(is_named))
-    rows, commas = with_decimal_points(table)
+    rows = table.rows
     if not rows.num_rows or not rows.num_columns > is_named:
         raise DataFileError("the file has no rows of numbers; a matrix has a line of latencies for each node")
     names = [] if not is_named else first if is_short else first[1:]
@@ -114,7 +114,7 @@ def _matrix(text: str) -> MeasuredLatencies:
         message = f"{len(values)} lines of {values.shape[1]} numbers; a matrix of latencies is square"
         raise DataFileError(message)
     codes = np.flatnonzero(~np.isnan(values)).astype(np.int64)
-    decimal = tuple(names[int(index) - 1] if is_named else str(int(index) + 1) for index in commas)
+    decimal = tuple(names[int(index) - 1] if is_named else str(int(index) + 1) for index in table.decimal_commas)
     return MeasuredLatencies(
         tuple(names) or None, len(values), codes, values.ravel()[codes], decimal_commas=decimal
     )  # fmt: skip
@@ -124,7 +124,7 @@ def _is_latency(cell: str) -> bool:
     return is_number(cell.replace(",", ".")) or cell.lower() in _UNKNOWN
 
 
-def _ordered(table: TextTable, row_names: list[str | None], names: list[str], values: Floats) -> Floats:
+def _ordered(table: FileTable, row_names: list[str | None], names: list[str], values: Floats) -> Floats:
     """Returns the rows of `values`, which are called `row_names`, in the order of `names`, the names of the columns."""
     if len({*names}) < len(names):
         raise DataFileError("line 1: a column name occurs twice; column names are unique")
@@ -141,7 +141,7 @@ def _ordered(table: TextTable, row_names: list[str | None], names: list[str], va
     return values[[seen[name] for name in names]]
 
 
-def _numbers(table: TextTable | None, column: pa.ChunkedArray) -> Floats:
+def _numbers(table: FileTable, column: pa.ChunkedArray) -> Floats:
     texts = pc.fill_null(pc.utf8_trim_whitespace(pc.cast(column, pa.string())), "")
     is_unknown = pc.is_in(pc.utf8_lower(texts), value_set=pa.array(_UNKNOWN))
     known = pc.if_else(is_unknown, pa.scalar(None, pa.string()), texts)
@@ -149,17 +149,13 @@ def _numbers(table: TextTable | None, column: pa.ChunkedArray) -> Floats:
         numbers: Floats = pc.fill_null(pc.cast(known, pa.float64()), np.nan).to_numpy()
     except pa.ArrowInvalid:
         row, cell = next((row, cell) for row, cell in enumerate(known.to_pylist()) if cell and not is_number(cell))
-        raise DataFileError(f"{_place(table, row)}: the delay is {cell!r}; a delay is a number, 0 or more") from None
+        raise DataFileError(f"{table.place(row)}: the delay is {cell!r}; a delay is a number, 0 or more") from None
     wrong = np.flatnonzero((numbers < 0) | np.isinf(numbers))
     if len(wrong):
         row = int(wrong[0])
         message = f"the delay is {numbers[row]:g}; a delay is 0 or more, and an empty cell where it is not known"
-        raise DataFileError(f"{_place(table, row)}: {message}")
+        raise DataFileError(f"{table.place(row)}: {message}")
     return numbers
-
-
-def _place(table: TextTable | None, row: int) -> str:
-    return f"row {row + 1}" if table is None else table.place(row)
 
 
 @cached_until_changed(maxsize=8)
@@ -175,14 +171,14 @@ def read_pairs(path: Path, columns: Titles) -> MeasuredLatencies:
     try:
         content = read_bytes(path)
         if content.startswith(b"PAR1"):
-            rows, table, commas = pq.read_table(BytesIO(content)), None, list[str]()
-            column_names, has_header = list(rows.column_names), True
+            table, has_header = FileTable(pq.read_table(BytesIO(content))), True
+            column_names = list(table.rows.column_names)
         else:
             lines = split(decode(content))
             has_header = not all(map(_is_latency, lines.first[2:3]))
             column_names = lines.first if has_header else [str(number + 1) for number in range(len(lines.first))]
             table = lines.table([str(number) for number in range(len(column_names))], skip=int(has_header))
-            rows, commas = with_decimal_points(table)
+        rows = table.rows
         wanted = list(zip(_PAIR, columns, (SRC, DST, _VALUES), strict=True))
         picked = column_indexes(column_names, wanted, has_header=has_header)
         values = _numbers(table, rows.column(picked[2]))
@@ -199,7 +195,7 @@ def read_pairs(path: Path, columns: Titles) -> MeasuredLatencies:
     codes, place, counts = np.unique((src * len(names) + dst)[kept], return_inverse=True, return_counts=True)
     means = np.bincount(place, weights=values[kept]) / counts
     n_repeated = int(counts[counts > 1].sum())
-    decimal = tuple(column_names[int(index)] for index in commas)
+    decimal = tuple(column_names[int(index)] for index in table.decimal_commas)
     return MeasuredLatencies(tuple(names), len(names), codes, means, column_names[picked[2]], n_repeated, decimal)
 
 

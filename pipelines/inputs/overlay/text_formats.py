@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from io import BytesIO
 
 import numpy as np
@@ -15,7 +15,7 @@ from pipelines.contract.run_inputs import Floats
 from pipelines.contract.settings import nfc
 from pipelines.errors import DataFileError, first_line, nearest
 from pipelines.inputs.overlay.weighted import WeightedGraph, in_ms, merge_parallel, unique_names
-from pipelines.inputs.text_rows import TextRows, is_number, split, with_decimal_points
+from pipelines.inputs.text_rows import FileTable, TextRows, is_number, split
 from pipelines.scenario.overlay import FileOverlay
 
 Lines = Iterator[tuple[int, str]]
@@ -182,18 +182,18 @@ def parse_text(content: bytes, delimiter: str | None, columns: FileOverlay) -> W
         table = lines.table([str(number) for number in range(len(column_names))], skip=1 if has_header else 0)
     except pa.ArrowException as error:
         raise DataFileError(f"line {lines.numbers[0]} and after it: {error}") from error
-    rows, commas = with_decimal_points(table)
     notes = []
     is_found = delimiter is None and lines.delimiter != ","
     is_guessed = (columns.src or columns.dst) is None and tuple(column_names[place] for place in picked[:2]) != _DEFAULT
     may_be_header = not has_header and not {columns.src, columns.dst, columns.latency}.isdisjoint(lines.first)
-    if is_found or is_guessed or may_be_header or commas:
+    if is_found or is_guessed or may_be_header or table.decimal_commas:
         ends = " and ".join(repr(column_names[place]) for place in picked[:2])
         named = f"a header, ends in columns {ends}" if has_header else f"no header, so ends in columns {ends}"
         named += "; the first line is a link" if may_be_header else ""
-        points = f", decimal commas in {', '.join(column_names[int(place)] for place in commas)}" if commas else ""
+        commas = ", ".join(column_names[int(place)] for place in table.decimal_commas)
+        points = f", decimal commas in {commas}" if commas else ""
         notes.append(f"the edge list has {lines.delimiter_name} between cells and {named}{points}")
-    return _graph(rows.select([str(place) for place in picked]), table.place, column_names, picked, columns, notes)
+    return _graph(table, column_names, picked, columns, notes)
 
 
 def parse_parquet(content: bytes, columns: FileOverlay) -> WeightedGraph:
@@ -213,7 +213,7 @@ def parse_parquet(content: bytes, columns: FileOverlay) -> WeightedGraph:
         raise
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         raise DataFileError(f"not a Parquet file that can be read: {first_line(error)}") from error
-    return _graph(rows, lambda row: f"row {row + 1}", column_names, picked, columns, [])
+    return _graph(FileTable(rows), column_names, picked, columns, [])
 
 
 def _is_matrix(lines: TextRows) -> bool:
@@ -294,16 +294,16 @@ def _picked(column_names: Sequence[str], columns: FileOverlay, *, has_header: bo
 
 
 def _graph(
-    rows: pa.Table, place: Callable[[int], str], column_names: Sequence[str], picked: Sequence[int],
-    columns: FileOverlay, notes: list[str],
-) -> WeightedGraph:  # fmt: skip
+    table: FileTable, column_names: Sequence[str], picked: Sequence[int], columns: FileOverlay, notes: list[str]
+) -> WeightedGraph:
+    rows = table.rows.select([str(place) for place in picked])
     if not rows.num_rows:
         raise DataFileError("the file has no link; an edge list has at least one row below the header")
     ends = [pc.utf8_normalize(pc.utf8_trim_whitespace(rows.column(i).combine_chunks()), form="NFC") for i in (0, 1)]
     for i, column in enumerate(ends):
         empty = pc.indices_nonzero(pc.fill_null(pc.equal(column, ""), True))
         if len(empty):
-            where = place(empty[0].as_py())
+            where = table.place(empty[0].as_py())
             raise DataFileError(f"{where}: the column {column_names[picked[i]]!r} is empty; a link has two ends")
     if all(pc.all(pc.match_substring_regex(column, r"^[0-9]+\.0$")).as_py() for column in ends):
         ends = [pc.utf8_slice_codeunits(column, 0, stop=-2) for column in ends]
@@ -314,7 +314,7 @@ def _graph(
     if columns.latency is None:
         return merge_parallel(tuple(names), links, latency_note=_NO_LATENCY, notes=notes, is_directed=True)
     cells = rows.column(2).to_pylist()
-    ms = np.array([delay("" if cell is None else cell, place(row)) for row, cell in enumerate(cells)])
+    ms = np.array([delay("" if cell is None else cell, table.place(row)) for row, cell in enumerate(cells)])
     return merge_parallel(tuple(names), links, in_ms(ms, columns.latency_unit), notes=notes, is_directed=True)
 
 

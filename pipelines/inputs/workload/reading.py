@@ -28,7 +28,7 @@ import pyarrow.parquet as pq
 
 from pipelines.errors import DataFileError
 from pipelines.inputs.overlay.text_formats import are_numbers
-from pipelines.inputs.text_rows import TextRows, cached_until_changed, is_number, open_data, split, with_decimal_points
+from pipelines.inputs.text_rows import TextRows, cached_until_changed, is_number, open_data, split
 from pipelines.inputs.workload.contents import parsed_numbers
 
 _PAIR = re.compile(r"\[([^,\[\]']+),(?:'([^']*)'|([^\[\]']*))\]")
@@ -270,9 +270,8 @@ def _read_text(name: str, raw: bytes, named: tuple[str, ...], *, is_csv: bool) -
         return Loaded(pa.table({}))
     lines = split(text, delimiter=None if is_csv else "\t", is_quoted=is_csv, comments="#", only_before=True)
     column_names, skip = _column_names(name, lines, named)
-    table = lines.table(column_names, skip=skip)
-    rows, commas = with_decimal_points(table)
-    notes = []
+    table, notes = lines.table(column_names, skip=skip), list[str]()
+    rows = table.rows
     if _INDEX in column_names:
         rows = rows.drop_columns([_INDEX])
         notes.append("a first column without a name, as pandas writes its index, which is left out")
@@ -280,8 +279,8 @@ def _read_text(name: str, raw: bytes, named: tuple[str, ...], *, is_csv: bool) -
         notes.append(f"{lines.delimiter_name} between its cells")
     if not skip:
         notes.append(f"no header, so its columns are {', '.join(column_names)}")
-    if commas:
-        notes.append(f"decimal commas in {', '.join(commas)}")
+    if table.decimal_commas:
+        notes.append(f"decimal commas in {', '.join(table.decimal_commas)}")
     return Loaded(rows, (f"{name} has {'; '.join(notes)}",) if notes else ())
 
 
