@@ -13,6 +13,7 @@ from pipelines.errors import KeyPath, Problem, listed, nearest
 from pipelines.scenario.faults import BreakGenerator, Crash, Fault, FaultGenerator
 from pipelines.scenario.link_faults import LinkFaultSpec, Partition
 from pipelines.scenario.overlay import MAX_SEARCHED, OverlaySpec
+from pipelines.scenario.times import CALLS
 from pipelines.scenario.workload import Join, WorkloadSpec
 
 Call: TypeAlias = "tuple[KeyPath, Strict]"
@@ -24,7 +25,7 @@ def calls(workload: WorkloadSpec, faults: Sequence[Fault]) -> Iterator[Call]:
 
     An element is a listed call, the specification of a generator or a file of calls, or a fault.
     """
-    for name in ("subscriptions", "publications", "joins", "moves", "calls"):
+    for name in CALLS:
         part = getattr(workload, name)
         path: KeyPath = ("workload", name)
         if isinstance(part, list):

@@ -13,13 +13,12 @@ from pydantic import TypeAdapter, ValidationError
 from pipelines.errors import InputError, KeyPath, PredicateError, Problem, ScenarioError, nearest
 from pipelines.files import installed_data
 from pipelines.protocols import BROKEN, PROTOCOLS
-from pipelines.scenario import workload
 from pipelines.scenario.consistency import Call, call_problems
 from pipelines.scenario.faults import Fault
 from pipelines.scenario.model import Scenario
 from pipelines.scenario.overlay import OverlaySpec
 from pipelines.scenario.shape import Schema, at_path, describe, keys, parse_path, unknown_step
-from pipelines.scenario.times import TimeSpec
+from pipelines.scenario.times import CALLS, TimeSpec
 from pipelines.scenario.tree import (
     Complaint,
     SourcePlace,
@@ -31,6 +30,7 @@ from pipelines.scenario.tree import (
     shown,
     walk,
 )
+from pipelines.scenario.workload import WorkloadSpec
 from pipelines.scenario.yaml_text import read_yaml
 
 _NUMBERS = frozenset({"integer", "number"})
@@ -42,15 +42,7 @@ _FIXED = {
     "runs": "the grid cannot change itself",
 }
 _PARTS: dict[KeyPath, Any] = {
-    ("workload", "subscriptions"): TypeAdapter(
-        list[workload.ListedSubscription] | workload.SubscriptionFileSource | workload.SubscriptionGenerator
-    ),
-    ("workload", "publications"): TypeAdapter(
-        list[workload.ListedPublication] | workload.PublicationFileSource | workload.PublicationGenerator
-    ),
-    ("workload", "joins"): TypeAdapter(list[workload.Join] | workload.JoinGenerator),
-    ("workload", "moves"): TypeAdapter(list[workload.Move]),
-    ("workload", "calls"): TypeAdapter(list[workload.OtherCall]),
+    **{("workload", name): TypeAdapter(WorkloadSpec.model_fields[name].rebuild_annotation()) for name in CALLS},
     ("faults",): TypeAdapter(list[Fault]),
 }
 
@@ -156,8 +148,7 @@ def _no_choice(root: ValueNode, path: KeyPath, key: str) -> Complaint:
 def _from_error(root: ValueNode, path: KeyPath, error: Exception) -> Iterator[Complaint]:
     node = nearest_node(root, path)
     if isinstance(error, InputError):
-        for problem in error.problems:
-            yield Complaint(nearest_node(root, (*path, *problem.path)).place, problem.message)
+        yield from placed(error.problems, node)
         return
     column = error.column if isinstance(error, PredicateError) else None
     if column is not None and node.text_column is not None and node.place.line:

@@ -112,7 +112,8 @@ class TimeSpec(Strict):
         return ms / self.speed / self.round_ms
 
 
-_CALLS = ("subscriptions", "publications", "joins", "calls", "moves")
+CALLS = ("subscriptions", "publications", "joins", "moves", "calls")
+"""The parts of a workload that contain calls."""
 _KEYS = (("at_ms", "round"), ("until_ms", "until"))
 
 
@@ -125,7 +126,7 @@ def with_rounds(data: Any) -> Any:  # noqa: ANN401 - any value of the file
     if not isinstance(data, Mapping):
         return data
     workload = given if isinstance(given := data.get("workload"), Mapping) else {}
-    parts = {**{name: workload.get(name) for name in _CALLS}, "faults": data.get("faults")}
+    parts = {**{name: workload.get(name) for name in CALLS}, "faults": data.get("faults")}
     lists = {name: part for name, part in parts.items() if isinstance(part, (list, tuple))}
     items = [item for part in lists.values() for item in part if isinstance(item, Mapping)]
     moments = [moment for item in items for key, _ in _KEYS if (moment := item.get(key)) is not None]
