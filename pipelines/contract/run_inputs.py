@@ -91,7 +91,6 @@ class Overlay:
         latency_rounds: The latency from ``a`` to ``b`` in whole rounds, at least 1; shape (links,).
         n_clients: The number of clients. Each client has one link, to its edge broker. If the protocol builds the
             overlay, nodes have no links, and all nodes with applications are clients.
-        roles: The roles of brokers and of clients in table ``node``.
         n_servers: The number of servers; each has one link, to its edge broker.
         notes: Sentences for the user about changes to the source of the overlay, such as dropped links.
         back_rounds: The latency from ``b`` to ``a`` in whole rounds; shape (links,). It is ``None`` if these latencies
@@ -103,7 +102,6 @@ class Overlay:
     b: Ints
     latency_rounds: Ints
     n_clients: int = 0
-    roles: tuple[str, str] = ("broker", "client")
     n_servers: int = 0
     notes: tuple[str, ...] = ()
     back_rounds: Ints | None = None

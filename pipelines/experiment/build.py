@@ -31,6 +31,7 @@ from pipelines.inputs.workload.file_source import timestamp_settings
 from pipelines.protocols import PROTOCOLS
 from pipelines.scenario.consistency import calls
 from pipelines.scenario.expand import RunConfig
+from pipelines.scenario.overlay import SUBSCRIBER, SUPERVISOR
 from pipelines.scenario.times import listed_timestamps
 
 _CALL_BODY = {
@@ -183,10 +184,9 @@ def build_run_overlay(
 
 
 def _roles(overlay: Overlay, spec: Protocol) -> list[str]:
-    brokers, clients = (
-        [role] * n for role, n in zip(overlay.roles, (overlay.n_brokers, overlay.n_clients), strict=True)
-    )
-    return [*brokers, *([spec.servers or "server"] * overlay.n_servers), *clients]
+    broker, client = (SUPERVISOR, SUBSCRIBER) if spec.creates_links else ("broker", "client")
+    servers = [spec.servers or "server"] * overlay.n_servers
+    return [*[broker] * overlay.n_brokers, *servers, *[client] * overlay.n_clients]
 
 
 def _not_taken(spec: Protocol, overlay: Overlay, workload: Workload) -> Iterator[Problem]:

@@ -80,7 +80,7 @@ def listed_overlay(spec: OverlaySpec, overlay: Overlay) -> Parts:
     names, n_brokers = overlay.names, overlay.n_brokers
     there, back = overlay.directed_rounds.reshape(2, -1).tolist()
     rows = list(zip(overlay.a.tolist(), overlay.b.tolist(), there, back, strict=True))
-    links = [[names[a], names[b], *_latencies(rounds, back)] for a, b, rounds, back in rows if b < n_brokers]
+    links = [[names[a], names[b], *link_latencies(rounds, back)] for a, b, rounds, back in rows if b < n_brokers]
     order = list(names[:n_brokers])
     parts: Parts = {"links": links}
     if not links:
@@ -99,7 +99,8 @@ def listed_overlay(spec: OverlaySpec, overlay: Overlay) -> Parts:
     return parts
 
 
-def _latencies(there: int, back: int) -> list[int]:
+def link_latencies(there: int, back: int) -> list[int]:
+    """Returns the items of a link in a scenario that follow the names of its ends."""
     return [there, back] if there != back else [there] if there > 1 else []
 
 

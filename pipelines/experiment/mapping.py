@@ -30,7 +30,7 @@ from pipelines.contract.protocol import Protocol
 from pipelines.contract.run_inputs import Faults, Ints, Overlay, Workload
 from pipelines.errors import InputError, Problem, listed, plural
 from pipelines.protocols import PROTOCOLS
-from pipelines.scenario.overlay import SUBSCRIBER, SUPERVISOR
+from pipelines.scenario.overlay import SUPERVISOR
 
 _GONE = -1
 _ENDS = ("node_id", "src", "dst", "old_a", "old_b", "a", "b")
@@ -93,11 +93,10 @@ def _of_nodes(spec: Protocol, overlay: Overlay, kept: Ints, new_id: Ints) -> Ove
     names = tuple(overlay.names[node] for node in kept.tolist())
     if spec.creates_links:
         none = np.zeros(0, dtype=np.int64)
-        return Overlay((f"{SUPERVISOR}1", *names), none, none, none, len(names), (SUPERVISOR, SUBSCRIBER))
+        return Overlay((f"{SUPERVISOR}1", *names), none, none, none, len(names))
     a, b = new_id[overlay.a], new_id[overlay.b]
     has_both = (a != _GONE) & (b != _GONE)
-    latency = overlay.latency_rounds[has_both]
-    back = None if overlay.back_rounds is None else overlay.back_rounds[has_both]
+    latency, back = (rounds[has_both] for rounds in overlay.directed_rounds.reshape(2, -1))
     of_kept = {"a": a[has_both], "b": b[has_both], "latency_rounds": latency, "back_rounds": back}
     return replace(overlay, names=names, n_servers=0, **of_kept)
 

@@ -241,13 +241,9 @@ def mappings(prepared: Prepared) -> list[str]:
     The scenario must be valid, see `check`. Each sentence begins with protocol names.
     """
     told: dict[str, dict[str, None]] = {}
-    known: set[str] = set()
-    for run in prepared.combinations() if len(prepared.protocols) > 1 else ():
-        key = _inputs_key(run, _INPUTS)
-        if key not in known:
-            known.add(key)
-            for note in build_run(run, prepared.beside).notes:
-                told.setdefault(note, {})[run.scenario.protocol.name] = None
+    for run, of_run in built(prepared) if len(prepared.protocols) > 1 else ():
+        for note in of_run.notes:
+            told.setdefault(note, {})[run.scenario.protocol.name] = None
     return [f"{', '.join(names)}: {note}" for note, names in told.items()]
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from pipelines.experiment.listed import Parts
+from pipelines.experiment.listed import Parts, link_latencies
 
 _CALLS = {"publication": "publications", "subscription": "subscriptions", "join": "joins", "call": "calls"}
 _ATTACHED = ("servers", "clients")
@@ -94,7 +94,7 @@ def _without_nodes(overlay: Parts, removed: Sequence[str]) -> Parts | None:
         edges = {one: heir if at == name else at for one, at in edges.items()}
     place = {name: number for number, name in enumerate(around)}
     links = [
-        [a, b, *_latency(there, around[b][a])]
+        [a, b, *link_latencies(there, around[b][a])]
         for a in around for b, there in around[a].items() if place[a] < place[b]
     ]  # fmt: skip
     if not links:
@@ -105,11 +105,6 @@ def _without_nodes(overlay: Parts, removed: Sequence[str]) -> Parts | None:
     if list(dict.fromkeys(name for link in links for name in link[:2])) == order:
         del kept["order"]
     return {name: part for name, part in kept.items() if part}
-
-
-def _latency(there: int, back: int) -> list[int]:
-    """Returns the items of a link in a scenario that follow the names of its ends."""
-    return [there, back] if there != back else [there] if there > 1 else []
 
 
 def _contracted(around: dict[str, dict[str, int]], name: str) -> str:

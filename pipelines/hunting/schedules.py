@@ -363,10 +363,7 @@ def all_crashes(
         due = [target.due_round for target in base.targets]
         if due:
             first, last = window or (min(due), max(due))
-            try:
-                number, crashes = crash_sets(graph, most, (first, last), base.downs[0])
-            except ValueError as error:
-                raise QueryError(str(error)) from error
+            number, crashes = crash_sets(graph, most, (first, last), base.downs[0])
             of_run = f", {base.label}" if base.label else ""
             say(f"{plural(number, 'schedule')} of up to {most} crashes in rounds {first} to {last}{of_run}")
             found.append(map(Schedule((), (base.label,) if base.label else (), "none", index).also, crashes))
@@ -388,7 +385,7 @@ def crash_sets(
         down: The duration of an outage in rounds; None for permanent crashes.
 
     Raises:
-        ValueError: The overlay has more than 10,000 symmetries.
+        QueryError: The overlay has more than 10,000 symmetries.
     """
     symmetries = _symmetries(overlay)
     names = sorted(overlay)
@@ -418,6 +415,6 @@ def _symmetries(overlay: nx.Graph[str]) -> list[dict[str, str]]:
     found = []
     for number, mapping in enumerate(matcher.isomorphisms_iter()):
         if number >= _MOST_SYMMETRIES:
-            raise ValueError(f"the overlay has more than {_MOST_SYMMETRIES:,} symmetries; name a smaller scenario")
+            raise QueryError(f"the overlay has more than {_MOST_SYMMETRIES:,} symmetries; name a smaller scenario")
         found.append(dict(mapping))
     return found

@@ -21,7 +21,6 @@ from pipelines.inputs.overlay.generators import generate
 from pipelines.inputs.overlay.nodes import choose_nodes, graph_of, ids_by_name
 from pipelines.inputs.overlay.weighted import WeightedGraph
 from pipelines.scenario.overlay import (
-    SUBSCRIBER,
     SUPERVISOR,
     Attached,
     ClientGenerator,
@@ -58,14 +57,13 @@ def _with_attached(brokers: Overlay, servers: list[Server], clients: list[Listed
         raise InputError(*found)
     a = np.concatenate([brokers.a, np.array([ids[one.at] for one in attached], dtype=np.int64)])
     b = np.concatenate([brokers.b, len(ids) + np.arange(len(attached), dtype=np.int64)])
-    own = [one.latency for one in attached]
-    latency = np.concatenate([brokers.latency_rounds, own]).astype(np.int64)
-    back = None if brokers.back_rounds is None else np.concatenate([brokers.back_rounds, own]).astype(np.int64)
+    own = np.array([one.latency for one in attached], dtype=np.int64)
+    latency, back = (np.concatenate([rounds, own]) for rounds in brokers.directed_rounds.reshape(2, -1))
     order = np.lexsort((b, a))
     names = (*brokers.names, *(one.name for one in attached))
     return replace(
         brokers, names=names, a=a[order], b=b[order], latency_rounds=latency[order], n_clients=len(clients),
-        n_servers=len(servers), back_rounds=None if back is None else back[order],
+        n_servers=len(servers), back_rounds=back[order],
     )  # fmt: skip
 
 
@@ -261,7 +259,7 @@ def _without_links(spec: NodesOverlay) -> Overlay:
     names = [f"{SUPERVISOR}{number + 1}" for number in range(spec.supervisors)]
     names += [f"{spec.prefix}{number + 1}" for number in range(spec.count)]
     none = np.zeros(0, dtype=np.int64)
-    return Overlay(tuple(names), none, none, none, spec.count, (SUPERVISOR, SUBSCRIBER))
+    return Overlay(tuple(names), none, none, none, spec.count)
 
 
 def _from_links(links: list[Link], order: Sequence[str], round_ms: float) -> WeightedGraph:

@@ -14,7 +14,7 @@ from pipelines.contract.run_inputs import SUBSCRIPTION, Ints, Overlay
 from pipelines.errors import KeyPath, PredicateError, blamed_on
 from pipelines.files import find_file
 from pipelines.inputs.text_rows import names_of, texts_of
-from pipelines.inputs.timestamps import moments_of
+from pipelines.inputs.timestamps import Moments, moments_of
 from pipelines.inputs.workload.calls import PUBLICATIONS, SUBSCRIPTIONS, canonical_text
 from pipelines.inputs.workload.contents import NO_CONTENT, attribute_rows, json_rows, publication_rows
 from pipelines.inputs.workload.file_rows import FileRows, typed_column
@@ -93,13 +93,10 @@ def file_notes(
 
     `place` is the path of the file's key in the scenario.
     """
-    loaded = _loaded(place, file, beside)
-    yield from loaded.notes
-    for key in ("at_ms", "until_ms"):
-        if (name := getattr(file, key, None)) is not None and loaded.table.num_rows:
-            moments = moments_of(loaded.table[name], file.unit)
-            yield moments.note(name, time)
-            time = time.with_origin(moments.origin_ms)
+    yield from _loaded(place, file, beside).notes
+    for _, name, moments in _times(file, place, beside):
+        yield moments.note(name, time)
+        time = time.with_origin(moments.origin_ms)
 
 
 def timestamp_settings(file: SubscriptionFile | PublicationFile, place: KeyPath, beside: Path | None) -> Iterator[str]:
@@ -107,14 +104,21 @@ def timestamp_settings(file: SubscriptionFile | PublicationFile, place: KeyPath,
 
     The key is yielded as its dotted path in the scenario. The file must be readable.
     """
-    named = [(key, name) for key in ("at_ms", "until_ms") if (name := getattr(file, key, None)) is not None]
-    if not named:
-        return
-    table = _loaded(place, file, beside).table
-    for key, name in named:
-        if table.num_rows and moments_of(table[name], file.unit).origin_ms is not None:
+    for key, _, moments in _times(file, place, beside):
+        if moments.origin_ms is not None:
             yield ".".join(map(str, (*place, key)))
             return
+
+
+def _times(
+    file: SubscriptionFile | PublicationFile, place: KeyPath, beside: Path | None
+) -> Iterator[tuple[str, str, Moments]]:
+    """Yields (key of the scenario, name of the column, times) for each column of times of a file."""
+    for key in ("at_ms", "until_ms"):
+        if (name := getattr(file, key, None)) is not None:
+            table = _loaded(place, file, beside).table
+            if table.num_rows:
+                yield key, name, moments_of(table[name], file.unit)
 
 
 def _subscription_texts(
