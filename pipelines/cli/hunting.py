@@ -16,7 +16,7 @@ from pipelines.cli.printing import print_lines, print_table
 from pipelines.errors import plural
 
 if TYPE_CHECKING:
-    from pipelines.hunting import Hunt, Standing
+    from pipelines.hunting import Hunt
 
 _STRATEGIES = ("guided", "aimed", "exhaustive", "random")
 PAGE = "hunt.html"
@@ -95,14 +95,14 @@ def hunt(
     raise typer.Exit(VALID if is_tested else UNKNOWN)
 
 
-def _observer(most: int, *, as_json: bool) -> Callable[[Standing], None]:
+def _observer(most: int, *, as_json: bool) -> Callable[[Hunt], None]:
     """Returns a callback that prints a progress line after each job.
 
     On a terminal, each line replaces the previous line.
     """
     is_bar = sys.stderr.isatty() and not as_json
 
-    def observe(standing: Standing) -> None:
+    def observe(standing: Hunt) -> None:
         rate = standing.n_played / max(standing.seconds, 1e-9)
         if as_json:
             event = {"event": "hunt", "n_played": standing.n_played, "per_second": round(rate, 1)}
@@ -133,7 +133,7 @@ def _as_json(found: Hunt) -> str:
     event = {
         "event": "found", "protocol": found.protocol, "strategy": found.strategy, "n_played": found.n_played,
         "n_beyond": found.n_beyond, "n_decided": found.n_decided, "n_undecided": found.n_undecided,
-        "n_refused": found.n_refused, "n_replayed": found.n_replayed, "n_features": len(found.features),
+        "n_refused": found.n_refused, "n_replayed": found.n_replayed, "n_features": found.n_features,
         "kinds_not_sent": found.unreached, "failed_audits": dict(found.failed_audits),
         "broken_again": {str(path): list(names) for path, names in found.broken_again.items()}, "findings": findings,
     }  # fmt: skip
@@ -161,7 +161,7 @@ def _print(found: Hunt, corpus: Path | None) -> None:
     counts = [
         plural(found.n_played, "schedule"), f"{found.n_beyond:,} beyond the bound",
         f"{found.n_undecided:,} not decided", *([f"{found.n_refused:,} more refused"] if found.n_refused else []),
-        plural(len(found.features), "feature"),
+        plural(found.n_features, "feature"),
         *([f"{plural(found.n_replayed, 'finding')} replayed, {len(found.broken_again)} still broken"]
           if found.n_replayed else []),
     ]  # fmt: skip

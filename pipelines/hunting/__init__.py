@@ -12,7 +12,7 @@ A hunt executes a scenario many times. Each run has the faults of the scenario a
 - bound: the set of faults that a protocol tolerates. Faults beyond the bound excuse violations.
 """
 
-from pipelines.hunting.findings import Hunt, HuntFinding, Standing
+from pipelines.hunting.findings import Hunt, HuntFinding
 from pipelines.hunting.hunt import STRATEGIES, hunt
 
-__all__ = ["STRATEGIES", "Hunt", "HuntFinding", "Standing", "hunt"]
+__all__ = ["STRATEGIES", "Hunt", "HuntFinding", "hunt"]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
@@ -49,25 +50,8 @@ class HuntFinding:
 
 
 @dataclass(frozen=True)
-class Standing:
-    """The progress of a hunt.
-
-    Attributes:
-        n_played: The number of executed schedules.
-        n_features: The number of features (`coverage.features`) that the runs have reached.
-        n_findings: The number of findings by broken guarantee.
-        seconds: The elapsed time.
-    """
-
-    n_played: int
-    n_features: int
-    n_findings: Mapping[str, int]
-    seconds: float
-
-
-@dataclass(frozen=True)
 class Hunt:
-    """The result of a hunt.
+    """The result of a hunt, or its intermediate result after a job.
 
     Attributes:
         scenario: The name of the scenario.
@@ -104,6 +88,16 @@ class Hunt:
     features: frozenset[str]
     kinds: Sequence[str]
     seconds: float
+
+    @property
+    def n_features(self) -> int:
+        """The number of reached features."""
+        return len(self.features)
+
+    @property
+    def n_findings(self) -> Mapping[str, int]:
+        """The number of findings by broken guarantee."""
+        return Counter(one.guarantee for one in self.findings)
 
     @property
     def unreached(self) -> list[str]:
@@ -219,7 +213,7 @@ def _counts(hunt: Hunt) -> str:
     rows = [
         ("schedules played", f"{hunt.n_played:,} ({hunt.strategy})"), ("seconds", f"{hunt.seconds:,.0f}"),
         ("beyond the bound", f"{hunt.n_beyond:,}"), ("refused by the protocol", f"{hunt.n_refused:,}"),
-        ("not decided within the bound", f"{hunt.n_undecided:,}"), ("features reached", f"{len(hunt.features):,}"),
+        ("not decided within the bound", f"{hunt.n_undecided:,}"), ("features reached", f"{hunt.n_features:,}"),
         ("scenarios of the corpus replayed", f"{hunt.n_replayed:,}"),
         *((f"audit {name} failed", error) for name, error in hunt.failed_audits.items()),
     ]  # fmt: skip

@@ -26,7 +26,7 @@ from pipelines.errors import NodeProgramError, QueryError, is_whole, plural
 from pipelines.experiment.listed import Parts
 from pipelines.experiment.prepared import Prepared, prepare_given
 from pipelines.hunting.coverage import features, targets
-from pipelines.hunting.findings import Corpus, Hunt, HuntFinding, Standing
+from pipelines.hunting.findings import Corpus, Hunt, HuntFinding
 from pipelines.hunting.schedules import FORMS, BaseRun, Schedule, Target, aimed, all_crashes, drawn, with_calls
 from pipelines.hunting.shrink import Playable, failed_run, labelled_runs, minimal, played, runnable
 from pipelines.protocols import protocol_named
@@ -69,7 +69,7 @@ def hunt(
     excused: bool = False, crashes: int = 2, window: tuple[int, int] | None = None, until_found: bool = False,
     shrinks: bool = True, spark: SparkSession | None = None, engine: AskedEngine | None = None,
     overrides: str | Sequence[str] = (),
-    observe: Callable[[Standing], None] = lambda _: None, say: Callable[[str], None] = lambda _: None,
+    observe: Callable[[Hunt], None] = lambda _: None, say: Callable[[str], None] = lambda _: None,
 ) -> Hunt:  # fmt: skip
     """Searches for fault schedules that break a guarantee in the runs of a scenario.
 
@@ -99,7 +99,7 @@ def hunt(
         spark: As in `api.run`.
         engine: As in `api.run`.
         overrides: As in `api.run`.
-        observe: Receives the progress after each job.
+        observe: Receives the intermediate result after each job.
         say: Receives a line for each step.
 
     Raises:
@@ -124,7 +124,7 @@ def hunt(
         wanted = asked_engine(engine, prepared.scenario.engine)
         session = closing.enter_context(open_session(wanted, spark, say, is_small=True))
         search = _Search(
-            prepared, session, Corpus.at(corpus), say, observe, is_within=within_bound, is_excused=excused,
+            prepared, session, Corpus.at(corpus), strategy, say, observe, is_within=within_bound, is_excused=excused,
             shrinks=shrinks, minutes=minutes,
         )  # fmt: skip
         search.replay()
@@ -140,17 +140,17 @@ def hunt(
                 "random": lambda: drawn(search.bases, np.random.default_rng(seed)),
             }
             search.run(chosen[strategy](), runs, until_found=until_found)
-        return search.found(strategy)
+        return search.found()
 
 
 class _Search:
     def __init__(
-        self, prepared: Prepared, session: Session, corpus: Corpus, say: Callable[[str], None],
-        observe: Callable[[Standing], None], *, is_within: bool, is_excused: bool, shrinks: bool, minutes: float | None,
+        self, prepared: Prepared, session: Session, corpus: Corpus, strategy: Strategy, say: Callable[[str], None],
+        observe: Callable[[Hunt], None], *, is_within: bool, is_excused: bool, shrinks: bool, minutes: float | None,
     ) -> None:  # fmt: skip
         name = prepared.runs[0].scenario.protocol.name
         self._runs = [run for run in prepared.runs if run.scenario.protocol.name == name]
-        self._beside, self._name = prepared.beside, prepared.scenario.name
+        self._beside, self._name, self._strategy = prepared.beside, prepared.scenario.name, strategy
         self._session, self._corpus, self._say, self._observe = session, corpus, say, observe
         self._is_within, self._is_excused, self._shrinks = is_within, is_excused, shrinks
         self._protocol = protocol_named(str(name))
@@ -297,9 +297,7 @@ class _Search:
                 break
             self._play(batch)
             size = int(np.clip(self._counts["played"] // 2, *_AT_ONCE))
-            counted = Counter(guarantee for guarantee, _ in self._findings)
-            seconds = time.monotonic() - self._begun
-            self._observe(Standing(self._counts["played"], len(self._features), counted, seconds))
+            self._observe(self.found())
             if self._is_late:
                 break
 
@@ -477,11 +475,11 @@ class _Search:
             groups = overview(reader, 0).groups
         return next((f"{one.what}: {one.cause}" for one in groups if one.what in ("missing", "twice")), "")
 
-    def found(self, strategy: str) -> Hunt:
-        """Returns the result of the hunt."""
+    def found(self) -> Hunt:
+        """Returns the result of the executed jobs."""
         counts, n_beyond = self._counts, sum(counted[True] for counted in self._forms.values())
         return Hunt(
-            self._name, self._protocol.name, strategy, tuple(self._findings.values()),
+            self._name, self._protocol.name, self._strategy, tuple(self._findings.values()),
             self._broken_again, self._failed_audits, counts["replayed"], counts["played"],
             n_beyond, counts["decided"], counts["undecided"], counts["refused"], frozenset(self._features),
             tuple(kind for kind in self._protocol.kinds if kind != self._protocol.program.down_kind),

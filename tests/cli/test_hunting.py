@@ -19,7 +19,7 @@ from pipelines.engines.session import Session
 from pipelines.errors import NodeProgramError, QueryError
 from pipelines.experiment.listed import listed_scenario
 from pipelines.experiment.prepared import prepare_given
-from pipelines.hunting import Standing
+from pipelines.hunting import Hunt
 from pipelines.hunting.findings import Corpus, page
 from pipelines.protocols import PROTOCOLS
 from pipelines.rounds.execute import Experiment, execute
@@ -110,7 +110,7 @@ def test_a_finding_is_shrunk_kept_and_replayed(line: Path, tmp_path: Path) -> No
 def test_a_protocol_that_bears_crashes_has_no_finding(tmp_path: Path) -> None:
     """Within δ nothing is broken; the aims on loss go beyond the bound and end after some probes."""
     (tmp_path / "s.yaml").write_text(LINE.replace("name: forwarding", "name: delta, delta: 1"))
-    seen: list[Standing] = []
+    seen: list[Hunt] = []
     found = rt.hunt(tmp_path / "s.yaml", 150, within_bound=True, observe=seen.append)
     assert (found.findings, found.n_undecided) == ((), 0)
     assert found.n_played == seen[-1].n_played == 150
