@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from pipelines.hunting.atoms import KINDS, Atom, atoms_of, with_streams, without
-from pipelines.hunting.shrink import minimise
+from pipelines.hunting.shrink import KINDS, Atom, atoms_of, minimise, with_streams, without
 from pipelines.scenario.model import Scenario
 
 PARTS: dict[str, Any] = {

@@ -16,8 +16,7 @@ from pipelines.errors import InputError, KeyPath, Problem, nearest
 from pipelines.files import find_file
 from pipelines.inputs import draws_numpy
 from pipelines.inputs.faults.crashes import crash_times
-from pipelines.inputs.faults.link_changes import drawn_replacements, plan_replacements
-from pipelines.inputs.faults.links import LinkRows
+from pipelines.inputs.faults.links import LinkRows, drawn_replacements, plan_replacements
 from pipelines.inputs.faults.timeline import FOR_GOOD, Outage, OutageLimitError, Timeline, alternating
 from pipelines.inputs.overlay.nodes import choose_faulty, graph_of, ids_by_name, named_links
 from pipelines.scenario.consistency import name_problems
