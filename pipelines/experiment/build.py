@@ -113,8 +113,7 @@ def build_run(run: RunConfig, beside: Path | None, before: Mapped | None = None)
         scenario.workload, overlay=overlay, seed=run.seed, time=scenario.time, beside=beside,
     )  # fmt: skip
     faults = build_faults(
-        scenario.faults, overlay=overlay, seed=run.seed, time=scenario.time, beside=beside,
-        kinds=lambda: PROTOCOLS[scenario.protocol.name].kinds,
+        scenario.faults, overlay=overlay, seed=run.seed, time=scenario.time, beside=beside, kinds=spec.kinds,
     )  # fmt: skip
     built = Mapped(overlay, workload, faults)
     if run.protocols:

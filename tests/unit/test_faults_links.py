@@ -38,7 +38,7 @@ def line(nodes: int) -> Overlay:
 def built(where: Overlay, *faults: dict[str, Any], seed: int = 0, horizon: int = 1000) -> Faults:
     wanted = FAULTS.validate_python(faults)
     return build_faults(
-        wanted, overlay=where, seed=seed, time=TimeSpec(rounds=horizon), beside=None, kinds=lambda: ["PUB", "SUB"]
+        wanted, overlay=where, seed=seed, time=TimeSpec(rounds=horizon), beside=None, kinds=["PUB", "SUB"]
     )
 
 

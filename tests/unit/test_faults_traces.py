@@ -48,7 +48,7 @@ def crashes(path: Path, *, nodes: int = 2, seed: int = 0, horizon: int = 100, **
         seed=seed,
         time=TimeSpec(rounds=horizon),
         beside=path.parent,
-        kinds=tuple,
+        kinds=(),
     )
     return [tuple(row.values()) for row in found.crash.to_pylist()]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 
@@ -128,11 +128,11 @@ def drawn_group(overlay: Overlay, share: float, seed: int, purpose: str, number:
 
 def build_faults(
     faults: Sequence[Fault], *, overlay: Overlay, seed: int, time: TimeSpec, beside: Path | None,
-    kinds: Callable[[], Sequence[str]],
+    kinds: Sequence[str],
 ) -> Faults:  # fmt: skip
     """Returns the faults of one run: crashes, pauses, link faults and replacements of links.
 
-    Equal seeds give equal faults on every machine. `kinds` returns the message kinds of the run's protocol.
+    Equal seeds give equal faults on every machine. `kinds` contains the message kinds of the run's protocol.
 
     Raises:
         InputError: A fault is invalid. The error lists all problems, each with its path in the scenario.
@@ -218,14 +218,14 @@ def _drawn_faults(generator: DrawnTimes, number: int, overlay: Overlay, seed: in
             yield Break.model_validate({"kind": "break", "links": [link], **when})
 
 
-def _unknown(faults: Sequence[Fault], overlay: Overlay, kinds: Callable[[], Sequence[str]]) -> Iterator[Problem]:
+def _unknown(faults: Sequence[Fault], overlay: Overlay, kinds: Sequence[str]) -> Iterator[Problem]:
     parts = ((("faults", number), fault) for number, fault in enumerate(faults))
     yield from name_problems(parts, overlay.names, named_links(overlay))
     for number, fault in enumerate(faults):
         for index, name in enumerate((fault.kinds if isinstance(fault, MessageFault) else None) or ()):
-            if name not in (known := kinds()):
-                message = f"the protocol has no messages of kind {name!r};{nearest(name, known)} allowed: "
-                yield Problem(("faults", number, "kinds", index), message + ", ".join(known))
+            if name not in kinds:
+                message = f"the protocol has no messages of kind {name!r};{nearest(name, kinds)} allowed: "
+                yield Problem(("faults", number, "kinds", index), message + ", ".join(kinds))
 
 
 def named_traces(faults: Sequence[Fault], beside: Path | None) -> Iterator[tuple[str, Path, CrashTrace]]:
