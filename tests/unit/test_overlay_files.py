@@ -22,10 +22,9 @@ from support.real_data import shared_data
 
 from pipelines.contract.run_inputs import Overlay
 from pipelines.errors import InputError
-from pipelines.inputs.overlay.attributed import positions, weighted_graph
 from pipelines.inputs.overlay.build import build_overlay, describe
 from pipelines.inputs.overlay.files import hub_names, load_file, load_hub
-from pipelines.inputs.overlay.formats import read_graphml
+from pipelines.inputs.overlay.formats import positions, read_graphml, weighted_graph
 from pipelines.inputs.overlay.weighted import (
     WeightedGraph,
     great_circle_km,

@@ -21,8 +21,7 @@ import topohub
 
 from pipelines.errors import DataFileError, first_line, listed, nearest
 from pipelines.files import find_file
-from pipelines.inputs.overlay.attributed import positions, weighted_graph
-from pipelines.inputs.overlay.formats import READERS
+from pipelines.inputs.overlay.formats import READERS, positions, weighted_graph
 from pipelines.inputs.overlay.text_formats import parse_parquet, parse_pssim, parse_rocketfuel, parse_text
 from pipelines.inputs.overlay.weighted import (
     WeightedGraph,

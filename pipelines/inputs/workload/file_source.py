@@ -1,8 +1,11 @@
-"""Subscriptions and publications from the rows of a workload file."""
+"""Subscriptions and publications from the rows of a workload file.
+
+`FileRows` converts the columns of a file, and collects all problems in the file.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import lru_cache
 from pathlib import Path
 
@@ -11,16 +14,277 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipelines.contract.run_inputs import SUBSCRIPTION, Ints, Overlay
-from pipelines.errors import KeyPath, PredicateError, blamed_on
+from pipelines.contract.settings import Nodes
+from pipelines.errors import InputError, KeyPath, PredicateError, Problem, blamed_on, listed, nearest
 from pipelines.files import find_file
-from pipelines.inputs.text_rows import names_of, texts_of
+from pipelines.inputs.overlay.nodes import choose_nodes, ids_by_name
+from pipelines.inputs.text_rows import is_number, names_of, texts_of
 from pipelines.inputs.timestamps import Moments, moments_of
 from pipelines.inputs.workload.calls import PUBLICATIONS, SUBSCRIPTIONS, canonical_text
-from pipelines.inputs.workload.contents import NO_CONTENT, attribute_rows, json_rows, publication_rows
-from pipelines.inputs.workload.file_rows import FileRows, typed_column
+from pipelines.inputs.workload.contents import NO_CONTENT, attribute_rows, json_rows, parsed_numbers, publication_rows
 from pipelines.inputs.workload.reading import Loaded, load
+from pipelines.scenario.consistency import unknown_node
 from pipelines.scenario.times import TimeSpec
 from pipelines.scenario.workload_files import PublicationFile, SubscriptionFile
+
+_SHOWN = 5
+
+
+def typed_column(column: pa.ChunkedArray) -> pa.Array:
+    """Converts `column` to the type of its values: int64, float64, bool or string.
+
+    Raises:
+        pa.ArrowInvalid: The values have a type that the content of a publication cannot have, such as a list, or no
+            single type represents all numbers exactly.
+    """
+    values = column.combine_chunks()
+    if pa.types.is_dictionary(values.type):
+        values = values.dictionary_decode()
+    if pa.types.is_string(values.type) or pa.types.is_large_string(values.type):
+        return _typed_texts(pc.cast(values, pa.string()))
+    if pa.types.is_boolean(values.type):
+        return values
+    if pa.types.is_integer(values.type):
+        return pc.cast(values, pa.int64())
+    if pa.types.is_decimal(values.type):
+        return _typed_decimals(values)
+    if pa.types.is_floating(values.type):
+        return pc.cast(values, pa.float64())
+    return pc.cast(values, pa.string())
+
+
+def _typed_texts(texts: pa.Array) -> pa.Array:
+    trimmed = pc.utf8_trim_whitespace(texts)
+    numbers, wrong = parsed_numbers(trimmed)
+    if wrong is not None:
+        message = f"the whole number {wrong} beside decimals, or beyond 64 bits, is not exact"
+        raise pa.ArrowInvalid(f"{message}; allowed: whole numbers of 64 bits in a column without decimals")
+    if numbers is not None:
+        return numbers
+    lowered = pc.utf8_lower(trimmed)
+    is_logical = pc.all(pc.is_in(lowered, value_set=pa.array(["true", "false", None], pa.string()))).as_py()
+    return pc.equal(lowered, "true") if is_logical else texts
+
+
+def _typed_decimals(values: pa.Array) -> pa.Array:
+    # Decimal columns without fractional digits, or with numbers too large for exact doubles, become whole numbers.
+    numbers = pc.cast(values, pa.float64())
+    is_large = pc.any(pc.greater_equal(pc.abs(numbers), float(2**53))).as_py()
+    return pc.cast(values, pa.int64()) if is_large or values.type.scale <= 0 else numbers
+
+
+def _is_time(column: pa.ChunkedArray) -> bool:
+    try:
+        moments = moments_of(column, None)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        return False
+    return moments.origin_ms is not None and not moments.is_wrong.any()
+
+
+class FileRows:
+    """The rows of one file, and a list of the problems in the file.
+
+    A method that cannot convert a column records a problem and returns an empty array. The caller must therefore call
+    `raise_problems` before it uses results.
+    """
+
+    def __init__(self, place: KeyPath, table: pa.Table, overlay: Overlay, time: TimeSpec) -> None:
+        """Stores the rows of a file. `place` is the path of the file's key in the scenario."""
+        self._time = time
+        self.table = table
+        self._place = place
+        self._overlay = overlay
+        self._horizon = time.rounds
+        self._problems: list[Problem] = []
+
+    @property
+    def column_names(self) -> str:
+        """The names of the columns, for error messages."""
+        return ", ".join(self.table.column_names)
+
+    def refuse(self, key: str, message: str) -> None:
+        """Records a problem: `message` about key `key` of the scenario's file entry."""
+        self._problems.append(Problem((*self._place, key), message))
+
+    def raise_problems(self) -> None:
+        """Raises all recorded problems.
+
+        Raises:
+            InputError: A problem was recorded.
+        """
+        if self._problems:
+            raise InputError(*self._problems)
+
+    def column(self, key: str, name: str) -> pa.ChunkedArray | None:
+        """Returns column `name`. If the file lacks the column, records a problem for `key` and returns None."""
+        if name in self.table.column_names:
+            return self.table[name]
+        hint = nearest(name, self.table.column_names)
+        self.refuse(key, f"no column {name!r};{hint} columns: {self.column_names}{self._without_header()}")
+        return None
+
+    def _without_header(self) -> str:
+        if not any(is_number(name) for name in self.table.column_names):
+            return ""
+        return "; without a header name columns by numbers, '1' for the first"
+
+    def times(self, key: str, name: str, unit: str | None) -> Ints:
+        """Returns the round of the time in each row of column `name`; -1 for an empty cell.
+
+        `key` is the key of the scenario that names the column. Records a problem for each cell without a valid time or
+        with a time outside the run.
+        """
+        column = self.column(key, name)
+        if column is None:
+            return np.empty(0, dtype=np.int64)
+        try:
+            moments = moments_of(column, unit)
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+            self.refuse(key, f"column {name!r} holds {column.type!s:.80}, which is not a time; name another column")
+            return np.empty(0, dtype=np.int64)
+        cells = pc.cast(column.combine_chunks(), pa.string())
+        cure = "allowed: ms from the start, ISO 8601, or numbers from 1970"
+        self._refuse_rows(key, moments.is_wrong, lambda row: f"{cells[row].as_py()!r} is not a time; {cure}")
+        if key == "at_ms":
+            self._time = self._time.with_origin(moments.origin_ms)
+            is_empty = np.isnan(moments.ms) & ~moments.is_wrong
+            self._refuse_rows(key, is_empty, lambda _: "the cell is empty; give it a time")
+        early = moments.exact(self._time) < -0.5
+        late = "is before round 0; set time.origin to it or earlier"
+        self._refuse_rows(key, early, lambda row: f"{cells[row].as_py()!r} {late}")
+        rounds = moments.rounds(self._time)
+        return rounds if key == "until_ms" else self._within_horizon(rounds, "raise time.rounds or time.speed", key)
+
+    def untils(self, until: str | None, until_ms: str | None, unit: str | None, begin: Ints) -> pa.Array:
+        """Returns the round in which the subscription of each row ends, null for an empty cell.
+
+        Either `until` names a column of rounds, or `until_ms` names a column of times. `begin` contains the first round
+        of each subscription. Records a problem for each subscription that does not end after its first round.
+        """
+        if until_ms is not None:
+            rounds, key = self.times("until_ms", until_ms, unit), "until_ms"
+        elif until is not None:
+            rounds, key = self._whole("until", until, needs_value=False), "until"
+        else:
+            return pa.nulls(len(begin), pa.int64())
+        if not len(begin) == len(rounds) == self.table.num_rows:
+            return pa.nulls(0, pa.int64())
+        is_bad = (rounds >= 0) & (rounds <= begin)
+        why = "it ends in round {}, not after round {}; give a later end".format
+        self._refuse_rows(key, is_bad, lambda row: why(rounds[row], begin[row]))
+        return pa.array(rounds, mask=rounds < 0)
+
+    def texts(self, key: str, name: str) -> pa.Array | None:
+        """Returns column `name` as strings, null for empty cells.
+
+        If the column is missing or cannot be converted, records a problem for `key` and returns None.
+        """
+        column = self.column(key, name)
+        if column is None:
+            return None
+        try:
+            return names_of(column) if key in ("node", "topic") else texts_of(column)
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+            self.refuse(key, f"column {name!r} holds {column.type!s:.80}, which is not text; name another column")
+            return None
+
+    def nodes(self, name: str | None, nodes: Nodes | None, seed: int, purpose: str) -> Ints:
+        """Returns the node id of each row.
+
+        If `nodes` is `None`, column `name` contains node names. Otherwise `choose_nodes` selects nodes, which are
+        assigned cyclically to the distinct values of column `name`, in the order of their first appearance. If `name`
+        is `None` too, the selected nodes are assigned cyclically to the rows.
+        """
+        column = None if name is None else self.texts("node", name)
+        if nodes is None:
+            return self._named_nodes(name, column)
+        try:
+            chosen = choose_nodes(nodes, self._overlay, seed, purpose, (*self._place, "nodes"))
+        except InputError as error:
+            self._problems.extend(error.problems)
+            return np.empty(0, dtype=np.int64)
+        group: Ints = np.arange(self.table.num_rows) if column is None else self._groups(column)[0]
+        return np.asarray(chosen[group % len(chosen)], dtype=np.int64)
+
+    def _named_nodes(self, name: str | None, column: pa.Array | None) -> Ints:
+        if name is None:
+            message = "no node; name a column (node), nodes to assign to rows cyclically (nodes), or both"
+            self.refuse("node", f"{message}; columns: {self.column_names}")
+        if column is None:
+            return np.empty(0, dtype=np.int64)
+        ids = ids_by_name(self._overlay)
+        group, names = self._groups(column)
+        unknown = [i for i, node in enumerate(names) if node not in ids]
+        for i in unknown[:_SHOWN]:
+            row = int(np.flatnonzero(group == i)[0]) + 1
+            message = f"row {row}: {unknown_node(names[i], self._overlay.names)}"
+            self.refuse("node", f"{message} or map the column's values to nodes:")
+        if len(unknown) > _SHOWN:
+            self.refuse("node", f"{len(unknown) - _SHOWN} more names in the column are not nodes of the overlay")
+        return np.array([ids.get(node, 0) for node in names], dtype=np.int64)[group]
+
+    def _groups(self, texts: pa.Array) -> tuple[Ints, list[str]]:
+        is_empty = texts.is_null().to_numpy(zero_copy_only=False)
+        self._refuse_rows("node", is_empty, lambda _: "the cell is empty; give it a value")
+        encoded = pc.fill_null(texts, "").dictionary_encode()
+        return encoded.indices.to_numpy().astype(np.int64), encoded.dictionary.to_pylist()
+
+    def rounds(self, given: str | int, per_round: int | None) -> Ints:
+        """Returns the round of each row.
+
+        If `given` is a string, it names the column of rounds. If `given` is a number, it is the first round, and each
+        round takes `per_round` rows. If `per_round` is `None`, the first round takes all rows.
+        """
+        if isinstance(given, int):
+            offset = np.zeros(self.table.num_rows, dtype=np.int64)
+            if per_round is not None:
+                offset = np.arange(self.table.num_rows, dtype=np.int64) // per_round
+            return self._within_horizon(given + offset, "raise time.rounds or per_round, or set a limit")
+        return self._within_horizon(self._whole("round", given), "raise time.rounds, or remove these rows")
+
+    def _whole(self, key: str, name: str, *, needs_value: bool = True) -> Ints:
+        column = self.texts(key, name)
+        if column is None:
+            return np.empty(0, dtype=np.int64)
+        texts = pc.fill_null(column, "")
+        is_round = pc.match_substring_regex(texts, r"^[0-9]{1,15}(\.0*)?$").to_numpy(zero_copy_only=False)
+        is_empty = column.is_null().to_numpy(zero_copy_only=False) & (not needs_value)
+        whole = pc.cast(pc.cast(pc.if_else(pa.array(is_round), texts, "0"), pa.float64()), pa.int64()).to_numpy()
+        if (not is_round.all() or whole.max(initial=0) > self._horizon) and _is_time(self.table[name]):
+            cure = f"write {'at_ms' if key == 'round' else 'until_ms'}: {name} in place of {key}"
+            self.refuse(key, f"row 1: {texts[0].as_py()!r} is not a round; the column contains times: {cure}")
+            return np.zeros(len(texts), dtype=np.int64)
+        why = "is not a round; give a whole number from 0"
+        self._refuse_rows(key, ~is_round & ~is_empty, lambda row: f"{texts[row].as_py()!r} {why}")
+        return np.where(is_empty, -1, whole)
+
+    def _within_horizon(self, rounds: Ints, advice: str, key: str = "round") -> Ints:
+        late = f"is after the horizon of {self._horizon} rounds; {advice}"
+        self._refuse_rows(key, rounds > self._horizon, lambda row: f"round {rounds[row]} {late}")
+        return rounds
+
+    def refuse_unusable(self, name: str) -> None:
+        """Records a problem if column `name` has infinite numbers, NaN or nested types: content cannot contain them."""
+        try:
+            values = typed_column(self.table[name])
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+            self.refuse(
+                "content",
+                f"column {name!r} holds {self.table[name].type!s:.80}: {error!s:.200}; leave it out of content",
+            )
+            return
+        if pa.types.is_floating(values.type):
+            is_bad = pc.fill_null(pc.invert(pc.is_finite(values)), False).to_numpy(zero_copy_only=False)
+            cure = "no finite number; leave the cell empty"
+            self._refuse_rows("content", is_bad, lambda row: f"{name} is {values[row]}, {cure}")
+
+    def _refuse_rows(self, key: str, is_bad: np.ndarray, why: Callable[[int], str]) -> None:
+        bad = np.flatnonzero(is_bad)
+        if not len(bad):
+            return
+        others = [str(row + 1) for row in bad[1:].tolist()]
+        rest = f" (so are rows {listed(others, _SHOWN - 1)})" if others else ""
+        self.refuse(key, f"row {bad[0] + 1}: {why(int(bad[0]))}{rest}")
 
 
 def subscriptions_of_file(
