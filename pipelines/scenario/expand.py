@@ -12,7 +12,7 @@ from pipelines.errors import ScenarioError
 from pipelines.scenario.load import LoadedScenario, validate
 from pipelines.scenario.model import MAX_RUNS, Scenario, ValueRange
 from pipelines.scenario.shape import parse_path
-from pipelines.scenario.tree import (
+from pipelines.scenario.yaml_text import (
     Complaint,
     SourcePlace,
     ValueNode,

@@ -19,19 +19,19 @@ from pipelines.scenario.model import Scenario
 from pipelines.scenario.overlay import OverlaySpec
 from pipelines.scenario.shape import Schema, at_path, describe, keys, parse_path, unknown_step
 from pipelines.scenario.times import CALLS, TimeSpec
-from pipelines.scenario.tree import (
+from pipelines.scenario.workload import WorkloadSpec
+from pipelines.scenario.yaml_text import (
     Complaint,
     SourcePlace,
     ValueNode,
     nearest_node,
     plain,
+    read_yaml,
     replaced,
     scenario_error,
     shown,
     walk,
 )
-from pipelines.scenario.workload import WorkloadSpec
-from pipelines.scenario.yaml_text import read_yaml
 
 _NUMBERS = frozenset({"integer", "number"})
 MAX_BYTES = 10_000_000

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 from pipelines.errors import KeyPath, listed, nearest
 from pipelines.protocols import PROTOCOLS
 from pipelines.scenario.model import Scenario
-from pipelines.scenario.tree import ValueNode
+from pipelines.scenario.yaml_text import ValueNode
 
 Schema: TypeAlias = "Mapping[str, Any]"
 _MAX_NAMES = 30

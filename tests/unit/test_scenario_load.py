@@ -12,7 +12,7 @@ from support.example import EXAMPLE
 from pipelines.errors import ScenarioError
 from pipelines.experiment.prepared import prepare_given
 from pipelines.scenario.load import LoadedScenario, load_scenario
-from pipelines.scenario.tree import nearest_node
+from pipelines.scenario.yaml_text import nearest_node
 
 
 def load(folder: Path, text: str, *overrides: str) -> LoadedScenario:
