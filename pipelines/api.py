@@ -17,7 +17,7 @@ from pipelines.engines.names import AskedEngine, asked_engine, chosen_engine
 from pipelines.engines.session import engine_of_program, open_session
 from pipelines.errors import ScenarioError, is_whole, plural
 from pipelines.experiment.inputs import Inputs
-from pipelines.experiment.jobs import Batch, by_protocol, forms_of, has_small_load, is_small, runs_per_batch_of
+from pipelines.experiment.jobs import FEW_ROWS, Batch, by_protocol, forms_of, has_small_load, runs_per_batch
 from pipelines.experiment.manifest import Manifest, manifest_files, versions
 from pipelines.experiment.plan import build, mappings, notes
 from pipelines.experiment.prepared import Prepared, prepare_given
@@ -127,7 +127,7 @@ def run_prepared(
     if wanted == "auto":
         say(f"engine {chosen}: {reason}")
     with ExitStack() as closing:
-        small = is_small(inputs)
+        small = inputs.n_state_rows <= FEW_ROWS
         if chosen == "spark" and spark is None and running_session() is None and small:
             say("starting Spark; a job of this size takes seconds with --engine local")
         light = has_small_load((form for form, _ in chosen_forms.values()), is_small=small)
@@ -137,7 +137,8 @@ def run_prepared(
                 scenario=str(prepared.loaded.path.absolute()), text=prepared.loaded.text,
                 overrides=prepared.loaded.overrides, engine=session.engine, commit_every=commit_every,
                 rounds_per_job=rounds_per_job, form=asked, horizon=prepared.horizon,
-                batch_runs=batch_runs or runs_per_batch_of(inputs, [form for form, _ in chosen_forms.values()]),
+                batch_runs=batch_runs
+                or runs_per_batch(inputs.n_runs, inputs.n_state_rows, [form for form, _ in chosen_forms.values()]),
                 versions=versions(prepared.protocols), files=manifest_files(files),
                 schema=None if schema is None else str(schema),
             )  # fmt: skip

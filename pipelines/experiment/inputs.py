@@ -46,6 +46,12 @@ class Inputs(Faults):
         return int(pc.count_distinct(self.node["run_id"]).as_py())
 
     @property
+    def n_state_rows(self) -> int:
+        """Upper estimate of the state rows of all runs, from the mean size of the runs."""
+        numbers = (len(self.node), len(self.link) // 2, len(self.subscription), len(self.call))
+        return self.n_runs * n_state_rows(*(-(-number // self.n_runs) for number in numbers))
+
+    @property
     def control_calls(self) -> pa.Table:
         """All calls except subscriptions, unsubscriptions and publications; ``peer`` of a join is its join point."""
         other = pc.is_in(self.call["kind"], pa.array(["subscribe", "unsubscribe", "publish"]))
@@ -83,6 +89,14 @@ class Inputs(Faults):
         """The common latency of all links in ``link``, in rounds; None if latencies differ or no link exists."""
         found = pc.unique(self.link["latency_rounds"])
         return found[0].as_py() if len(found) == 1 else None
+
+
+def n_state_rows(n_nodes: int, n_links: int, n_subscriptions: int, n_calls: int) -> int:
+    """Returns an upper estimate of the state rows of a run. It assumes that each node stores each subscription.
+
+    ``n_links`` is the number of undirected links. ``n_calls`` is the number of all calls, including subscriptions.
+    """
+    return n_nodes * (n_subscriptions + 1) + 2 * n_links + n_calls
 
 
 def _is_between(column: pa.ChunkedArray, first: int, last: int) -> pa.ChunkedArray:

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from pipelines.contract.forms import AskedForm, Form, chosen_form
-from pipelines.experiment.inputs import Inputs
 from pipelines.protocols import PROTOCOLS
 from pipelines.scenario.expand import RunConfig
 
@@ -158,32 +157,9 @@ def runs_per_batch(n_runs: int, n_rows: int, forms: Iterable[Form]) -> int:
     return -(-n_runs // max(n_batches, 1))
 
 
-def n_state_rows(n_nodes: int, n_links: int, n_subscriptions: int, n_calls: int) -> int:
-    """Returns an upper estimate of the state rows of a run. It assumes that each node stores each subscription.
-
-    ``n_links`` is the number of undirected links. ``n_calls`` is the number of all calls, including subscriptions.
-    """
-    return n_nodes * (n_subscriptions + 1) + 2 * n_links + n_calls
-
-
-def is_small(inputs: Inputs) -> bool:
-    """Returns whether the runs have at most `FEW_ROWS` state rows."""
-    return _total_state_rows(inputs) <= FEW_ROWS
-
-
 def has_small_load(forms: Iterable[Form], *, is_small: bool) -> bool:
     """Returns whether the load of a JVM is small: the runs have few rows, or Python workers execute all programs.
 
     ``forms`` has the forms of all protocols. ``is_small`` says that the runs have at most `FEW_ROWS` state rows.
     """
     return is_small or all(form == "program" for form in forms)
-
-
-def runs_per_batch_of(inputs: Inputs, forms: Iterable[Form]) -> int:
-    """Returns the largest number of runs per batch, estimated from the mean size of the runs in ``inputs``."""
-    return runs_per_batch(inputs.n_runs, _total_state_rows(inputs), forms)
-
-
-def _total_state_rows(inputs: Inputs) -> int:
-    numbers = (len(inputs.node), len(inputs.link) // 2, len(inputs.subscription), len(inputs.call))
-    return inputs.n_runs * n_state_rows(*(-(-number // inputs.n_runs) for number in numbers))

@@ -19,8 +19,7 @@ from pipelines.contract.forms import Form
 from pipelines.contract.run_inputs import Faults, Overlay, Workload
 from pipelines.errors import InputError, Problem
 from pipelines.experiment.build import build_inputs, build_run, build_run_overlay
-from pipelines.experiment.inputs import Inputs
-from pipelines.experiment.jobs import n_state_rows
+from pipelines.experiment.inputs import Inputs, n_state_rows
 from pipelines.experiment.mapping import Mapped, needs_tree
 from pipelines.experiment.prepared import Prepared, labelled
 from pipelines.inputs.faults.build import named_traces

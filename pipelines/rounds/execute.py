@@ -28,7 +28,7 @@ from pipelines.engines.session import Session
 from pipelines.errors import EngineError
 from pipelines.experiment.build import parameters_json, setting_rows
 from pipelines.experiment.inputs import Inputs
-from pipelines.experiment.jobs import Batch, batches_of, forms_of, is_small, jobs_of
+from pipelines.experiment.jobs import FEW_ROWS, Batch, batches_of, forms_of, jobs_of
 from pipelines.experiment.manifest import versions
 from pipelines.protocols import PROTOCOLS, protocol_form
 from pipelines.rounds.blocks import Blocks
@@ -124,7 +124,7 @@ def execute(
             continue
         start(batch)
         part, is_begun = experiment.of(batch), last is not None and last.first_run == batch.first_run
-        store.is_small = small = is_small(part.inputs)
+        store.is_small = small = part.inputs.n_state_rows <= FEW_ROWS
         with (
             ties_named(), session.suited(is_small=small),
             closing(checkpoints_for(session, len(part.runs), is_small=small)) as checkpoints,

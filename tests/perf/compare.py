@@ -44,7 +44,7 @@ from oracles.actors import Call, Outcome, simulate
 from pipelines.engines.session import open_session
 from pipelines.experiment.build import build_inputs
 from pipelines.experiment.inputs import Inputs
-from pipelines.experiment.jobs import runs_per_batch_of
+from pipelines.experiment.jobs import runs_per_batch
 from pipelines.rounds.execute import Experiment, execute
 from pipelines.scenario.expand import RunConfig
 from pipelines.store.store import Store
@@ -145,7 +145,7 @@ def _plain(inputs: Inputs) -> tuple[dict[tuple[int, int], int], list[Call]]:
 def by_engine(engine: Any, runs: Sequence[RunConfig]) -> dict[str, Any]:
     """Plays ``runs`` as one experiment, in the batches that `roundtable run` selects, and returns the measurement."""
     inputs = build_inputs(runs, None)
-    experiment = Experiment(runs, inputs, None, runs_per_batch_of(inputs, ["program"]))
+    experiment = Experiment(runs, inputs, None, runs_per_batch(inputs.n_runs, inputs.n_state_rows, ["program"]))
     with tempfile.TemporaryDirectory() as folder, open_session(engine, is_small=True) as session:
         session.activate()
         store = Store(Path(folder), session)

@@ -42,7 +42,7 @@ from pipelines.engines.jars import engine_jars
 from pipelines.engines.session import open_session
 from pipelines.engines.settings import read_settings, shipped_settings
 from pipelines.experiment.build import build_inputs
-from pipelines.experiment.jobs import runs_per_batch_of
+from pipelines.experiment.jobs import runs_per_batch
 from pipelines.files import find_file
 from pipelines.rounds.execute import Experiment, execute
 from pipelines.rounds.progress import Progress
@@ -143,7 +143,7 @@ def measured(n_executors: int, what: Experiment, limit: float) -> dict[str, Any]
         start, is_whole = time.perf_counter(), True
         try:
             forms = [form for form, _ in what.forms.values()]
-            batches = replace(what, batch_runs=runs_per_batch_of(what.inputs, forms))
+            batches = replace(what, batch_runs=runs_per_batch(what.inputs.n_runs, what.inputs.n_state_rows, forms))
             execute(batches, session, Store(Path(folder), session), observe)
         except LimitReachedError:
             is_whole = False
