@@ -37,8 +37,8 @@ class Inputs(Faults):
 
     def of_runs(self, first: int, last: int) -> Inputs:
         """Returns the inputs of the runs with ids from ``first`` to ``last``, inclusive."""
-        tables = {name: getattr(self, name) for name in self.__dataclass_fields__}
-        return Inputs(**{name: rows.filter(_is_between(rows["run_id"], first, last)) for name, rows in tables.items()})
+        chosen = (pc.field("run_id") >= first) & (pc.field("run_id") <= last)
+        return Inputs(**{name: getattr(self, name).filter(chosen) for name in self.__dataclass_fields__})
 
     @property
     def n_runs(self) -> int:
@@ -97,7 +97,3 @@ def n_state_rows(n_nodes: int, n_links: int, n_subscriptions: int, n_calls: int)
     ``n_links`` is the number of undirected links. ``n_calls`` is the number of all calls, including subscriptions.
     """
     return n_nodes * (n_subscriptions + 1) + 2 * n_links + n_calls
-
-
-def _is_between(column: pa.ChunkedArray, first: int, last: int) -> pa.ChunkedArray:
-    return pc.and_(pc.greater_equal(column, first), pc.less_equal(column, last))

@@ -8,7 +8,7 @@ commit.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
@@ -128,24 +128,15 @@ class Batch:
 
 def batches_of(runs: Sequence[RunConfig], at_most: int | None) -> list[Batch]:
     """Partitions ``runs``, which are sorted by id, into batches of at most ``at_most`` runs; None sets no limit."""
-    pieces = list(_pieces(runs, at_most or len(runs)))
-    return [
-        Batch(number, len(pieces), runs[first].run_id, runs[last].run_id, len(runs) - last - 1,
-              *_kind(runs[first]))
-        for number, (first, last) in enumerate(pieces)
-    ]  # fmt: skip
-
-
-def _pieces(runs: Sequence[RunConfig], at_most: int) -> Iterator[tuple[int, int]]:
-    for _, group in groupby(range(len(runs)), key=lambda index: _kind(runs[index])):
-        indexes = list(group)
-        for start in range(0, len(indexes), at_most):
-            part = indexes[start : start + at_most]
-            yield part[0], part[-1]
-
-
-def _kind(run: RunConfig) -> tuple[int, str]:
-    return run.scenario.time.rounds, run.scenario.protocol.name
+    parts: list[tuple[tuple[int, str], list[int]]] = []  # horizon and protocol, and the ids of the runs
+    for kind, group in groupby(runs, key=lambda run: (run.scenario.time.rounds, str(run.scenario.protocol.name))):
+        ids, size = [run.run_id for run in group], at_most or len(runs)
+        parts += [(kind, ids[start : start + size]) for start in range(0, len(ids), size)]
+    batches, n_later = list[Batch](), len(runs)
+    for number, (kind, ids) in enumerate(parts):
+        n_later -= len(ids)
+        batches.append(Batch(number, len(parts), ids[0], ids[-1], n_later, *kind))
+    return batches
 
 
 def runs_per_batch(n_runs: int, n_rows: int, forms: Iterable[Form]) -> int:

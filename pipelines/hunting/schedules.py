@@ -133,10 +133,6 @@ def _struck(kind: str, target: Target, **of_kind: object) -> list[Fault]:
     return [{"kind": kind, "kinds": [target.kind], **which, **when, **of_kind}]
 
 
-def _duplicated(target: Target, base: BaseRun) -> list[Fault]:
-    return _struck("duplicate", target, after=[0, base.detection_rounds])
-
-
 def _delayed(target: Target, base: BaseRun) -> list[Fault]:
     rounds = 2 * (target.due_round - target.sent_round) + base.detection_rounds
     return _struck("delay", target, rounds=[rounds, rounds], reorder=True)
@@ -197,10 +193,6 @@ def _lost_for_a_while(target: Target, base: BaseRun, **which: object) -> list[Fa
     return [{"kind": "loss", "rate": 1.0, **when, **which}]
 
 
-def _kind_lost(target: Target, base: BaseRun) -> list[Fault]:
-    return _lost_for_a_while(target, base, kinds=[target.kind])
-
-
 def _link_lost(target: Target, base: BaseRun) -> list[Fault] | None:
     """Returns a loss of all messages from the target's sender to its receiver; None if they have no link."""
     if target.dst not in base.neighbours.get(target.src, ()):
@@ -216,7 +208,7 @@ def _forms() -> dict[str, Form]:
         "sender crashes a round after": partial(_crashing, "sender", 1, 0),
         "receiver recovers then": partial(_recovering, "receiver", 0),
         "receiver crashes then, for good": partial(_crashing, "receiver", 0, 1),
-        "duplicated": _duplicated,
+        "duplicated": lambda target, base: _struck("duplicate", target, after=[0, base.detection_rounds]),
         "delayed": _delayed,
         "receiver pauses then": partial(_pausing, "receiver", 0),
         "both ends crash": _both_ends,
@@ -236,7 +228,7 @@ def _forms() -> dict[str, Form]:
         "a neighbour of the receiver crashes": partial(_nearby, "receiver", 1),
         "a neighbour of the sender crashes": partial(_nearby, "sender", 1),
         "a node two links from the receiver crashes": partial(_nearby, "receiver", 2),
-        "its kind is lost for a while": _kind_lost,
+        "its kind is lost for a while": lambda target, base: _lost_for_a_while(target, base, kinds=[target.kind]),
         "its link loses all for a while": _link_lost,
     }
 

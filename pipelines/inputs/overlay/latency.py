@@ -58,14 +58,6 @@ class MeasuredLatencies:
     n_repeated: int = 0
     decimal_commas: tuple[str, ...] = ()
 
-    @property
-    def is_round_trip(self) -> bool:
-        """Whether the latencies are round-trip times by default; key ``latency.round_trip`` of a scenario overrides it.
-
-        The property is true for a matrix, and for a list of pairs whose latency column has a name such as ``rtt``.
-        """
-        return not self.value_column or self.value_column.lower() in _ROUND_TRIPS
-
     def of(self, src: Ints, dst: Ints) -> Floats:
         """Returns the latency from ``src[i]`` to ``dst[i]`` for each index i.
 
@@ -261,7 +253,9 @@ def measured_graph(graph: WeightedGraph, latency: Latency, path: Path, seed: int
             notes.append(f"{note} (latency.draw_rows: true suppresses this note)")
     else:
         row = _named_rows(graph.names, measured.names, field, is_strict=latency.missing == "error")
-    is_round_trip = measured.is_round_trip if latency.round_trip is None else latency.round_trip
+    is_round_trip = latency.round_trip
+    if is_round_trip is None:
+        is_round_trip = field == "matrix" or measured.value_column.lower() in _ROUND_TRIPS
     factor = MS_OF[latency.unit] / (2.0 if is_round_trip else 1.0)
     if field == "pairs":
         meaning = "round-trip times, twice the latency of a link" if is_round_trip else "latencies in one direction"
