@@ -73,7 +73,7 @@ def build_inputs(
     for number, run in enumerate(runs, 1):
         of_run = build_run(run, beside) if built is None else built[number - 1]
         is_shared = before is not None and of_run.overlay is before.overlay and of_run.workload is before.workload
-        tables, before = _run_tables(run, of_run, tables if is_shared else None), of_run
+        tables, before = run_tables(run, of_run, tables if is_shared else None), of_run
         for name, rows in tables.items():
             if len(rows) or not parts[name]:
                 parts[name].append(rows.add_column(0, "run_id", pa.array(np.full(len(rows), run.run_id), pa.int64())))
@@ -215,7 +215,7 @@ def _other_overlay(spec: Protocol) -> Problem:
     return Problem(("overlay", "nodes"), message)
 
 
-def _run_tables(run: RunConfig, built: Mapped, shared: dict[str, pa.Table] | None) -> dict[str, pa.Table]:
+def run_tables(run: RunConfig, built: Mapped, shared: dict[str, pa.Table] | None = None) -> dict[str, pa.Table]:
     """Returns the input tables of a run, without ``run_id``.
 
     ``shared`` contains the tables of overlay and workload; None builds them.

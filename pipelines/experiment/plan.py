@@ -11,14 +11,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import networkx as nx
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipelines.contract.forms import Form
 from pipelines.contract.run_inputs import Faults, Overlay, Workload
 from pipelines.errors import InputError, Problem
-from pipelines.experiment.build import build_inputs, build_run, build_run_overlay
+from pipelines.experiment.build import build_inputs, build_run, build_run_overlay, run_tables
 from pipelines.experiment.inputs import Inputs, n_state_rows
 from pipelines.experiment.mapping import Mapped, needs_tree
 from pipelines.experiment.prepared import Prepared, labelled
@@ -321,11 +320,13 @@ def equal_seeds(runs: Sequence[RunConfig], beside: Path) -> str:
     """
     if len(runs) < 2 or PROTOCOLS[runs[0].scenario.protocol.name].draws:
         return ""
-    first = build_run(runs[0], beside)
-    if _draws_later(first):
+    first = run_tables(runs[0], build_run(runs[0], beside))
+    draws = first["link_fault"].to_pylist() + first["nth_fault"].to_pylist()
+    if any(0 < row.get("rate", 1.0) < 1 or row["low"] != row["high"] for row in draws):
         return ""
     for run in runs[1:_MAX_COMPARED]:
-        if not _are_equal(first, build_run(run, beside)):
+        tables = run_tables(run, build_run(run, beside))
+        if any(not _unsalted(table).equals(_unsalted(tables[name])) for name, table in first.items()):
             return ""
     return (
         f"the {len(runs):,} seeds draw nothing, as neither the scenario nor its protocol leaves anything to chance: "
@@ -333,22 +334,6 @@ def equal_seeds(runs: Sequence[RunConfig], beside: Path) -> str:
     )
 
 
-def _draws_later(built: Mapped) -> bool:
-    faults = built.faults.link_fault.to_pylist() + built.faults.nth_fault.to_pylist()
-    return any(0 < row.get("rate", 1.0) < 1 or row["low"] != row["high"] for row in faults)
-
-
-def _are_equal(one: Mapped, other: Mapped) -> bool:
-    return one.overlay.names == other.overlay.names and all(
-        left.equals(right) if isinstance(left, pa.Table) else np.array_equal(left, right)
-        for left, right in zip(_parts(one), _parts(other), strict=True)
-    )
-
-
-def _parts(built: Mapped) -> Iterator[pa.Table | np.ndarray]:
-    yield from (built.overlay.a, built.overlay.b, built.overlay.directed_rounds)
-    yield from (getattr(built.workload, name) for name in built.workload.__dataclass_fields__)
-    for name in built.faults.__dataclass_fields__:
-        table = getattr(built.faults, name)
-        # The salt of draws differs between seeds, even if a fault draws nothing.
-        yield table.drop_columns(["salt"]) if "salt" in table.column_names else table
+def _unsalted(table: pa.Table) -> pa.Table:
+    """Returns a table without its salts of draws, which differ between seeds even if a fault draws nothing."""
+    return table.drop_columns([name for name in ("salt",) if name in table.column_names])

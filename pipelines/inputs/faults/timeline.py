@@ -96,7 +96,7 @@ class Room:
         """
         added = [span for outage in outages for span in self._added(outage)]
         self._change(added, 1)
-        if any(self._peak(*span) > self._most for span in added):
+        if any(max(self._counts[self._step(start) : self._step(end)]) > self._most for start, end in added):
             self._change(added, -1)
             return False
         for outage in outages:
@@ -122,9 +122,6 @@ class Room:
             self._rounds.insert(step, round_)
             self._counts.insert(step, self._counts[step - 1])
         return step
-
-    def _peak(self, start: int, end: int) -> int:
-        return max(self._counts[self._step(start) : self._step(end)])
 
 
 class OutageLimitError(ValueError):

@@ -7,7 +7,6 @@ from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from statistics import median
-from typing import NamedTuple
 
 import networkx as nx
 import numpy as np
@@ -101,13 +100,6 @@ def _check_names(made: Sequence[Attached], taken: set[str], what: str, place: Ke
         raise InputError(Problem(place, message))
 
 
-class _Path(NamedTuple):
-    ms: float
-    rounded_ms: float
-    first: int
-    last: int
-
-
 def rounding_note(graph: WeightedGraph, rounds: Ints, round_ms: float) -> str:
     """Returns a note on the shortest paths that rounding lengthens by more than 10 %, or an empty string.
 
@@ -117,20 +109,21 @@ def rounding_note(graph: WeightedGraph, rounds: Ints, round_ms: float) -> str:
     if graph.ms is None or not (rounds * round_ms > graph.ms * (1 + MOST_CHANGE)).any():
         return ""
     found = _paths(graph, rounds, round_ms)
-    longer = [path for path in found if path.rounded_ms > path.ms * (1 + MOST_CHANGE) + 1e-9]
+    longer = [path for path in found if path[1] > path[0] * (1 + MOST_CHANGE) + 1e-9]
     if not longer:
         return ""
-    worst = max(longer, key=lambda path: (path.rounded_ms - path.ms, path.ms))
-    ratios = [path.rounded_ms / path.ms for path in longer if path.ms]
+    exact_ms, rounded_ms, first, last = max(longer, key=lambda path: (path[1] - path[0], path[0]))
+    ratios = [rounded / exact for exact, rounded, *_ in longer if exact]
     half = f", half of them {median(ratios):.2g} times as long or more" if ratios else ""
     return (
         f"rounding up to rounds of {round_ms:g} ms makes {len(longer):,} of {len(found):,} paths more than "
-        f"{MOST_CHANGE:.0%} longer{half}; {graph.names[worst.first]} to {graph.names[worst.last]} takes "
-        f"{worst.ms:.3g} ms, and {worst.rounded_ms:g} ms here; a smaller time.round_ms is more exact"
+        f"{MOST_CHANGE:.0%} longer{half}; {graph.names[first]} to {graph.names[last]} takes "
+        f"{exact_ms:.3g} ms, and {rounded_ms:g} ms here; a smaller time.round_ms is more exact"
     )
 
 
-def _paths(graph: WeightedGraph, rounds: Ints, round_ms: float) -> list[_Path]:
+def _paths(graph: WeightedGraph, rounds: Ints, round_ms: float) -> list[tuple[float, float, int, int]]:
+    """Returns (exact ms, rounded ms, first node, last node) for each examined path."""
     network: nx.Graph[int] = nx.Graph()
     for a, b, ms, n_rounds in zip(*(of.tolist() for of in (graph.a, graph.b, graph.weights, rounds)), strict=True):
         network.add_edge(a, b, ms=ms, rounds=n_rounds)
@@ -141,7 +134,7 @@ def _paths(graph: WeightedGraph, rounds: Ints, round_ms: float) -> list[_Path]:
             links = [network.edges[link] for link in pairwise(nodes)]
             if links:
                 ms, n_rounds = (sum(link[name] for link in links) for name in ("ms", "rounds"))
-                found.append(_Path(ms, n_rounds * round_ms, first, last))
+                found.append((ms, n_rounds * round_ms, first, last))
     return found
 
 
