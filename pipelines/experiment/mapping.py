@@ -18,7 +18,7 @@ unsupported inputs.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -140,19 +140,18 @@ def _kept_faults(given: Mapped, new_id: Ints, n_new: int) -> tuple[Faults, Itera
             for node in range(n_new) for one in times
         ]  # fmt: skip
         moved["side"] = pa.concat_tables([pa.Table.from_pylist(rows, sides.schema), sides])
-    return Faults(**moved), _omission_notes(given, new_id)
+    return Faults(**moved), _omission_notes(given, moved, new_id)
 
 
-def _omission_notes(given: Mapped, new_id: Ints) -> Iterator[str]:
-    """Yields a note for each type of fault that has omitted nodes or links; ``new_id`` is as in `_kept_faults`."""
+def _omission_notes(given: Mapped, kept: Mapping[str, pa.Table], new_id: Ints) -> Iterator[str]:
+    """Yields a note for each type of fault that ``kept`` omits; ``new_id`` is as in `_kept_faults`."""
     names = given.overlay.names
     for table, what in (("crash", "crashes"), ("pause", "pauses")):
         nodes = getattr(given.faults, table)["node_id"].to_pylist()
         gone = [names[node] for node in dict.fromkeys(nodes) if new_id[node] == _GONE]
         if gone:
             yield f"omits {what} of nodes that it does not have: {listed(gone, 5)}"
-    tables = (given.faults.link_fault, given.faults.nth_fault)
-    n_gone = sum(len(rows) - len(_renumbered(rows, new_id)) for rows in tables)
+    n_gone = sum(len(getattr(given.faults, name)) - len(kept[name]) for name in ("link_fault", "nth_fault"))
     if n_gone:
         yield f"omits {plural(n_gone, 'fault')} of single links"
 

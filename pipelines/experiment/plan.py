@@ -5,6 +5,7 @@ The functions of this module neither start an engine nor write files.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,9 +16,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipelines.contract.forms import Form
-from pipelines.contract.run_inputs import Faults, Overlay, Workload
+from pipelines.contract.run_inputs import Overlay
 from pipelines.errors import InputError, Problem
-from pipelines.experiment.build import build_inputs, build_run, build_run_overlay, run_tables
+from pipelines.experiment.build import build_inputs, build_run, build_run_overlay, run_calls, run_tables
 from pipelines.experiment.inputs import Inputs, n_state_rows
 from pipelines.experiment.mapping import Mapped, needs_tree
 from pipelines.experiment.prepared import Prepared, labelled
@@ -263,28 +264,21 @@ def combinations(prepared: Prepared) -> list[Combination]:
 
 def _measured(run: RunConfig, built: Mapped, hops: int, is_exact: bool) -> Combination:
     overlay, workload, faults, _ = built
-    ended = pc.less_equal(workload.subscription["end_round"], run.scenario.time.rounds)
+    calls = run_calls(run, overlay, workload)
+    n_of = Counter(calls["kind"].to_pylist())
+    n_joins = len(calls) - calls["join_point"].null_count
+    n_others = len(calls) - n_joins - sum(n_of[kind] for kind in ("subscribe", "unsubscribe", "publish"))
+    rounds = (calls["round"], faults.crash["round"], faults.crash["end_round"], faults.fault_event["round"])
+    known = {value for column in rounds for value in pc.unique(column).to_pylist() if value is not None}
     return Combination(
         parameters=run.parameters, n_nodes=len(overlay.names), n_links=len(overlay.a),
         diameter=hops, is_diameter_exact=is_exact,
-        n_subscriptions=len(workload.subscription), n_unsubscriptions=pc.sum(ended).as_py() or 0,
-        n_publications=len(workload.publication),
-        n_joins=len(overlay.names) - 1 if run.scenario.overlay.start == "joining" else len(workload.join),
-        n_other_calls=len(workload.other_call), n_crashes=len(faults.crash),
+        n_subscriptions=n_of["subscribe"], n_unsubscriptions=n_of["unsubscribe"], n_publications=n_of["publish"],
+        n_joins=n_joins, n_other_calls=n_others, n_crashes=len(faults.crash),
         n_faults=sum(not kind.endswith("_end") for kind in faults.fault_event["kind"].to_pylist()),
-        last_round=_last_round(workload, faults, run.scenario.time.rounds),
+        last_round=max((value for value in known if value <= run.scenario.time.rounds), default=0),
         most_latency=int(overlay.directed_rounds.max(initial=0)),
     )  # fmt: skip
-
-
-def _last_round(workload: Workload, faults: Faults, horizon: int) -> int:
-    rounds = [
-        workload.subscription["round"], workload.subscription["end_round"], workload.publication["round"],
-        workload.join["round"], workload.other_call["round"], faults.crash["round"], faults.crash["end_round"],
-        faults.fault_event["round"],
-    ]  # fmt: skip
-    return max((value for column in rounds for value in pc.unique(column).to_pylist() if value is not None
-                and value <= horizon), default=0)  # fmt: skip
 
 
 def diameter(overlay: Overlay) -> tuple[int, bool]:
