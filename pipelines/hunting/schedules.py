@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from itertools import combinations, product, zip_longest
@@ -101,7 +101,8 @@ class BaseRun:
         return tuple(dict.fromkeys((detection + 1, None, 1, max(1, detection - 1), _LONG * detection)))
 
 
-Form = Callable[[Target, BaseRun], list[Fault] | None]
+Form = Callable[[Target, BaseRun], list[Fault]]
+"""A function that returns the faults of a form for a target; an empty list if the form does not apply to the target."""
 
 
 def _crash(node: str, round_: int, down: int | None) -> Fault:
@@ -110,14 +111,19 @@ def _crash(node: str, round_: int, down: int | None) -> Fault:
     )
 
 
+def _crashes(base: BaseRun, places: Iterable[tuple[str, int]]) -> list[Fault]:
+    """Returns a crash for each node and round; an outage lasts one round longer than the detection time."""
+    return [_crash(node, round_, base.detection_rounds + 1) for node, round_ in places]
+
+
 def _end(who: str, target: Target) -> tuple[str, int]:
     """Returns the target's receiver and due round, or, if ``who`` is ``sender``, its sender and round of sending."""
     return (target.dst, target.due_round) if who == "receiver" else (target.src, target.sent_round)
 
 
-def _crashing(who: str, shift: int, outage: int, target: Target, base: BaseRun) -> list[Fault] | None:
+def _crashing(who: str, shift: int, outage: int, target: Target, base: BaseRun) -> list[Fault]:
     node, round_ = _end(who, target)
-    return [_crash(node, round_ + shift, base.downs[outage])] if outage < len(base.downs) else None
+    return [_crash(node, round_ + shift, down) for down in base.downs[outage : outage + 1]]
 
 
 def _pausing(who: str, shift: int, target: Target, base: BaseRun) -> list[Fault]:
@@ -138,15 +144,10 @@ def _delayed(target: Target, base: BaseRun) -> list[Fault]:
     return _struck("delay", target, rounds=[rounds, rounds], reorder=True)
 
 
-def _recovering(who: str, shift: int, target: Target, base: BaseRun) -> list[Fault] | None:
+def _recovering(who: str, shift: int, target: Target, base: BaseRun) -> list[Fault]:
     node, round_ = _end(who, target)
     first = round_ + shift - base.detection_rounds - 1
-    return None if first < 0 else [_crash(node, first, base.detection_rounds + 1)]
-
-
-def _both_ends(target: Target, base: BaseRun) -> list[Fault]:
-    down = base.detection_rounds + 1
-    return [_crash(node, target.due_round, down) for node in (target.src, target.dst)]
+    return _crashes(base, [(node, first)] if first >= 0 else [])
 
 
 def _behind(target: Target, base: BaseRun) -> list[str]:
@@ -154,26 +155,19 @@ def _behind(target: Target, base: BaseRun) -> list[str]:
     return [name for name in base.neighbours.get(target.dst, ()) if name != target.src]
 
 
-def _chain(stagger: int, target: Target, base: BaseRun) -> list[Fault] | None:
+def _chain(stagger: int, target: Target, base: BaseRun) -> list[Fault]:
     """Returns a crash of the target's receiver, and, ``stagger`` rounds later, a crash of one of its neighbours.
 
-    The neighbour is not the target's sender. Returns None if the receiver has no other neighbour.
+    The neighbour is not the target's sender. Returns no crash if the receiver has no other neighbour.
     """
-    down, others = base.detection_rounds + 1, _behind(target, base)
-    crashes = enumerate((target.dst, *others[:1]))
-    return [_crash(node, target.due_round + stagger * n, down) for n, node in crashes] if others else None
+    others = _behind(target, base)[:1]
+    return _crashes(base, [(target.dst, target.due_round), (others[0], target.due_round + stagger)] if others else [])
 
 
-def _neighbours(target: Target, base: BaseRun) -> list[Fault] | None:
-    """Returns a crash of each neighbour of the target's receiver except the sender; None if no neighbour remains."""
-    down = base.detection_rounds + 1
-    return [_crash(node, target.due_round, down) for node in _behind(target, base)] or None
-
-
-def _nearby(who: str, n_links: int, target: Target, base: BaseRun) -> list[Fault] | None:
+def _nearby(who: str, n_links: int, target: Target, base: BaseRun) -> list[Fault]:
     """Returns a crash of a node ``n_links`` links away from the target's sender or receiver, as ``who`` selects.
 
-    The node is neither the sender nor the receiver. Returns None if no node has this distance.
+    The node is neither the sender nor the receiver. Returns no crash if no node has this distance.
     """
     node, round_ = _end(who, target)
     reached, found = {target.src, target.dst}, [node]
@@ -181,7 +175,7 @@ def _nearby(who: str, n_links: int, target: Target, base: BaseRun) -> list[Fault
         further = dict.fromkeys(name for near in found for name in base.neighbours.get(near, ()))
         found = [name for name in further if name not in reached]
         reached |= {*found}
-    return [_crash(name, round_, base.detection_rounds + 1) for name in found[:1]] or None
+    return _crashes(base, ((name, round_) for name in found[:1]))
 
 
 def _lost_for_a_while(target: Target, base: BaseRun, **which: object) -> list[Fault]:
@@ -193,10 +187,10 @@ def _lost_for_a_while(target: Target, base: BaseRun, **which: object) -> list[Fa
     return [{"kind": "loss", "rate": 1.0, **when, **which}]
 
 
-def _link_lost(target: Target, base: BaseRun) -> list[Fault] | None:
-    """Returns a loss of all messages from the target's sender to its receiver; None if they have no link."""
+def _link_lost(target: Target, base: BaseRun) -> list[Fault]:
+    """Returns a loss of all messages from the target's sender to its receiver; no loss if they have no link."""
     if target.dst not in base.neighbours.get(target.src, ()):
-        return None
+        return []
     return _lost_for_a_while(target, base, links=[[target.src, target.dst]], direction="forward")
 
 
@@ -211,10 +205,14 @@ def _forms() -> dict[str, Form]:
         "duplicated": lambda target, base: _struck("duplicate", target, after=[0, base.detection_rounds]),
         "delayed": _delayed,
         "receiver pauses then": partial(_pausing, "receiver", 0),
-        "both ends crash": _both_ends,
+        "both ends crash": lambda target, base: _crashes(
+            base, ((node, target.due_round) for node in (target.src, target.dst))
+        ),
         "receiver and a neighbour crash": partial(_chain, 0),
         "sender recovers then": partial(_recovering, "sender", 0),
-        "neighbours of the receiver crash": _neighbours,
+        "neighbours of the receiver crash": lambda target, base: _crashes(
+            base, ((node, target.due_round) for node in _behind(target, base))
+        ),
         "receiver crashes, a round later a neighbour": partial(_chain, 1),
     }
     outages = ("", ", for good", ", for a round", ", until before the detection", ", for long")
@@ -261,8 +259,7 @@ def aimed(bases: Sequence[BaseRun], first: int = 0) -> Iterator[Schedule]:
             index = (number + shift * step) % n_bases
             base = bases[index]
             for target in base.targets:
-                faults = form(target, base)
-                if faults is not None:
+                if faults := form(target, base):
                     to = f"{target.kind} from {target.src} to {target.dst} in round {target.due_round}"
                     words = f"{target.position} {to} ({', '.join(filter(None, (target.status, base.label)))}): {name}"
                     yield Schedule(tuple(faults), (words,), name, index)
