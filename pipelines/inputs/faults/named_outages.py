@@ -60,21 +60,6 @@ class NamedOutages:
     is_rounds: bool
 
 
-@dataclass(frozen=True)
-class Profile:
-    """A state profile of SimGrid.
-
-    Attributes:
-        seconds: The times of state changes, ascending.
-        is_up: For each entry of `seconds`, whether the node is up from this time on.
-        period: Seconds after which the profile repeats; None if the profile does not repeat.
-    """
-
-    seconds: tuple[float, ...]
-    is_up: tuple[bool, ...]
-    period: float | None
-
-
 def named_format(path: Path, given: str | None) -> str | None:
     """Returns the format of a file: ``named`` for a table, ``simgrid`` for a profile, and None for any other format.
 
@@ -106,7 +91,7 @@ def outages_of_file(
         OutageLimitError: The file has more than `MAX_OUTAGES` crashes.
     """
     if named_format(path, spec.format) == "simgrid":
-        spans = _of_profile(_profile(path), spec.unit or "s", time, rounds[1])
+        spans = _of_profile(path, spec.unit or "s", time, rounds[1])
         found = [Outage(node, *span) for node in nodes.tolist() for span in spans]
     else:
         found = _of_table(path, _table(path, spec.unit), overlay, {*nodes.tolist()}, time)
@@ -227,9 +212,13 @@ def _of_table(path: Path, listed: NamedOutages, overlay: Overlay, nodes: set[int
 
 
 @cached_until_changed(maxsize=32)
-def _profile(path: Path) -> Profile:
+def _profile(path: Path) -> tuple[list[tuple[float, bool]], float | None]:
+    """Returns the state changes of a profile, and the seconds after which it repeats, or None if it does not repeat.
+
+    A state change is a pair of its time in seconds, ascending, and whether the node is up from this time on.
+    """
     text = _text(path)
-    seconds, is_up = list[float](), list[bool]()
+    changes = list[tuple[float, bool]]()
     for number, line in enumerate(_LOOP.sub("", text).splitlines(), start=1):
         fields = re.split("[#%]", line)[0].split()
         if not fields:
@@ -237,30 +226,28 @@ def _profile(path: Path) -> Profile:
         if len(fields) != 2 or not all(is_number(field) and math.isfinite(float(field)) for field in fields):
             message = f"{path}, line {number}: {line.strip()[:60]!r} is not a line of a state profile"
             raise DataFileError(f"{message}; allowed: time and state 0 or 1, or PERIODICITY and seconds")
-        seconds.append(float(fields[0]))
-        is_up.append(float(fields[1]) > 0)
-    if not seconds or any(later < one for one, later in pairwise(seconds)):
+        changes.append((float(fields[0]), float(fields[1]) > 0))
+    if not changes or any(later < one for (one, _), (later, _) in pairwise(changes)):
         raise DataFileError(f"{path} has no times, or they do not ascend; a state profile has one or more, ascending")
-    loop = _LOOP.search(text)
-    if loop is None:
-        return Profile(tuple(seconds), tuple(is_up), None)
-    word, given = loop.groups()
+    loop, (last, _) = _LOOP.search(text), changes[-1]
+    word, given = loop.groups() if loop else ("", "0")
     delay = float(given) if is_number(given) else math.nan
     if delay <= 0:
-        return Profile(tuple(seconds), tuple(is_up), None)
-    period = delay + (seconds[-1] if word == "LOOPAFTER" else 0.0)
-    if not seconds[-1] <= period < math.inf:
+        return changes, None
+    period = delay + (last if word == "LOOPAFTER" else 0.0)
+    if not last <= period < math.inf:
         message = f"{path} repeats after {given} s, before its last time or never"
         raise DataFileError(f"{message}; give a period that is finite, and the last time or longer")
-    return Profile(tuple(seconds), tuple(is_up), period)
+    return changes, period
 
 
-def _of_profile(profile: Profile, unit: str, time: TimeSpec, last: int) -> list[tuple[int, int]]:
+def _of_profile(path: Path, unit: str, time: TimeSpec, last: int) -> list[tuple[int, int]]:
+    changes, period = _profile(path)
     spans: list[tuple[int, int]] = []
     down: int | None = None
     for iteration in range(MAX_OUTAGES + 1):
-        offset = iteration * (profile.period or 0.0)
-        for second, is_up in zip(profile.seconds, profile.is_up, strict=True):
+        offset = iteration * (period or 0.0)
+        for second, is_up in changes:
             exact = offset + second if unit == "round" else time.in_rounds((offset + second) * MS_OF[unit])
             round_ = int(np.floor(exact + 0.5))
             if is_up and down is not None:
@@ -270,6 +257,6 @@ def _of_profile(profile: Profile, unit: str, time: TimeSpec, last: int) -> list[
                 down = round_
             if round_ > last or len(spans) > MAX_OUTAGES:
                 return spans if down is None else [*spans, (down, FOR_GOOD)]
-        if profile.period is None:
+        if period is None:
             return spans if down is None else [*spans, (down, FOR_GOOD)]
     raise OutageLimitError(f"its profile repeats more than {MAX_OUTAGES} times in the run")
