@@ -110,15 +110,11 @@ def moved_subscriptions(subscription: pa.Table, moves: Sequence[Move], overlay: 
         return subscription
     ids = ids_by_name(overlay)
     problems: list[Problem] = []
-    for index, move in enumerate(moves):
+    rows: list[dict[str, Any]] = subscription.to_pylist()
+    for index, move in sorted(enumerate(moves), key=lambda one: one[1].round):
         if (back := move.round + move.away) > horizon:
             late = f"round {back} is after the horizon of {horizon} rounds; give at most {horizon}"
             problems.append(Problem((*_MOVES, index, "away"), f"{late}, or raise time.rounds"))
-    if problems:
-        raise InputError(*problems)
-    rows: list[dict[str, Any]] = subscription.to_pylist()
-    for index, move in sorted(enumerate(moves), key=lambda one: one[1].round):
-        back = move.round + move.away
         taken = [
             row for row in rows if row["node_id"] == ids[move.at]
             and row["round"] < move.round and (row["end_round"] is None or row["end_round"] > move.round)

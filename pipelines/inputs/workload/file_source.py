@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from functools import lru_cache
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -27,6 +28,7 @@ from pipelines.scenario.consistency import unknown_node
 from pipelines.scenario.times import TimeSpec
 from pipelines.scenario.workload_files import PublicationFile, SubscriptionFile
 
+Converted = TypeVar("Converted")
 _SHOWN = 5
 
 
@@ -123,6 +125,19 @@ class FileRows:
         self.refuse(key, f"no column {name!r};{hint} columns: {self.column_names}{self._without_header()}")
         return None
 
+    def _converted(
+        self, key: str, name: str, convert: Callable[[pa.ChunkedArray], Converted], cure: str
+    ) -> Converted | None:
+        """Returns column `name`, converted by `convert`; records a problem for `key` and returns None if this fails."""
+        column = self.column(key, name)
+        if column is None:
+            return None
+        try:
+            return convert(column)
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+            self.refuse(key, f"column {name!r} holds {column.type!s:.80}{cure.format(error=f'{error!s:.200}')}")
+            return None
+
     def _without_header(self) -> str:
         if not any(is_number(name) for name in self.table.column_names):
             return ""
@@ -134,15 +149,11 @@ class FileRows:
         `key` is the key of the scenario that names the column. Records a problem for each cell without a valid time or
         with a time outside the run.
         """
-        column = self.column(key, name)
-        if column is None:
+        cure = ", which is not a time; name another column"
+        moments = self._converted(key, name, lambda column: moments_of(column, unit), cure)
+        if moments is None:
             return np.empty(0, dtype=np.int64)
-        try:
-            moments = moments_of(column, unit)
-        except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-            self.refuse(key, f"column {name!r} holds {column.type!s:.80}, which is not a time; name another column")
-            return np.empty(0, dtype=np.int64)
-        cells = pc.cast(column.combine_chunks(), pa.string())
+        cells = pc.cast(self.table[name].combine_chunks(), pa.string())
         cure = "allowed: ms from the start, ISO 8601, or numbers from 1970"
         self._refuse_rows(key, moments.is_wrong, lambda row: f"{cells[row].as_py()!r} is not a time; {cure}")
         if key == "at_ms":
@@ -179,14 +190,8 @@ class FileRows:
 
         If the column is missing or cannot be converted, records a problem for `key` and returns None.
         """
-        column = self.column(key, name)
-        if column is None:
-            return None
-        try:
-            return names_of(column) if key in ("node", "topic") else texts_of(column)
-        except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-            self.refuse(key, f"column {name!r} holds {column.type!s:.80}, which is not text; name another column")
-            return None
+        convert = names_of if key in ("node", "topic") else texts_of
+        return self._converted(key, name, convert, ", which is not text; name another column")
 
     def nodes(self, name: str | None, nodes: Nodes | None, seed: int, purpose: str) -> Ints:
         """Returns the node id of each row.
@@ -265,15 +270,8 @@ class FileRows:
 
     def refuse_unusable(self, name: str) -> None:
         """Records a problem if column `name` has infinite numbers, NaN or nested types: content cannot contain them."""
-        try:
-            values = typed_column(self.table[name])
-        except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-            self.refuse(
-                "content",
-                f"column {name!r} holds {self.table[name].type!s:.80}: {error!s:.200}; leave it out of content",
-            )
-            return
-        if pa.types.is_floating(values.type):
+        values = self._converted("content", name, typed_column, ": {error}; leave it out of content")
+        if values is not None and pa.types.is_floating(values.type):
             is_bad = pc.fill_null(pc.invert(pc.is_finite(values)), False).to_numpy(zero_copy_only=False)
             cure = "no finite number; leave the cell empty"
             self._refuse_rows("content", is_bad, lambda row: f"{name} is {values[row]}, {cure}")
