@@ -225,32 +225,22 @@ class LinkRows:
             return
         until = FOR_GOOD if fault.until is None else fault.until
         purpose = f"faults.{stream_of(fault, number)}.{fault.kind}"
-        if isinstance(fault, MessageFault) and fault.nth is not None:
-            self._one_message(fault, fault.nth, purpose, until)
-            return
-        is_split = isinstance(fault, Partition) and fault.groups is not None
+        pairs, (effect, rounds) = self._pairs(fault, until), _effect(fault)
         for kind in event_kinds(fault):
-            for pair in self._split(fault, until) if is_split else self._pairs(fault):
+            for pair in pairs:
                 self.event(kind, pair, fault.round, until)
-        if isinstance(fault, Loss) and fault.burst is not None:
+        if isinstance(fault, MessageFault) and fault.nth is not None:
+            effect = "copy" if effect == "duplicate" else effect
+            salt = self._salt(purpose)
+            self._nth.append((effect, *pairs[0], fault.round, until, fault.kinds, fault.nth, salt, *rounds))
+        elif isinstance(fault, Loss) and fault.burst is not None:
             self._bursts(fault, fault.burst, purpose, until)
-        elif not is_split:
+        elif not isinstance(fault, Partition) or fault.groups is None:
             rate = fault.rate if isinstance(fault, MessageFault) else None
-            effect, (_, high) = _effect(fault)
             # After the end of a delay, messages may still wait for delayed messages.
-            end = until + (high if effect == "delay" else 0)
-            for pair in self._pairs(fault):
+            end = until + (rounds[1] if effect == "delay" else 0)
+            for pair in pairs:
                 self._row(fault, purpose, pair, fault.round, end, 1.0 if rate is None else rate)
-
-    def _one_message(self, fault: MessageFault, nth: int, purpose: str, until: int) -> None:
-        ids = ids_by_name(self.overlay)
-        src, dst = (None if name is None else ids[name] for name in (fault.sender, fault.receiver))
-        for kind in event_kinds(fault):
-            self.event(kind, (src, dst), fault.round, until)
-        effect, rounds = _effect(fault)
-        effect = "copy" if effect == "duplicate" else effect
-        salt = self._salt(purpose)
-        self._nth.append((effect, src, dst, fault.round, until, fault.kinds, nth, salt, *rounds))
 
     def _salt(self, purpose: str) -> int:
         return int(draws_numpy.bits(self.seed, purpose).astype(np.int64))
@@ -277,8 +267,21 @@ class LinkRows:
         """
         self._events.add((kind, node, *pair), start, end)
 
-    def _pairs(self, fault: LinkFaultSpec) -> list[Pair]:
-        return [_ANY] if fault.links is None else list(self._directed(fault))
+    def _pairs(self, fault: LinkFaultSpec, until: int) -> list[Pair]:
+        """Returns the directed links of a fault, which ends before round `until`; null ends stand for all nodes.
+
+        For a partition into groups, records the group of each node, and returns the links between different groups.
+        """
+        ids = ids_by_name(self.overlay)
+        if isinstance(fault, MessageFault) and fault.nth is not None:
+            return [(ids.get(fault.sender or ""), ids.get(fault.receiver or ""))]
+        if isinstance(fault, Partition) and fault.groups is not None:
+            side = np.zeros(len(self.overlay.names), dtype=np.int64)
+            for number, names in enumerate(fault.groups, start=1):
+                side[[ids[name] for name in names]] = number
+            self._parts.append((fault.round, until, side))
+            return [pair for pair in self._directed(fault) if side[pair[0]] != side[pair[1]]]
+        return [_ANY] if fault.links is None else [*self._directed(fault)]
 
     def _directed(self, fault: LinkFaultSpec) -> list[tuple[int, int]]:
         ids = ids_by_name(self.overlay)
@@ -312,18 +315,6 @@ class LinkRows:
         for of, low in good_from.items():
             if low < end:
                 self._row(fault, purpose, divmod(of, n_nodes), low, end, burst.good_rate)
-
-    def _split(self, fault: LinkFaultSpec, until: int) -> list[Pair]:
-        """Records the group of each node in partition `fault`, which ends before round `until`.
-
-        Returns the directed links between different groups.
-        """
-        groups = fault.groups if isinstance(fault, Partition) else None
-        ids, side = ids_by_name(self.overlay), np.zeros(len(self.overlay.names), dtype=np.int64)
-        for number, names in enumerate(groups or [], start=1):
-            side[[ids[name] for name in names]] = number
-        self._parts.append((fault.round, until, side))
-        return [pair for pair in self._directed(fault) if side[pair[0]] != side[pair[1]]]
 
     def tables(self) -> tuple[pa.Table, pa.Table, pa.Table, pa.Table]:
         """Returns the tables `LINK_FAULT`, `NTH_FAULT`, `SIDE` and `EVENT`."""
