@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -157,9 +158,7 @@ def built(prepared: Prepared) -> Iterator[tuple[RunConfig, Mapped]]:
         if len(wrong) >= _MAX_PROBLEMS:
             break
     if wrong:
-        told = _grid_values(combinations)
-        problems = (_with_values(problem, runs, told) for problem, runs in wrong.items())
-        raise to_scenario_error(prepared.loaded, InputError(*problems))
+        raise to_scenario_error(prepared.loaded, InputError(*_with_values(combinations, wrong)))
 
 
 def _inputs_key(run: RunConfig, parts: set[str]) -> str:
@@ -173,17 +172,19 @@ def _inputs_key(run: RunConfig, parts: set[str]) -> str:
     return f"{run.seed} {is_tree} {whose}{run.scenario.model_dump_json(include=parts)}"
 
 
-def _grid_values(combinations: Sequence[RunConfig]) -> dict[int, str]:
-    """Returns the grid values of each combination as ``path = value, ...``, keyed by run id."""
+def _with_values(
+    combinations: Sequence[RunConfig], found: Mapping[Problem, Sequence[RunConfig]]
+) -> Iterator[Problem]:  # fmt: skip
+    """Yields the problems ``found``, each with the grid values of its first run if it concerns only some combinations.
+
+    ``found`` maps each problem to the runs that have it.
+    """
     labels = labelled([run.parameters for run in combinations])
-    told = (", ".join(f"{path} = {value}" for path, value in given.items()) for given in labels)
-    return dict(zip((run.run_id for run in combinations), told, strict=True))
-
-
-def _with_values(problem: Problem, runs: Sequence[RunConfig], told: Mapping[int, str]) -> Problem:
-    if len(runs) == len(told):
-        return problem
-    return Problem(problem.path, f"with {told[runs[0].run_id]}: {problem.message}")
+    values = {run.run_id: given for run, given in zip(combinations, labels, strict=True)}
+    for problem, runs in found.items():
+        given = ", ".join(f"{path} = {value}" for path, value in values[runs[0].run_id].items())
+        is_general = len(runs) == len(combinations)
+        yield problem if is_general else Problem(problem.path, f"with {given}: {problem.message}")
 
 
 def notes(prepared: Prepared) -> list[tuple[str, str]]:
@@ -195,17 +196,14 @@ def notes(prepared: Prepared) -> list[tuple[str, str]]:
     n_seeds = len(prepared.scenario.runs.all_seeds())
     told: dict[tuple[str, str], Sequence[str]] = {}
     found: dict[Problem, list[RunConfig]] = {}
-    for place, run in enumerate(runs):
-        of_seeds = prepared.runs[place * n_seeds : (place + 1) * n_seeds]
-        for part, parts in _NOTED.items():
-            key = part, _inputs_key(run, parts)
-            if key not in told:
-                told[key] = [*dict.fromkeys(filter(None, _notes_on(part, of_seeds, prepared.beside)))]
-            for note in told[key]:
-                found.setdefault(Problem((part,), note), []).append(run)
-    values = _grid_values(runs)
-    told_of = [(str(note.path[0]), _with_values(note, of, values).message) for note, of in found.items()]
-    return sorted(told_of, key=lambda note: [*_NOTED].index(note[0]))
+    for (part, parts), (place, run) in product(_NOTED.items(), enumerate(runs)):
+        key = part, _inputs_key(run, parts)
+        if key not in told:
+            of_seeds = prepared.runs[place * n_seeds : (place + 1) * n_seeds]
+            told[key] = [*dict.fromkeys(filter(None, _notes_on(part, of_seeds, prepared.beside)))]
+        for note in told[key]:
+            found.setdefault(Problem((part,), note), []).append(run)
+    return [(str(note.path[0]), note.message) for note in _with_values(runs, found)]
 
 
 def _notes_on(part: str, runs: Sequence[RunConfig], beside: Path) -> Sequence[str]:
