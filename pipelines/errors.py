@@ -54,6 +54,12 @@ class InputError(RoundtableError, ValueError):
         super().__init__("\n".join(f"{'.'.join(map(str, p.path))}: {p.message}" for p in problems))
 
 
+def raise_problems(problems: Iterable[Problem]) -> None:
+    """Raises an `InputError` with all of ``problems``; does nothing if there are none."""
+    if found := tuple(problems):
+        raise InputError(*found)
+
+
 class PredicateError(RoundtableError, ValueError):
     """A subscription's predicate is not a valid conjunction of comparisons.
 

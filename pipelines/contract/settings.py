@@ -22,7 +22,7 @@ from pydantic import (
 )
 from pydantic_core import CoreSchema
 
-from pipelines.errors import InputError, KeyPath, Problem, nearest
+from pipelines.errors import InputError, KeyPath, Problem, nearest, raise_problems
 
 MAX_ROUND = 2**31 - 1
 MAX_NODES = 1_000_000
@@ -66,8 +66,7 @@ class Strict(BaseModel):
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
-        if problems := list(self._problems()):
-            raise InputError(*problems)
+        raise_problems(self._problems())
         return self
 
     def _problems(self) -> Iterator[Problem]:

@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from pipelines.contract.predicate import predicate_rows, topics_of
 from pipelines.contract.protocol import SETTINGS_JSON, Protocol
 from pipelines.contract.run_inputs import Ints, Overlay, Workload, index_in_group, row_numbers
-from pipelines.errors import InputError, Problem
+from pipelines.errors import InputError, Problem, raise_problems
 from pipelines.experiment.inputs import Inputs
 from pipelines.experiment.mapping import Mapped, mapped, needs_tree
 from pipelines.inputs.faults.build import build_faults, named_traces
@@ -118,9 +118,7 @@ def build_run(run: RunConfig, beside: Path | None, before: Mapped | None = None)
     built = Mapped(overlay, workload, faults)
     if run.protocols:
         built = mapped(spec, _with_all_links(run, built, beside))
-    problems = list(_problems(run, built, beside))
-    if problems:
-        raise InputError(*problems)
+    raise_problems(_problems(run, built, beside))
     return built
 
 

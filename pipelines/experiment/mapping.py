@@ -28,7 +28,7 @@ import pyarrow.compute as pc
 
 from pipelines.contract.protocol import Protocol
 from pipelines.contract.run_inputs import Faults, Ints, Overlay, Workload
-from pipelines.errors import InputError, Problem, listed, plural
+from pipelines.errors import Problem, listed, plural, raise_problems
 from pipelines.protocols import PROTOCOLS
 from pipelines.scenario.overlay import SUPERVISOR
 
@@ -119,8 +119,7 @@ def _moved_calls(spec: Protocol, given: Mapped, new_id: Ints) -> Workload:
         for index, node in enumerate(getattr(workload, name)["node_id"].to_pylist())
         if new_id[node] == _GONE
     ]  # fmt: skip
-    if problems:
-        raise InputError(*problems)
+    raise_problems(problems)
     moved = {name: _renumbered(getattr(workload, name), new_id) for name in (*parts.values(), "other_call")}
     return replace(workload, **moved)
 

@@ -23,7 +23,7 @@ from pipelines.contract.settings import (
     repetition_problems,
 )
 from pipelines.engines.names import AskedEngine, current_name
-from pipelines.errors import InputError, Problem
+from pipelines.errors import Problem, raise_problems
 from pipelines.protocols import PROTOCOLS
 from pipelines.scenario.consistency import call_problems, calls
 from pipelines.scenario.faults import Fault
@@ -146,8 +146,7 @@ class Scenario(Strict):
             InputError: The faults contradict each other, the overlay or the horizon.
         """
         found = _FAULTS.validate_python(faults)
-        if problems := [*self._problems_of(WorkloadSpec(), found)]:
-            raise InputError(*problems)
+        raise_problems(self._problems_of(WorkloadSpec(), found))
         return self.model_copy(update={"faults": found, "runs": RunsSpec.model_validate(runs)})
 
     def _problems(self) -> Iterator[Problem]:

@@ -12,7 +12,7 @@ import numpy as np
 
 from pipelines.contract.run_inputs import CRASH, PAUSE, REPLACEMENT, Faults, Ints, Overlay, table_of
 from pipelines.contract.settings import MAX_ROUND
-from pipelines.errors import InputError, KeyPath, Problem, nearest
+from pipelines.errors import InputError, KeyPath, Problem, nearest, raise_problems
 from pipelines.files import find_file
 from pipelines.inputs import draws_numpy
 from pipelines.inputs.faults.crashes import crash_times
@@ -151,8 +151,7 @@ def build_faults(
         crashes = crash_times(known, overlay=overlay, seed=seed, time=time, beside=beside)
     except InputError as error:
         raise InputError(*problems, *error.problems) from error
-    if problems:
-        raise InputError(*problems)
+    raise_problems(problems)
     ids, rows = ids_by_name(overlay), LinkRows(overlay, seed, horizon)
     wanted = [Outage(ids[fault.node], fault.round, fault.until) for _, fault in listed if isinstance(fault, Pause)]
     pauses = pause_times(wanted, crashes, horizon)

@@ -14,7 +14,7 @@ from typing import TypeAlias
 import numpy as np
 
 from pipelines.contract.run_inputs import Ints, Overlay
-from pipelines.errors import InputError, KeyPath, Problem, blamed_on
+from pipelines.errors import InputError, KeyPath, Problem, blamed_on, raise_problems
 from pipelines.files import find_file
 from pipelines.inputs import draws_numpy
 from pipelines.inputs.faults.named_outages import named_format, outages_of_file
@@ -230,8 +230,7 @@ def crash_times(
             timeline = _generated(timeline, of)
         except InputError as error:
             problems += error.problems
-    if problems:
-        raise InputError(*problems)
+    raise_problems(problems)
     outages = [outage for outage in timeline.outages() if outage.start <= time.rounds]
     return [outage if outage.end <= time.rounds else outage._replace(end=FOR_GOOD) for outage in outages]
 

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from pipelines.contract.run_inputs import EVENT, LINK_FAULT, NTH_FAULT, SIDE, Ints, Overlay, table_of
-from pipelines.errors import InputError, Problem, listed
+from pipelines.errors import InputError, Problem, listed, raise_problems
 from pipelines.inputs import draws_numpy
 from pipelines.inputs.faults.timeline import FOR_GOOD, Timeline, cycles
 from pipelines.inputs.overlay.nodes import graph_of, ids_by_name
@@ -110,8 +110,7 @@ def plan_replacements(wanted: Sequence[tuple[int, Replace]], overlay: Overlay) -
         tree.add_edge(*new)
         since[frozenset(new)] = ending[frozenset(old)] = begun
         planned.append(Replacement(fault.round, begun, old, new, latency, number))
-    if problems:
-        raise InputError(*problems)
+    raise_problems(problems)
     return sorted(planned, key=lambda one: one.round)
 
 

@@ -12,7 +12,7 @@ import networkx as nx
 import numpy as np
 
 from pipelines.contract.run_inputs import Ints, Overlay
-from pipelines.errors import InputError, KeyPath, Problem, blamed_on, listed, nearest
+from pipelines.errors import InputError, KeyPath, Problem, blamed_on, listed, nearest, raise_problems
 from pipelines.files import find_file
 from pipelines.inputs.overlay import latency as latencies, weighted
 from pipelines.inputs.overlay.files import hub_names, load_file, load_hub
@@ -52,8 +52,7 @@ def _with_attached(brokers: Overlay, servers: list[Server], clients: list[Listed
     if not attached:
         return brokers
     ids, problems = ids_by_name(brokers), attached_problems({"servers": servers, "clients": clients}, brokers.names)
-    if found := [Problem(("overlay", *problem.path), problem.message) for problem in problems]:
-        raise InputError(*found)
+    raise_problems(Problem(("overlay", *problem.path), problem.message) for problem in problems)
     a = np.concatenate([brokers.a, np.array([ids[one.at] for one in attached], dtype=np.int64)])
     b = np.concatenate([brokers.b, len(ids) + np.arange(len(attached), dtype=np.int64)])
     own = np.array([one.latency for one in attached], dtype=np.int64)

@@ -9,7 +9,7 @@ import numpy as np
 
 from pipelines.contract.run_inputs import Ints, Overlay
 from pipelines.contract.settings import Nodes, repetition_problems
-from pipelines.errors import InputError, KeyPath, Problem
+from pipelines.errors import InputError, KeyPath, Problem, raise_problems
 from pipelines.inputs import draws_numpy
 from pipelines.scenario.consistency import unknown_node
 from pipelines.scenario.faults import FaultyGroup
@@ -73,8 +73,7 @@ def choose_faulty(nodes: list[str] | FaultyGroup, overlay: Overlay, place: KeyPa
 def _named(names: list[str], overlay: Overlay, place: KeyPath) -> Ints:
     ids, known = ids_by_name(overlay), overlay.names
     problems = [Problem((*place, i), unknown_node(name, known)) for i, name in enumerate(names) if name not in ids]
-    if problems := [*problems, *repetition_problems(place, names)]:
-        raise InputError(*problems)
+    raise_problems([*problems, *repetition_problems(place, names)])
     return np.array([ids[name] for name in names], dtype=np.int64)
 
 

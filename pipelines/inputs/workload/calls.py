@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from pipelines.contract.predicate import canonical, parse_predicates, value_columns
 from pipelines.contract.run_inputs import ATTRIBUTE, JOIN, OTHER_CALL, SUBSCRIPTION, Overlay
-from pipelines.errors import InputError, KeyPath, PredicateError, Problem, plural
+from pipelines.errors import InputError, KeyPath, PredicateError, Problem, plural, raise_problems
 from pipelines.inputs import draws_numpy
 from pipelines.inputs.overlay.nodes import choose_nodes, graph_of, ids_by_name
 from pipelines.inputs.workload.contents import publication_rows, to_json
@@ -55,8 +55,7 @@ def listed_subscriptions(listed: Sequence[ListedSubscription], overlay: Overlay,
         except PredicateError as error:
             key = "where" if item.topic is None else "topic"
             problems.append(Problem((*SUBSCRIPTIONS, index, key), str(error)))
-    if problems:
-        raise InputError(*problems)
+    raise_problems(problems)
     columns = [[ids[s.at] for s in listed], [s.round for s in listed], [s.until for s in listed], texts]
     return pa.table(columns, schema=SUBSCRIPTION)
 
@@ -126,8 +125,7 @@ def moved_subscriptions(subscription: pa.Table, moves: Sequence[Move], overlay: 
             end, row["end_round"] = row["end_round"], move.round
             if end is None or end > back:
                 rows.append(row | {"node_id": ids[move.to], "round": back, "end_round": end})
-    if problems:
-        raise InputError(*problems)
+    raise_problems(problems)
     return pa.Table.from_pylist(rows, SUBSCRIPTION)
 
 
@@ -157,9 +155,7 @@ def listed_joins(joins: Sequence[Join], overlay: Overlay) -> pa.Table:
     if not joins:
         return JOIN.empty_table()
     ids = ids_by_name(overlay)
-    problems = [*_untimely(joins)] or [*_unlinked(joins, overlay)]
-    if problems:
-        raise InputError(*problems)
+    raise_problems([*_untimely(joins)] or _unlinked(joins, overlay))
     columns = [[ids[join.node] for join in joins], [ids[join.to] for join in joins], [join.round for join in joins]]
     return pa.table(columns, schema=JOIN)
 

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 
 from pipelines.contract.run_inputs import SUBSCRIPTION, Ints, Overlay
 from pipelines.contract.settings import Nodes
-from pipelines.errors import InputError, KeyPath, PredicateError, Problem, blamed_on, listed, nearest
+from pipelines.errors import InputError, KeyPath, PredicateError, Problem, blamed_on, listed, nearest, raise_problems
 from pipelines.files import find_file
 from pipelines.inputs.overlay.nodes import choose_nodes, ids_by_name
 from pipelines.inputs.text_rows import is_number, names_of, texts_of
@@ -87,7 +87,7 @@ class FileRows:
     """The rows of one file, and a list of the problems in the file.
 
     A method that cannot convert a column records a problem and returns an empty array. The caller must therefore call
-    `raise_problems` before it uses results.
+    `errors.raise_problems` before it uses results.
     """
 
     def __init__(self, place: KeyPath, table: pa.Table, overlay: Overlay, time: TimeSpec) -> None:
@@ -97,7 +97,7 @@ class FileRows:
         self._place = place
         self._overlay = overlay
         self._horizon = time.rounds
-        self._problems: list[Problem] = []
+        self.problems: list[Problem] = []
 
     @property
     def column_names(self) -> str:
@@ -106,16 +106,7 @@ class FileRows:
 
     def refuse(self, key: str, message: str) -> None:
         """Records a problem: `message` about key `key` of the scenario's file entry."""
-        self._problems.append(Problem((*self._place, key), message))
-
-    def raise_problems(self) -> None:
-        """Raises all recorded problems.
-
-        Raises:
-            InputError: A problem was recorded.
-        """
-        if self._problems:
-            raise InputError(*self._problems)
+        self.problems.append(Problem((*self._place, key), message))
 
     def column(self, key: str, name: str) -> pa.ChunkedArray | None:
         """Returns column `name`. If the file lacks the column, records a problem for `key` and returns None."""
@@ -206,7 +197,7 @@ class FileRows:
         try:
             chosen = choose_nodes(nodes, self._overlay, seed, purpose, (*self._place, "nodes"))
         except InputError as error:
-            self._problems.extend(error.problems)
+            self.problems.extend(error.problems)
             return np.empty(0, dtype=np.int64)
         group: Ints = np.arange(self.table.num_rows) if column is None else self._groups(column)[0]
         return np.asarray(chosen[group % len(chosen)], dtype=np.int64)
@@ -301,7 +292,7 @@ def subscriptions_of_file(
     round_ = rows.rounds(file.round, None) if file.at_ms is None else rows.times("at_ms", file.at_ms, file.unit)
     end_round = rows.untils(file.until, file.until_ms, file.unit, round_)
     texts = _subscription_texts(rows, loaded, file.topic, file.where, is_mqtt=is_mqtt)
-    rows.raise_problems()
+    raise_problems(rows.problems)
     return pa.table([pa.array(node), pa.array(round_), end_round, texts], schema=SUBSCRIPTION)
 
 
@@ -322,7 +313,7 @@ def publications_of_file(
     if file.topic is not None:
         rows.texts("topic", file.topic)
     names = _content_names(rows, file)
-    rows.raise_problems()
+    raise_problems(rows.problems)
     topic, content, attribute = _contents(loaded, file.topic, names)
     _refuse_empty(rows, topic, content)
     return publication_rows(node, round_, topic, content), attribute
@@ -333,7 +324,7 @@ def _refuse_empty(rows: FileRows, topic: pa.Array, content: pa.Array) -> None:
     if len(empty):
         which = f"row {empty[0].as_py() + 1} has" if len(empty) == 1 else f"{len(empty)} rows have"
         rows.refuse("path", f"{which} neither topic nor content, so no subscription is satisfied; leave them out")
-        rows.raise_problems()
+        raise_problems(rows.problems)
 
 
 def _loaded(place: KeyPath, file: SubscriptionFile | PublicationFile, beside: Path | None) -> Loaded:
