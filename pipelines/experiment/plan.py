@@ -10,13 +10,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import networkx as nx
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pipelines.contract.forms import Form
 from pipelines.contract.run_inputs import Overlay
 from pipelines.errors import InputError, Problem
 from pipelines.experiment.build import build_inputs, build_run, build_run_overlay, run_calls, run_tables
@@ -34,10 +33,6 @@ from pipelines.scenario.consistency import calls
 from pipelines.scenario.expand import RunConfig
 from pipelines.scenario.load import to_scenario_error
 from pipelines.scenario.times import rounding_error_ms
-
-if TYPE_CHECKING:
-    from pipelines.tables import Table
-
 
 _EXACT_STEPS = 5_000_000
 _MAX_PROBLEMS = 100
@@ -294,15 +289,6 @@ def diameter(overlay: Overlay) -> tuple[int, bool]:
     hops = nx.single_source_shortest_path_length(graph, 0)
     hops = nx.single_source_shortest_path_length(graph, max(hops, key=hops.__getitem__))
     return max(hops.values()), overlay.is_tree
-
-
-def store_tables(protocols: Mapping[str, Form]) -> list[Table]:
-    """Returns the tables of a store; ``protocols`` maps each protocol of the store to its form."""
-    from pipelines.contract.state_tables import stored_tables
-    from pipelines.protocols import protocol_form
-    from pipelines.tables import HISTORY
-
-    return [*HISTORY, *stored_tables({name: protocol_form(name, form) for name, form in protocols.items()})]
 
 
 def equal_seeds(runs: Sequence[RunConfig], beside: Path) -> str:
