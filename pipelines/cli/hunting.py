@@ -84,7 +84,7 @@ def hunt(
         window=window, until_found=until_found, overrides=overrides or (), observe=observe, say=say, **chosen,
     )  # fmt: skip
     if found.n_played:
-        Corpus.at(corpus).write(PAGE, page(found))
+        Corpus(corpus).write(PAGE, page(found))
     if as_json:
         print(_as_json(found))
     else:

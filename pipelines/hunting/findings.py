@@ -116,22 +116,18 @@ class Hunt:
 
 @dataclass(frozen=True)
 class Corpus:
-    """A folder with the scenarios of earlier findings. If ``folder`` is ``None``, the corpus is disabled."""
+    """A folder with the scenarios of earlier findings, which need not exist.
+
+    If ``folder`` is ``None``, the corpus is disabled.
+    """
 
     folder: Path | None
 
-    @classmethod
-    def at(cls, folder: str | Path | None) -> Corpus:
-        """Returns the corpus in a folder, which need not exist.
-
-        Raises:
-            StoreError: ``folder`` is a file.
-        """
-        path = None if folder is None else Path(folder)
-        if path is not None and path.exists() and not path.is_dir():
+    def __post_init__(self) -> None:
+        """Raises `StoreError` if ``folder`` is a file."""
+        if self.folder is not None and self.folder.exists() and not self.folder.is_dir():
             hint = "name a folder, which is created if it does not exist"
-            raise StoreError(f"the corpus {str(path)!r} is a file; {hint}")
-        return cls(path)
+            raise StoreError(f"the corpus {str(self.folder)!r} is a file; {hint}")
 
     def scenarios(self) -> Iterator[tuple[Path, Parts]]:
         """Yields the path and the first run of each scenario file in the corpus, in the order of file names.

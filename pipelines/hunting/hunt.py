@@ -124,8 +124,8 @@ def hunt(
         wanted = asked_engine(engine, prepared.scenario.engine)
         session = closing.enter_context(open_session(wanted, spark, say, is_small=True))
         search = _Search(
-            prepared, session, Corpus.at(corpus), strategy, say, observe, is_within=within_bound, is_excused=excused,
-            shrinks=shrinks, minutes=minutes,
+            prepared, session, Corpus(None if corpus is None else Path(corpus)), strategy, say, observe,
+            is_within=within_bound, is_excused=excused, shrinks=shrinks, minutes=minutes,
         )  # fmt: skip
         search.replay()
         if runs:
