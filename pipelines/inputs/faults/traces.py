@@ -6,7 +6,7 @@ import csv
 import lzma
 import warnings
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -90,11 +90,7 @@ def _column_names(path: Path) -> list[str]:
         with open_data(path) as stream:
             text = stream.readline(_MAX_LINE).decode("utf-8-sig").strip()
         # The Failure Trace Archive separates column names by blanks after "#", LANL by commas.
-        return text.lstrip("# ").split() if text.startswith("#") else _stripped(next(csv.reader([text])))
-
-
-def _stripped(column_names: Iterable[str]) -> list[str]:
-    return [name.strip() for name in column_names]
+        return text.lstrip("# ").split() if text.startswith("#") else [*map(str.strip, next(csv.reader([text])))]
 
 
 @contextmanager
@@ -131,7 +127,7 @@ def _fta(path: Path, column_names: list[str], system: int | None) -> Trace:
 
 def _lanl(path: Path, system: int | None) -> Trace:
     rows = _read(path)
-    rows.columns = _stripped(rows.columns)
+    rows.columns = rows.columns.str.strip()
     if system is not None:
         systems = rows["System"].unique()
         rows = rows[rows["System"] == str(system)]
