@@ -13,17 +13,17 @@ from itertools import takewhile
 from typing import Any
 
 from udfs.ginger import messages as ms, missing_messages, parent_search, tree_repair
-from udfs.ginger.buffer import Event, Message, MissingSets, Runs
+from udfs.ginger.buffer import MissingSets, Runs
 from udfs.ginger.garbage_collection import GarbageCollection, Reports
-from udfs.ginger.messages import Incarnation, ParentRequest
+from udfs.ginger.messages import Incarnation
 from udfs.ginger.missing_messages import LostMessageSearch, MissingMessages
 from udfs.ginger.node import Node, Role
 from udfs.ginger.ordering import APPLICATION, HoldQueue, Ordering
 from udfs.ginger.parent_search import Election, ParentSearch
 from udfs.ginger.records import Member, ReceivedSubscribe
-from udfs.ginger.repair_records import Deferred, FailedBroker, Parked
+from udfs.ginger.repair_records import Deferred, FailedBroker
 from udfs.ginger.topic_joining import TopicJoining
-from udfs.ginger.topics import Buffers, Topics
+from udfs.ginger.topics import Topics
 from udfs.ginger.tree_repair import TreeRepair
 
 
@@ -32,19 +32,16 @@ class Broker(Role):
 
     def __init__(self, node: Node) -> None:
         self.node = node
-        self.buffers = Buffers(node)
-        self.topics = Topics(node, self.buffers)
-        self.ordering = Ordering(node, self.topics, self.buffers)
+        self.topics = Topics(node)
+        self.ordering = Ordering(node, self.topics)
         self.hold = HoldQueue(node, self.ordering)
-        self.lost_messages = LostMessageSearch(self, self.buffers)
-        self.missing = MissingMessages(
-            node, self.topics, self.buffers, self.ordering, self.hold, self.lost_messages
-        )  # fmt: skip
-        self.garbage = GarbageCollection(node, self.topics, self.ordering, Reports(node, self.buffers))
+        self.lost_messages = LostMessageSearch(self, self.topics)
+        self.missing = MissingMessages(node, self.topics, self.ordering, self.hold, self.lost_messages)
+        self.garbage = GarbageCollection(node, self.topics, self.ordering, Reports(node, self.topics))
         self.joining = TopicJoining(
             node, self.topics, self.ordering, self.hold, self.lost_messages, self.missing, lambda: self.tree.admit()
         )  # fmt: skip
-        self.search = ParentSearch(self)
+        self.search = ParentSearch(self, self.topics)
         self.election = Election(self, self.search, self._election_ended)
         self.tree = TreeRepair(node, self.topics, self.hold, self.joining, self.election)
         self._handlers: Mapping[type, Callable[[Any, int], None]] = {
@@ -54,12 +51,12 @@ class Broker(Role):
             ms.ParentRequest: self.tree.on_parent_request,
             ms.ParentResponse: self.search.on_response,
             ms.Disconnect: lambda _, src: self.disconnected(src),
-            ms.TreeViewUpdate: self.search.on_tree_view_update,
+            ms.TreeViewUpdate: self._on_tree_view_update,
             ms.RootElection: self.election.on_root_election,
             ms.ParentBuffer: self._on_parent_buffer,
             ms.LostMessageRequest: self._on_lost_message_request,
             ms.LostMessages: self._on_lost_messages,
-            ms.Lacking: lambda m, src: self.ask_publisher(m.message, m.lacking, src),
+            ms.Lacking: node.ask_publisher,
             ms.Repeat: self.missing.on_repeat,
             ms.JoinTopic: self.joining.on_join_topic,
             ms.TopicJoined: self.joining.on_topic_joined,
@@ -192,7 +189,8 @@ class Broker(Role):
         if sender not in awaited:
             return
         is_answered = sender in self.node.state.parked
-        told = self.lost_messages.filled(sender, "LostMessageRequest", self.missing.note_failures(m.told))
+        self.missing.note_failures(m.told)
+        told = self.lost_messages.filled(sender, m)
         if told is None:
             self._send_missing(sender, m.told)
             self.joining.settle()
@@ -225,7 +223,8 @@ class Broker(Role):
         node = self.node
         if sender != node.parent:
             return
-        told = self.lost_messages.filled(sender, "LostMessages", self.missing.note_failures(m.told))
+        self.missing.note_failures(m.told)
+        told = self.lost_messages.filled(sender, m)
         if told is None:
             self.joining.settle()
             return
@@ -274,7 +273,7 @@ class Broker(Role):
         self.hold.withdraw(child)
         self._forget(child)
         self.lost(failed)
-        self.view_changed()
+        self.tree.view_changed()
         self.joining.settle()
 
     def _forget(self, partner: int) -> None:
@@ -288,10 +287,6 @@ class Broker(Role):
 
     # ---- the interface between parts
 
-    def candidates(self) -> list[int]:
-        """Returns the live brokers of the view that are not children, in order of preference (rule G11)."""
-        return [broker for broker in self.node.candidates() if broker not in self.node.children]
-
     def seek(self) -> None:
         """Sends a ParentRequest to the next candidate, or starts an election.
 
@@ -299,37 +294,18 @@ class Broker(Role):
         view first (rule G31).
         """
         node = self.node
-        if node.repair.is_new and not node.children and not self.candidates():
+        if node.repair.is_new and not node.children and not node.candidates():
             self._see_contacts()
         self.election.seek()
 
-    def request(self) -> ParentRequest:
-        """Returns a ParentRequest with the topics whose sub-tree contains the failed parent."""
-        repair = self.node.repair
-        topics, incarnation = tuple(repair.upward), self.node.incarnation
-        return ParentRequest(topics, repair.break_degree, repair.is_joining, incarnation=incarnation)
-
-    def attached(self) -> None:
-        """Adds the new parent to those sub-trees of topics that contained the failed parent."""
-        for name in self.node.repair.upward:
-            self.topics.of(name).add(self.node.parent or 0, "broker")
-
-    def on_newcomer(self, one: Incarnation) -> None:
-        """Handles the answer ``back`` of newcomer `one` to this broker's ParentRequest (rule G22).
-
-        Records that the incarnation before `one` has failed. If this broker is a newcomer, too, or already knows
-        incarnation `one`, records instead that `one` has declined the request.
-        """
-        if self.node.is_newcomer or one == self.node.latest(one.broker):
-            self.search.declined(one.broker)
-        else:
-            self.lost(Incarnation(one.broker, one.incarnation - 1))
-
-    def view_changed(self) -> None:
-        """Sends the broker's view of the tree to its children and clients."""
-        self.tree.view_changed()
+    def _on_tree_view_update(self, m: ms.TreeViewUpdate, sender: int) -> None:
+        if sender == self.node.parent:
+            self.search.on_tree_view_update(m, sender)
+            self.tree.view_changed()
 
     def _election_ended(self, deferred: Sequence[Deferred]) -> None:
+        if self.node.repair.is_root:
+            self.tree.view_changed()
         for sender, request in deferred:
             self.tree.on_parent_request(request, sender)
         self.joining.settle()
@@ -337,33 +313,3 @@ class Broker(Role):
     def collect(self, topic: str, runs: Runs) -> None:
         """Drops the messages of `topic` with ids in `runs`, and sends Collect to children and clients."""
         self.garbage.collect(topic, runs)
-
-    def needs(self, partner: int, event: Event) -> bool:
-        """Returns whether a neighbour other than `partner` must receive the message of `event` from this broker.
-
-        A new neighbour whose exchange is not complete does not count, because it requests the message itself.
-        """
-        state, topic = self.node.state, self.topics.of(event.message.topic)
-        return bool((topic.brokers | topic.clients) - (state.awaited.keys() - state.parked.keys()) - {partner})
-
-    def own_copy(self, message: Message) -> Message:
-        """Returns the copy of `message` in table ``pending``, which has a body. Without a copy, returns `message`."""
-        pending = self.topics.of(message.topic).pending.get(message.id)
-        return message if pending is None else pending.message
-
-    def resume(self, parked: Parked) -> None:
-        """Handles the stored answer `parked` again: a LostMessageRequest, TopicJoined or LostMessages."""
-        if parked.kind == "LostMessageRequest":
-            self._on_lost_message_request(ms.LostMessageRequest(parked.told), parked.partner)
-        elif parked.kind == "TopicJoined":
-            self.joining.on_topic_joined(ms.TopicJoined(parked.topic or "", parked.told), parked.partner)
-        else:
-            self._on_lost_messages(ms.LostMessages(parked.told), parked.partner)
-
-    def ask_publisher(self, message: Message, lacking: int, sender: int | None) -> None:
-        """Sends an Exception to the publisher if it is a client of this broker. Otherwise floods the Exception."""
-        exception = ms.Lacking(*message, lacking)
-        if message.source in self.node.clients:
-            self.node.send(message.source, exception)
-        else:
-            self.node.flood(exception, sender)

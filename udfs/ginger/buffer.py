@@ -10,7 +10,6 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import islice
 from typing import NamedTuple
 
 
@@ -118,103 +117,6 @@ def runs_of(ids: Collection[Id]) -> Runs:
     return joined({}, ((source, [[seq, seq]]) for source, seq in sorted(ids)))
 
 
-class Known(set[Id]):
-    """A set of message ids, which also contains the ids of messages that its buffer has garbage-collected.
-
-    Iteration and length omit the garbage-collected messages.
-    """
-
-    def __init__(self, buffer: Buffer) -> None:
-        super().__init__()
-        self._buffer = buffer
-
-    def __contains__(self, of: object) -> bool:
-        """Returns whether id `of` is in the set, or the buffer has garbage-collected the message with this id."""
-        return super().__contains__(of) or in_runs(self._buffer.collected, of)  # type: ignore[arg-type]
-
-
-@dataclass
-class Buffer:
-    """The events of a topic at a node, in the order in which they happened.
-
-    Attributes:
-        topic: The topic of all events in the buffer.
-        left: The events that have left the buffer. Only the ids of their messages are known.
-        whole: The events in the buffer, by position.
-        collected: The ids of garbage-collected messages: all members have received them, and their events are dropped.
-        mark: The position up to which all events have left the buffer or were dropped.
-        seen: The ids of messages that passed the node.
-        processed: The ids of messages that the node processed in total order.
-    """
-
-    topic: str
-    left: list[Departed] = field(default_factory=list)
-    whole: dict[int, Event] = field(default_factory=dict)
-    collected: Runs = field(default_factory=dict)
-    mark: int = -1
-
-    def __post_init__(self) -> None:
-        """Computes `seen` and `processed` from `left` and `whole`."""
-        self.seen = Known(self)
-        self.processed = Known(self)
-        for event, source, seq, _ in self.left:
-            self._know(event, Id(source, seq))
-        for what, message, _ in self.whole.values():
-            self._know(what, message.id)
-
-    @property
-    def events(self) -> list[Event]:
-        """The events in `left` and in `whole`, in the order in which they happened.
-
-        The messages of events in `left` have no body.
-        """
-        left = [Event(what, Message(self.topic, source, seq, "", (), 0), hops) for what, source, seq, hops in self.left]
-        return [*left, *self.whole.values()]
-
-    def has(self, event: Event) -> bool:
-        """Returns whether `event` happened at the node, even if it has left the buffer."""
-        return event.message.id in (self.seen if event.what == "passed" else self.processed)
-
-    def add(self, position: int, event: Event) -> bool:
-        """Adds `event` at `position` unless its message was garbage-collected. Returns whether `event` was added."""
-        if in_runs(self.collected, event.message.id):
-            return False
-        self.whole[position] = event
-        self._know(event.what, event.message.id)
-        return True
-
-    def _know(self, what: str, of: Id) -> None:
-        self.seen.add(of)
-        if what == "processed":
-            self.processed.add(of)
-
-    def shrink(self, size: int) -> list[int]:
-        """Moves the oldest events to `left` until at most `size` (bufferSize) remain. Returns the moved positions."""
-        n_gone = len(self.whole) - size
-        gone = list(islice(self.whole, n_gone)) if n_gone > 0 else []
-        for position in gone:
-            what, message, hops = self.whole.pop(position)
-            self.left.append(Departed(what, *message.id, hops))
-            self.mark = position
-        return gone
-
-    def collect(self, runs: Runs) -> list[int]:
-        """Drops the events of the messages with ids in `runs`, and adds these ids to `collected` (section 6.1).
-
-        Returns the positions of the dropped events.
-        """
-        self.collected = joined(self.collected, runs.items())
-        last = max(self.whole, default=self.mark)
-        self.left = [event for event in self.left if not in_runs(self.collected, Id(event.source, event.source_seq))]
-        gone = [position for position, event in self.whole.items() if in_runs(self.collected, event.message.id)]
-        for position in gone:
-            del self.whole[position]
-        for ids in (self.seen, self.processed):
-            ids.difference_update([of for of in ids if in_runs(self.collected, of)])
-        self.mark = max(self.mark, next(iter(self.whole)) - 1 if self.whole else last)
-        return gone
-
-
 @dataclass
 class MissingSets:
     """The content of ParentBuffer, LostMessageRequest, LostMessages and TopicJoined.
@@ -238,13 +140,6 @@ class MissingSets:
     collected: dict[str, Runs] = field(default_factory=dict)
     members: dict[str, set[int]] = field(default_factory=dict)
     clients: dict[str, set[int]] = field(default_factory=dict)
-
-    def add_ids(self, buffer: Buffer) -> None:
-        """Adds the ids of all messages that `buffer`, a buffer of the sender, contains or has contained."""
-        self.passed.setdefault(buffer.topic, set()).update(buffer.seen)
-        self.processed.setdefault(buffer.topic, set()).update(buffer.processed)
-        if buffer.collected:
-            self.collected[buffer.topic] = buffer.collected
 
     def has(self, event: Event) -> bool:
         """Returns whether `event` happened at the node that sent these sets."""

@@ -8,14 +8,14 @@ from typing import Any
 from udfs.ginger import messages as ms, missing_messages, parent_search
 from udfs.ginger.buffer import Event, Id, Message, MissingSets, Runs, in_runs
 from udfs.ginger.garbage_collection import Reports
-from udfs.ginger.messages import Incarnation, ParentRequest
+from udfs.ginger.messages import Incarnation
 from udfs.ginger.missing_messages import LostMessageSearch
 from udfs.ginger.node import Node, Role
 from udfs.ginger.ordering import held
 from udfs.ginger.parent_search import ParentSearch
 from udfs.ginger.records import BufferedEvent, Delivered
-from udfs.ginger.repair_records import Exceptional, Parked
-from udfs.ginger.topics import PUBLISHED, Buffers
+from udfs.ginger.repair_records import Exceptional
+from udfs.ginger.topics import PUBLISHED, Topics
 
 
 class Client(Role):
@@ -24,10 +24,10 @@ class Client(Role):
     def __init__(self, node: Node) -> None:
         self.node = node
         self._state = node.state
-        self._buffers = Buffers(node)
-        self._reports = Reports(node, self._buffers)
-        self._lost = LostMessageSearch(self, self._buffers)
-        self._search = ParentSearch(self)
+        self._topics = Topics(node)
+        self._reports = Reports(node, self._topics)
+        self._lost = LostMessageSearch(self, self._topics)
+        self._search = ParentSearch(self, self._topics)
         events = self._state.metadata_buffer.items()
         own = [(position, event.message) for position, event in events if event.event == PUBLISHED]
         self._published: dict[Id, tuple[int, Message]] = {m.id: (position, m) for position, m in own}
@@ -82,12 +82,12 @@ class Client(Role):
 
     def _deliver(self, message: Message, hops: int) -> None:
         node = self.node
-        if message.id in self._buffers.of(message.topic).seen:
+        if message.id in self._topics.of(message.topic).seen:
             return
         node.ctx.deliver(message.source, message.source_seq, message.issued_round, hops)
         position = node.next_position()
         self._state.delivered.append(Delivered(position, message.topic, message.source, message.source_seq))
-        self._buffers.add(message.topic, Event("processed" if message.is_total else "passed", message, 0))
+        self._topics.note(Event("processed" if message.is_total else "passed", message, 0))
 
     def _on_exception(self, m: ms.Lacking, _: int) -> None:
         """Records the Exception, and sends the requested publication again (section 4.3.2.3).
@@ -126,37 +126,11 @@ class Client(Role):
         if sender == self.node.parent:
             seen = {broker: self.node.rounds_from(broker) for broker in self._state.tree_view}
             self.node.repair.seen |= seen
-        self._search.on_tree_view_update(m, sender)
-
-    def candidates(self) -> list[int]:
-        """Returns the live brokers of the view (rule G11), or of earlier views if the view has none (rule G21)."""
-        if found := self.node.candidates():
-            return found
-        return sorted(self.node.repair.seen.keys() - self.node.repair.dead)
+            self._search.on_tree_view_update(m, sender)
 
     def seek(self) -> None:
         """Sends a ParentRequest to the next candidate."""
         self._search.seek()
-
-    def request(self) -> ParentRequest:
-        """Returns a ParentRequest with two lists: all topics of the client, and the topics that it subscribes to."""
-        topics = self._state.client_topic
-        subscribed = tuple(topic for topic in topics if self._subscribes(topic))
-        return ParentRequest(tuple(topics), self.node.repair.break_degree, is_client=True, subscribed=subscribed)
-
-    def _subscribes(self, topic: str) -> bool:
-        row = self._state.client_topic.get(topic)
-        return row is not None and row.usage == "subscribed"
-
-    def attached(self) -> None:
-        """Does nothing: the client's topics do not depend on its edge broker."""
-
-    def on_newcomer(self, one: Incarnation) -> None:
-        """Records that newcomer `one` has declined the ParentRequest. The next pass over the view asks it again."""
-        self._search.declined(one.broker)
-
-    def view_changed(self) -> None:
-        """Does nothing: a client has no children."""
 
     # ---- missing messages (section 4.3.2)
 
@@ -166,10 +140,10 @@ class Client(Role):
             return
         theirs = self._lost.drop_collected(m.told)
         own = MissingSets(failed={broker: self.node.last_failed(broker) for broker in sorted(self.node.repair.dead)})
-        for topic in sorted(theirs.passed):
-            buffer = self._buffers.of(topic)
-            own.events += [event for event in buffer.events if not theirs.has(event)]
-            own.add_ids(buffer)
+        for name in sorted(theirs.passed):
+            topic = self._topics.of(name)
+            own.events += [event for event in topic.events if not theirs.has(event)]
+            topic.tell(own)
         self.node.send(sender, ms.LostMessageRequest(own))
 
     def _on_lost_messages(self, m: ms.LostMessages, sender: int) -> None:
@@ -177,32 +151,20 @@ class Client(Role):
 
         Then sends the client's own publications again, except those that it has delivered (rule G14).
         """
-        told = self._lost.filled(sender, "LostMessages", m.told) if sender == self.node.parent else None
+        told = self._lost.filled(sender, m) if sender == self.node.parent else None
         if told is None:
             return
         for what, message, hops in told.events:
             is_final = what == ("processed" if message.is_total else "passed")
-            if is_final and message.has_body and self._subscribes(message.topic):
+            if is_final and message.has_body and message.topic in self.node.subscribed:
                 self._deliver(message, hops + 1)
         self.node.repair.is_level = True
         hold, self._state.hold = self._state.hold, []
         for row in hold:
             self._deliver(row.message, row.hops or 0)
         for _, message in self._published.values():
-            if message.id not in self._buffers.of(message.topic).seen:
+            if message.id not in self._topics.of(message.topic).seen:
                 self.node.send(sender, ms.Metadata(*message, 1))
-
-    def needs(self, partner: int, event: Event) -> bool:
-        """Returns whether the client subscribes to the topic of `event`."""
-        return self._subscribes(event.message.topic)
-
-    def resume(self, parked: Parked) -> None:
-        """Handles the stored answer `parked`, a LostMessages, again."""
-        self._on_lost_messages(ms.LostMessages(parked.told), parked.partner)
-
-    def ask_publisher(self, message: Message, lacking: int, sender: int | None) -> None:
-        """Sends an Exception to the edge broker."""
-        self.node.flood(ms.Lacking(*message, lacking), sender)
 
     # ---- garbage collection (section 6.1)
 
@@ -221,5 +183,5 @@ class Client(Role):
     def end_round(self) -> None:
         """Sends the edge broker a Received for each topic with at least ``collect_every`` new deliveries."""
         for topic in self._reports.topics:
-            if self._subscribes(topic):
-                self._reports.tell_parent(topic, set(self._buffers.of(topic).seen), [self.node.id])
+            if topic.name in self.node.subscribed:
+                self._reports.tell_parent(topic.name, set(topic.seen), [self.node.id])

@@ -15,25 +15,25 @@ from udfs.ginger.buffer import Id, Runs, in_runs, runs_of
 from udfs.ginger.node import Node
 from udfs.ginger.ordering import Ordering
 from udfs.ginger.repair_records import Receipt, Reported
-from udfs.ginger.topics import Buffers, Topics
+from udfs.ginger.topics import Topic, Topics
 
 
 class Reports:
     """The reports on received messages that one broker or client sends to its parent."""
 
-    def __init__(self, node: Node, buffers: Buffers) -> None:
+    def __init__(self, node: Node, topics: Topics) -> None:
         self._node = node
-        self._buffers = buffers
+        self._topics = topics
 
     @property
-    def topics(self) -> list[str]:
+    def topics(self) -> list[Topic]:
         """The topics whose received messages the node reports at the end of a round.
 
         The list is empty without garbage collection (setting ``collect_every``), and if nodes keep no buffers.
         """
         if not self._node.repair.is_mended or not self._node.setting("collect_every"):
             return []
-        return [buffer.topic for buffer in self._buffers.all()]
+        return list(self._topics)
 
     def tell_parent(self, topic: str, ids: Collection[Id], covered: Iterable[int]) -> None:
         """Sends Received to the parent if `ids` has at least ``collect_every`` more messages than the last report.
@@ -51,12 +51,12 @@ class Reports:
 
     def collect(self, topic: str, runs: Runs) -> None:
         """Drops the messages of `topic` with ids in `runs`, and subtracts them from the count of the last report."""
-        buffer = self._buffers.of(topic)
-        before = len(buffer.seen)
-        self._buffers.collect(topic, runs)
+        seen = self._topics.of(topic).seen
+        before = len(seen)
+        self._topics.of(topic).collect(runs)
         told = self._node.state.reported.get(topic)
         if told is not None:
-            told.n_messages = max(0, told.n_messages - before + len(buffer.seen))
+            told.n_messages = max(0, told.n_messages - before + len(seen))
 
     def forget(self) -> None:
         """Deletes the counts of the last reports, so that a new parent gets complete reports."""
@@ -87,8 +87,8 @@ class GarbageCollection:
         for topic in self._reports.topics:
             self._report(topic)
 
-    def _report(self, name: str) -> None:
-        node, topic = self._node, self._topics.of(name)
+    def _report(self, topic: Topic) -> None:
+        node, name = self._node, topic.name
         below = sorted(topic.brokers & node.children | topic.clients)
         told = [self._state.receipt.get((name, other)) for other in below]
         if node.is_waiting or None in told:

@@ -19,21 +19,23 @@ from udfs.ginger.messages import Incarnation
 from udfs.ginger.node import Node, Role
 from udfs.ginger.ordering import HoldQueue, Ordering
 from udfs.ginger.repair_records import Gap, Parked
-from udfs.ginger.topics import Buffers, Topics
+from udfs.ginger.topics import Topics
+from udfs.nodes.records import kind_of
 
 MAX_ASKED = 50
 """Number of Exceptions that a node sends for a missing message before it gives up the message."""
 TIMER = "gap"
 """The timer that ends the pause between two Exceptions."""
 OPEN, GIVEN_UP = "open", "given_up"
+_ANSWERS = {kind_of(one): one for one in (ms.LostMessageRequest, ms.LostMessages)}
 
 
 class LostMessageSearch:
     """The search of one node for the bodies of missing messages, and the stored answers that lack these bodies."""
 
-    def __init__(self, role: Role, buffers: Buffers) -> None:
+    def __init__(self, role: Role, topics: Topics) -> None:
         self._role = role
-        self._buffers = buffers
+        self._topics = topics
         self._node = role.node
         self._state = role.node.state
 
@@ -43,34 +45,41 @@ class LostMessageSearch:
             self._role.collect(topic, runs)
         return answer
 
-    def filled(self, partner: int, kind: str, raw: MissingSets, topic: str | None = None) -> MissingSets | None:
-        """Returns the content `raw` of a partner's answer, with the bodies of all messages that the node needs.
+    def filled(self, partner: int, m: ms.LostMessageRequest | ms.LostMessages | ms.TopicJoined) -> MissingSets | None:
+        """Returns the content of answer `m` of a partner, with the bodies of all messages that the node needs.
 
         While a needed body is missing, stores the answer in table ``parked`` and returns None.
-
-        Args:
-            partner: The sender of the answer.
-            kind: The kind of the answer: LostMessageRequest, LostMessages or TopicJoined.
-            raw: The content of the answer.
-            topic: The topic of the answer; None if the answer concerns several topics.
         """
+        raw = m.told or MissingSets()
         told = self.drop_collected(raw)
         told = replace(told, events=[self.with_body(event) for event in told.events])
-        lacking = [event for event in told.events if not event.message.has_body and self._role.needs(partner, event)]
-        new = [event.message for event in lacking if not self._buffers.of(event.message.topic).has(event)]
+        lacking = [event for event in told.events if not event.message.has_body and self._needs(partner, event)]
+        new = [event.message for event in lacking if not self._topics.of(event.message.topic).has(event)]
         gaps = self._state.gap
         unknown = [one for one in new if not (one.id in gaps and gaps[one.id].status == GIVEN_UP)]
         if not unknown:
             self._done(partner)
             return told
         is_new = partner not in self._state.parked
-        self._state.parked[partner] = Parked(partner, kind, topic, raw)
+        topic = m.topic if isinstance(m, ms.TopicJoined) else None
+        self._state.parked[partner] = Parked(partner, kind_of(type(m)), topic, raw)
         for message in unknown:
             self._state.gap.setdefault(message.id, Gap(*message, OPEN))
         if is_new:
             self._node.repair.n_asked = 0
             self._ask_publishers()
         return None
+
+    def _needs(self, partner: int, event: Event) -> bool:
+        """Returns whether the node needs the body of the message of `event`, which `partner` sent without the body.
+
+        A client needs messages of topics that it subscribes to. A broker needs a message if a neighbour other than
+        `partner` must receive the message from it. A new neighbour whose exchange is not complete does not count,
+        because it requests the message itself.
+        """
+        topic, state = self._topics.of(event.message.topic), self._state
+        others = (topic.brokers | topic.clients) - (state.awaited.keys() - state.parked.keys()) - {partner}
+        return bool(others) or topic.name in self._node.subscribed
 
     def with_body(self, event: Event) -> Event:
         """Returns `event` with the body of its message, if a Repeat or a table contains it; else `event` itself."""
@@ -79,7 +88,8 @@ class LostMessageSearch:
         gap = self._state.gap.get(event.message.id)
         if gap is not None and gap.message.has_body:
             return event._replace(message=gap.message)
-        return event._replace(message=self._role.own_copy(event.message))
+        pending = self._topics.of(event.message.topic).pending.get(event.message.id)
+        return event if pending is None else event._replace(message=pending.message)
 
     def _done(self, partner: int) -> None:
         self._state.parked.pop(partner, None)
@@ -95,7 +105,7 @@ class LostMessageSearch:
         node.repair.n_asked += 1
         for gap in [*self._open()]:
             if not gap.message.has_body:
-                self._role.ask_publisher(gap.message, node.id, None)
+                node.ask_publisher(ms.Lacking(*gap.message, node.id))
         node.ctx.set_timer(TIMER, rounds=node.patience(node.id))
 
     def on_timer(self) -> None:
@@ -123,8 +133,11 @@ class LostMessageSearch:
                 self._resume_all()
 
     def _resume_all(self) -> None:
-        for parked in list(self._state.parked.values()):
-            self._role.resume(parked)
+        for parked in self._state.parked.values():
+            if parked.topic is not None:
+                self._role.handle(ms.TopicJoined(parked.topic, parked.told), parked.partner)
+            else:
+                self._role.handle(_ANSWERS[parked.kind](parked.told), parked.partner)
 
     def forget(self, partner: int) -> None:
         """Drops the stored answer of the failed `partner`."""
@@ -136,11 +149,10 @@ class MissingMessages:
     """Compares the messages that one broker has received with the messages that its partners have received."""
 
     def __init__(
-        self, node: Node, topics: Topics, buffers: Buffers, ordering: Ordering, hold: HoldQueue, lost: LostMessageSearch
+        self, node: Node, topics: Topics, ordering: Ordering, hold: HoldQueue, lost: LostMessageSearch
     ) -> None:
         self._node = node
         self._topics = topics
-        self._buffers = buffers
         self._ordering = ordering
         self._hold = hold
         self._lost = lost
@@ -152,16 +164,15 @@ class MissingMessages:
         """
         answer = MissingSets(failed={one: self._node.last_failed(one) for one in sorted(self._node.state.failed)})
         for name in sorted(theirs.passed):
-            events = [event for event in self._buffers.of(name).events if not theirs.has(event)]
+            events = [event for event in self._topics.of(name).events if not theirs.has(event)]
             answer.events += [self._lost.with_body(event) for event in events]
-            answer.add_ids(self._buffers.of(name))
+            self._topics.of(name).tell(answer)
         return answer
 
-    def note_failures(self, missing: MissingSets) -> MissingSets:
-        """Records the failures in a partner's answer, which may be handled later (rule G29). Returns the answer."""
+    def note_failures(self, missing: MissingSets) -> None:
+        """Records the failures in a partner's answer, which may be handled later (rule G29)."""
         for one in missing.failed.items():
             self._node.note_down(Incarnation(*one))
-        return missing
 
     def apply(self, sender: int, missing: MissingSets) -> None:
         """Handles the events and failures in `missing` one by one, like messages that arrive from `sender`."""
@@ -169,8 +180,8 @@ class MissingMessages:
             topic = self._topics.of(message.topic)
             if not message.has_body:
                 event = Event(what, message, hops + 1)
-                if not self._buffers.of(message.topic).has(event):
-                    self._buffers.add(message.topic, event)
+                if not topic.has(event):
+                    self._topics.note(event)
             elif what == "passed":
                 self._ordering.take(topic, sender, message, hops + 1, ())
             elif message.id not in topic.processed:

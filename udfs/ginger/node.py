@@ -11,10 +11,9 @@ from collections.abc import Iterable
 from typing import Any
 
 from udfs.ginger import records as rows, repair_records as repairs
-from udfs.ginger.buffer import Event, Message, Runs
-from udfs.ginger.messages import Incarnation, ParentRequest
+from udfs.ginger.buffer import Runs
+from udfs.ginger.messages import Incarnation, Lacking
 from udfs.ginger.records import Neighbour, TreeView
-from udfs.ginger.repair_records import Parked
 from udfs.ginger.tree import relationship
 from udfs.nodes.context import Context
 from udfs.nodes.program import NodeProgram, appended, keyed, one, ordered
@@ -138,6 +137,11 @@ class Node:
         return self.children | ({self.parent} if self.parent is not None else set())
 
     @property
+    def subscribed(self) -> tuple[str, ...]:
+        """The topics that a client subscribes to."""
+        return tuple(topic for topic, row in self.state.client_topic.items() if row.usage == "subscribed")
+
+    @property
     def residual_degree(self) -> int:
         """The number of connections that a broker can still accept: ``total_degree`` minus its connections."""
         used = len(self.children) + len(self.clients) + (self.parent is not None)
@@ -157,6 +161,16 @@ class Node:
         """Sends `message` to the parent and all children except `sender`."""
         for neighbour in sorted(self.neighbours - {sender}):
             self.send(neighbour, message)
+
+    def ask_publisher(self, m: Lacking, sender: int | None = None) -> None:
+        """Sends Exception `m` to the publisher if it is a client of this node. Otherwise floods `m` (4.3.2.3).
+
+        Argument `sender` is the neighbour that sent `m`; None if this node itself lacks the message.
+        """
+        if m.source in self.clients:
+            self.send(m.source, m)
+        else:
+            self.flood(m, sender)
 
     def rounds_from(self, other: int) -> int:
         """Returns the latency of messages from node `other` in rounds, or 1 if the latency is unknown."""
@@ -262,16 +276,17 @@ class Node:
         return self.repair.incarnations.get(broker, 0) - (broker not in self.repair.dead)
 
     def candidates(self) -> list[int]:
-        """Returns the live brokers of the view in order of preference (rule G11).
+        """Returns the brokers to which the node may send a ParentRequest, in order of preference (rule G11).
 
-        Nearer brokers precede farther ones. At equal distance, ancestors precede siblings, and then lower ids precede
-        higher ids. The view of a newcomer consists of its contacts, and the list then includes failed brokers, because
-        they may have recovered.
+        These are the live brokers of the view that are not children. Nearer brokers precede farther ones. At equal
+        distance, ancestors precede siblings, and then lower ids precede higher ids. The view of a newcomer consists of
+        its contacts, and the list then includes failed brokers, because they may have recovered. If the view of a
+        client has no live broker, the list contains the live brokers of its earlier views (rule G21).
         """
-        dead = set() if self.is_newcomer else self.repair.dead
+        excluded = self.children | (set() if self.is_newcomer else self.repair.dead)
         found = [(row.n_up + row.n_down, (row.n_up, row.n_down) == _SIBLING, broker)
-                 for broker, row in self.state.tree_view.items() if broker not in dead]  # fmt: skip
-        return [broker for *_, broker in sorted(found)]
+                 for broker, row in self.state.tree_view.items() if broker not in excluded]  # fmt: skip
+        return [broker for *_, broker in sorted(found)] or sorted(self.repair.seen.keys() - self.repair.dead)
 
 
 class Role(ABC):
@@ -280,63 +295,21 @@ class Role(ABC):
     node: Node
 
     @abstractmethod
+    def handle(self, m: Any, src: int) -> None:  # noqa: ANN401 - any message
+        """Handles message `m` from node `src`."""
+
+    @abstractmethod
     def neighbour_down(self, neighbour: int) -> None:
         """Handles the report that `neighbour` has failed."""
-
-    # ---- the search for a parent (section 4.2.3)
-
-    @abstractmethod
-    def candidates(self) -> list[int]:
-        """Returns the brokers to which the node may send a ParentRequest, in order of preference (rule G11)."""
-
-    @abstractmethod
-    def seek(self) -> None:
-        """Sends a ParentRequest to the next candidate, or starts an election."""
-
-    @abstractmethod
-    def request(self) -> ParentRequest:
-        """Returns the node's ParentRequest."""
-
-    @abstractmethod
-    def attached(self) -> None:
-        """Updates the node after a new parent has accepted it, before the ParentBuffer of the parent arrives."""
 
     @abstractmethod
     def lost(self, one: Incarnation) -> None:
         """Records that incarnation `one` has failed."""
 
     @abstractmethod
-    def on_newcomer(self, one: Incarnation) -> None:
-        """Handles the answer ``back`` to a ParentRequest: `one` is a newcomer and accepts no child (rule G22)."""
-
-    @abstractmethod
-    def view_changed(self) -> None:
-        """Handles a change of the node's view of the tree."""
-
-    # ---- missing messages (section 4.3.2)
+    def seek(self) -> None:
+        """Sends a ParentRequest to the next candidate, or starts an election."""
 
     @abstractmethod
     def collect(self, topic: str, runs: Runs) -> None:
         """Drops the messages of `topic` with ids in `runs`, which all members have received."""
-
-    @abstractmethod
-    def needs(self, partner: int, event: Event) -> bool:
-        """Returns whether the node needs the body of the message of `event`, which `partner` sent without the body."""
-
-    def own_copy(self, message: Message) -> Message:
-        """Returns `message` with its body if the node stores the body outside its buffers, else `message` itself."""
-        return message
-
-    @abstractmethod
-    def resume(self, parked: Parked) -> None:
-        """Handles the stored answer `parked` again, after missing messages have arrived or were given up."""
-
-    @abstractmethod
-    def ask_publisher(self, message: Message, lacking: int, sender: int | None) -> None:
-        """Sends an Exception towards the publisher of `message` (section 4.3.2.3).
-
-        Args:
-            message: The missing message, possibly without body.
-            lacking: The node that lacks the message.
-            sender: The neighbour that sent the Exception; None if this node itself lacks the message.
-        """

@@ -19,7 +19,7 @@ from udfs.ginger.messages import Incarnation
 from udfs.ginger.node import Node
 from udfs.ginger.records import Pending
 from udfs.ginger.repair_records import FailedBroker, Hold
-from udfs.ginger.topics import Buffers, Topic, Topics
+from udfs.ginger.topics import Topic, Topics
 from udfs.nodes.records import kind_of
 
 BELOW, ABOVE = "below", "above"
@@ -29,10 +29,9 @@ BELOW, ABOVE = "below", "above"
 class Ordering:
     """The entry queues and locks of one broker (sections 3.3 and 3.5)."""
 
-    def __init__(self, node: Node, topics: Topics, buffers: Buffers) -> None:
+    def __init__(self, node: Node, topics: Topics) -> None:
         self._node = node
         self._topics = topics
-        self._buffers = buffers
 
     def on_metadata(self, m: ms.Metadata, sender: int) -> None:
         """Adds a message from a client to the entry queue. Passes a message from a broker to `take`."""
@@ -126,7 +125,7 @@ class Ordering:
     def _forward(self, topic: Topic, sender: int, message: Message, hops: int) -> None:
         if message.id in topic.seen:
             return
-        self._buffers.add(topic.name, Event("passed", message, hops))
+        self._topics.note(Event("passed", message, hops))
         onward = ms.Metadata(*message, hops + 1)
         for neighbour in sorted((topic.brokers - {sender}) | topic.clients):
             self._node.send(neighbour, onward)
@@ -138,7 +137,7 @@ class Ordering:
             if sender == node.parent:
                 known.sent, known.came_from = None, ABOVE
             return
-        self._buffers.add(topic.name, Event("passed", message, hops))
+        self._topics.note(Event("passed", message, hops))
         came_from = ABOVE if sender == node.parent else BELOW
         topic.lock(Pending(*message, node.next_position(), came_from, hops, {node.id, *topic.clients}))
         onward = ms.Metadata(*message, hops + 1)
@@ -227,7 +226,7 @@ class Ordering:
             hops: The number of links that the message has traversed.
         """
         topic.unlock(message.id)
-        self._buffers.add(topic.name, Event("processed", message, hops))
+        self._topics.note(Event("processed", message, hops))
         for client in sorted(topic.clients):
             self._node.send(client, ms.Metadata(*message, hops + 1))
         for neighbour in sorted(topic.brokers - {sender}):

@@ -15,6 +15,7 @@ from udfs.ginger import messages as ms
 from udfs.ginger.messages import Incarnation
 from udfs.ginger.node import Role
 from udfs.ginger.repair_records import Deferred, Vote
+from udfs.ginger.topics import Topics
 from udfs.ginger.tree import belongs
 
 MAX_PASSES = 20
@@ -26,8 +27,9 @@ TIMER = "parent"
 class ParentSearch:
     """The search of one broker or client for a parent."""
 
-    def __init__(self, role: Role) -> None:
+    def __init__(self, role: Role, topics: Topics) -> None:
         self._role = role
+        self._topics = topics
         self._node = role.node
         self._own = role.node.repair
 
@@ -38,7 +40,7 @@ class ParentSearch:
         the node pauses, and then starts the next pass. If no candidate is live, or after `MAX_PASSES` passes, the node
         gets status ISOLATED.
         """
-        own, live = self._own, self._role.candidates()
+        own, live = self._own, self._node.candidates()
         untried = [broker for broker in live if broker not in own.declined]
         if untried:
             self.ask(untried[0])
@@ -54,8 +56,21 @@ class ParentSearch:
     def ask(self, broker: int) -> None:
         """Sends a ParentRequest to `broker`, and starts the timer that limits the wait for the answer."""
         self._own.asked, self._own.is_promised = broker, False
-        self._node.send(broker, self._role.request())
+        self._node.send(broker, self._request())
         self._await(broker, self._node.patience(broker))
+
+    def _request(self) -> ms.ParentRequest:
+        """Returns the node's ParentRequest.
+
+        A broker names the topics whose sub-tree contains the failed parent. A client names all its topics, and the
+        topics that it subscribes to.
+        """
+        own, node = self._own, self._node
+        topics = (*own.upward, *node.state.client_topic)
+        is_client = own.role == "client"
+        return ms.ParentRequest(
+            topics, own.break_degree, own.is_joining, is_client, node.subscribed, node.incarnation
+        )  # fmt: skip
 
     def _await(self, broker: int | None, rounds: int) -> None:
         self._own.awaited = broker
@@ -85,17 +100,22 @@ class ParentSearch:
             node.set_parent(answering)
             self._await(src, node.patience(src))
             own.break_degree, own.n_passes, own.declined = False, 0, []
-            self._role.attached()
+            for name in own.upward:
+                self._topics.of(name).add(src, "broker")
             return
-        if m.answer == ms.BACK:
-            self._role.on_newcomer(answering)
+        if m.answer == ms.BACK and self._tells_failure(answering):
+            self._role.lost(Incarnation(src, m.own_incarnation - 1))
         else:
-            self.declined(src)
+            own.declined.append(src)
         self._role.seek()
 
-    def declined(self, broker: int) -> None:
-        """Records that `broker` has declined the ParentRequest."""
-        self._own.declined.append(broker)
+    def _tells_failure(self, newcomer: Incarnation) -> bool:
+        """Returns whether the answer ``back`` of `newcomer` tells the node that its former incarnation failed (G22).
+
+        If not, the answer declines the request. A client asks the newcomer again in its next pass over the view.
+        """
+        node = self._node
+        return self._own.role == "broker" and not node.is_newcomer and newcomer != node.latest(newcomer.broker)
 
     def on_timer(self) -> None:
         """Alg. 8: treats a broker that has not answered in time as failed, or starts the next pass after a pause.
@@ -116,18 +136,16 @@ class ParentSearch:
             self.ask(partner)
         elif partner == own.asked:
             own.asked = None
-            self.declined(partner)
+            own.declined.append(partner)
             self._role.lost(self._node.latest(partner))
             self._role.seek()
 
     def on_tree_view_update(self, m: ms.TreeViewUpdate, src: int) -> None:
-        """Alg. 2: derives the view of the node from the view of its parent `src`.
+        """Alg. 2: derives the view of the node from the view of `src`, its parent.
 
         Each path becomes one link longer, and paths longer than maxHops are dropped. The node treats the brokers in the
         parent's view as live, even if it has recorded their failure, unless it knows a later incarnation.
         """
-        if src != self._node.parent:
-            return
         rounds, most, view = self._node.rounds_from(src), self._node.setting("max_hops"), []
         for other, up, down, latency, incarnation in m.seen:
             self._node.note_up(Incarnation(other, incarnation))
@@ -135,7 +153,6 @@ class ParentSearch:
                 view.append((other, up, down + 1))
                 self._node.latency.setdefault(other, latency + rounds)
         self._node.see(view)
-        self._role.view_changed()
 
 
 ELECTION_TIMER = "vote"
@@ -176,7 +193,7 @@ class Election:
         because its view is too small to show that no other broker is live.
         """
         node = self._node
-        above = [broker for broker in self._role.candidates() if not node.is_sibling(broker)]
+        above = [broker for broker in node.candidates() if not node.is_sibling(broker)]
         is_decided = self._gone() == self._own.decided and bool(self.siblings())
         if node.is_newcomer or above or is_decided:
             self._search.seek()
@@ -202,7 +219,7 @@ class Election:
 
     def siblings(self) -> list[int]:
         """Returns the live siblings that have not become descendants of another sibling."""
-        found = self._role.candidates()
+        found = self._node.candidates()
         return [broker for broker in found if self._node.is_sibling(broker) and broker not in self._own.below]
 
     def _gone(self) -> list[Incarnation]:
@@ -285,7 +302,7 @@ class Election:
         vote of this broker.
         """
         node = self._node
-        above = [node.latest(broker) for broker in self._role.candidates() if not node.is_sibling(broker)]
+        above = [node.latest(broker) for broker in node.candidates() if not node.is_sibling(broker)]
         is_known = node.path_from(sender) is not None or sender in node.children
         if is_known or not self._is_orphan(gone) or not all(_has_failed(one, gone) for one in above):
             return
@@ -342,7 +359,6 @@ class Election:
             own.is_elected, own.expected = True, self.siblings()
             node.repair.is_root = node.repair.is_level = True
             node.see([])
-            self._role.view_changed()
         else:
             self._search.ask(winner)
         self._ended(deferred)

@@ -134,27 +134,28 @@ class TopicJoining:
         join = self._state.topic_join.get(m.topic)
         if join is not None and sender in join.waiting:
             join.waiting.remove(sender)
-        if m.told is not None and not self._link(m.topic, sender, m.told):
+        if m.told is not None and not self._link(m, sender, m.told):
             return
         if join is not None and join.is_open:
             self._conclude(join)
         self.settle()
 
-    def _link(self, name: str, sender: int, told: MissingSets) -> bool:
-        """Adds `sender` to the sub-tree of topic `name`, and exchanges missing messages with `sender`.
+    def _link(self, m: ms.TopicJoined, sender: int, told: MissingSets) -> bool:
+        """Adds `sender` to the sub-tree of the topic of `m`, and exchanges missing messages with `sender`.
 
-        Returns False if `told` lacks the body of a message that the broker needs. The broker then stores `told` in
-        table ``parked``.
+        Returns False if `told`, the content of `m`, lacks the body of a message that the broker needs. The broker then
+        stores `told` in table ``parked``.
         """
-        topic = self._topics.of(name)
+        topic = self._topics.of(m.topic)
         self._connect(topic, sender)
-        theirs = self._lost.filled(sender, "TopicJoined", self._missing.note_failures(told), name)
+        self._missing.note_failures(told)
+        theirs = self._lost.filled(sender, m)
         if theirs is None:
             return False
         self._missing.apply(sender, theirs)
         lacking = self._missing.missing_of(theirs)
         if lacking.events:
-            self._node.send(sender, ms.TopicJoined(name, lacking))
+            self._node.send(sender, ms.TopicJoined(m.topic, lacking))
         self._ordering.tell_current(topic, {sender})
         self._ordering.try_all(topic)
         return True

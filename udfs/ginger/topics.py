@@ -5,9 +5,9 @@ Each change updates both the tables of `udfs.ginger.node.State` and their copies
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
-from udfs.ginger.buffer import Buffer, Event, Id, Message, Runs
+from udfs.ginger.buffer import Departed, Event, Id, Message, MissingSets, Runs, in_runs, joined
 from udfs.ginger.node import Node, State
 from udfs.ginger.records import BufferedEvent, Discarded, EntryQueue, Member, Pending, Subscriber
 from udfs.ginger.repair_records import Coverage, TopicJoin
@@ -16,79 +16,120 @@ PUBLISHED = "published"
 """Value of column ``event`` for a client's own publication. Only table ``metadata_buffer`` has these events."""
 
 
-class Buffers:
-    """The buffers of a node by topic. They stay empty unless a broker crashes or joins in the run."""
+class Known(set[Id]):
+    """A set of message ids, which also contains the ids of garbage-collected messages of its topic.
 
-    def __init__(self, node: Node) -> None:
-        """Reads tables ``discarded`` and ``metadata_buffer``."""
-        self._node = node
-        self._state = node.state
-        self._of: dict[str, Buffer] = {}
-        for topic, row in self._state.discarded.items():
-            self._of[topic] = Buffer(topic, list(row.left), {}, row.collected, row.position)
-        for position, event in self._state.metadata_buffer.items():
-            if event.event != PUBLISHED:
-                self.of(event.topic).add(position, Event(event.event, event.message, event.hops or 0))
+    Iteration and length omit the garbage-collected messages.
+    """
 
-    def of(self, topic: str) -> Buffer:
-        """Returns the buffer of `topic`, and creates an empty buffer if necessary."""
-        found = self._of.get(topic)
-        if found is None:
-            found = self._of[topic] = Buffer(topic)
-        return found
+    def __init__(self, discarded: Discarded) -> None:
+        super().__init__()
+        self._discarded = discarded
 
-    def all(self) -> list[Buffer]:
-        """Returns the buffers of all topics, ordered by the name of the topic."""
-        return [buffer for _, buffer in sorted(self._of.items())]
-
-    def add(self, topic: str, event: Event) -> None:
-        """Adds `event` to the buffer of `topic`, and discards the oldest events beyond ``buffer_size``."""
-        if not self._node.repair.is_mended:
-            return
-        buffer, position = self.of(topic), self._node.next_position()
-        if buffer.add(position, event):
-            self._state.metadata_buffer[position] = BufferedEvent(*event.message, position, event.what, event.hops)
-        self._drop(buffer, buffer.shrink(self._node.setting("buffer_size")))
-
-    def collect(self, topic: str, runs: Runs) -> None:
-        """Drops the messages of `topic` with ids in `runs`, which all members have received (section 6.1)."""
-        buffer = self.of(topic)
-        self._drop(buffer, buffer.collect(runs))
-        self._keep(buffer)
-
-    def _drop(self, buffer: Buffer, gone: Iterable[int]) -> None:
-        for position in gone:
-            del self._state.metadata_buffer[position]
-            self._keep(buffer)
-
-    def _keep(self, buffer: Buffer) -> None:
-        self._state.discarded[buffer.topic] = Discarded(buffer.topic, buffer.mark, buffer.left, buffer.collected)
+    def __contains__(self, of: object) -> bool:
+        """Returns whether id `of` is in the set, or the message with this id has been garbage-collected."""
+        return super().__contains__(of) or in_runs(self._discarded.collected, of)  # type: ignore[arg-type]
 
 
 class Topic:
-    """A topic at a broker.
+    """A topic at a node.
 
     Attributes:
         name: The name of the topic.
-        buffer: The events of the topic's messages at the broker.
-        seen: The ids of messages that passed the broker.
-        processed: The ids of messages that the broker processed in total order.
+        discarded: The events that have left the buffer, and the garbage-collected messages.
+        seen: The ids of messages that passed the node.
+        processed: The ids of messages that the node processed in total order.
         brokers: The broker's neighbours in the sub-tree of the topic, without clients.
         clients: The broker's clients that subscribe to the topic.
         queue: The clients' messages that wait to enter the tree, in the order of arrival.
         pending: The total-order messages whose key items are locked, in the order of arrival.
     """
 
-    def __init__(self, state: State, name: str, buffer: Buffer) -> None:
+    def __init__(self, state: State, name: str) -> None:
         self._state = state
+        self._buffered: dict[int, BufferedEvent] = {}
         self.name = name
-        self.buffer = buffer
-        self.seen: set[Id] = buffer.seen
-        self.processed: set[Id] = buffer.processed
+        self.discarded = state.discarded.get(name) or Discarded(name, -1, [], {})
+        self.seen = Known(self.discarded)
+        self.processed = Known(self.discarded)
         self.brokers: set[int] = set()
         self.clients: set[int] = set()
         self.queue: list[EntryQueue] = []
         self.pending: dict[Id, Pending] = {}
+        for event in self.discarded.left:
+            self._know(event.event, Id(event.source, event.source_seq))
+
+    # ---- the buffer (section 4.3.2)
+
+    @property
+    def events(self) -> list[Event]:
+        """The events at the node, in the order in which they happened.
+
+        The messages of events that have left the buffer have no body.
+        """
+        left = [
+            Event(what, Message(self.name, source, seq, "", (), 0), hops)
+            for what, source, seq, hops in self.discarded.left
+        ]
+        return [*left, *(Event(row.event, row.message, row.hops or 0) for row in self._buffered.values())]
+
+    def has(self, event: Event) -> bool:
+        """Returns whether `event` happened at the node, even if it has left the buffer."""
+        return event.message.id in (self.seen if event.what == "passed" else self.processed)
+
+    def note(self, position: int, event: Event, buffer_size: int) -> None:
+        """Adds `event` to the buffer at `position`, unless its message was garbage-collected.
+
+        Then discards the oldest events until at most `buffer_size` events remain.
+        """
+        what, message, hops = event
+        if in_runs(self.discarded.collected, message.id):
+            return
+        row = BufferedEvent(*message, position, what, hops)
+        self._state.metadata_buffer[position] = row
+        self.restore(row)
+        while len(self._buffered) > buffer_size:
+            oldest = next(iter(self._buffered))
+            gone = self._drop(oldest)
+            self.discarded.left.append(Departed(gone.event, gone.source, gone.source_seq, gone.hops or 0))
+            self.discarded.position = oldest
+
+    def restore(self, row: BufferedEvent) -> None:
+        """Adds `row`, a row of table ``metadata_buffer``, to the buffer."""
+        self._buffered[row.position] = row
+        self._know(row.event, row.id)
+
+    def _know(self, what: str, of: Id) -> None:
+        self.seen.add(of)
+        if what == "processed":
+            self.processed.add(of)
+
+    def _drop(self, position: int) -> BufferedEvent:
+        self._state.discarded[self.name] = self.discarded
+        del self._state.metadata_buffer[position]
+        return self._buffered.pop(position)
+
+    def collect(self, runs: Runs) -> None:
+        """Drops the events of the messages with ids in `runs`, which all members have received (section 6.1)."""
+        discarded = self._state.discarded[self.name] = self.discarded
+        collected = discarded.collected = joined(discarded.collected, runs.items())
+        last = max(self._buffered, default=discarded.position)
+        discarded.left = [one for one in discarded.left if not in_runs(collected, Id(one.source, one.source_seq))]
+        for position in [position for position, row in self._buffered.items() if in_runs(collected, row.id)]:
+            self._drop(position)
+        for ids in (self.seen, self.processed):
+            ids.difference_update([of for of in ids if in_runs(collected, of)])
+        first = next(iter(self._buffered), last + 1)
+        discarded.position = max(discarded.position, first - 1)
+
+    def tell(self, told: MissingSets) -> None:
+        """Adds the ids of all messages that passed the node, or that it processed, to `told`."""
+        told.passed.setdefault(self.name, set()).update(self.seen)
+        told.processed.setdefault(self.name, set()).update(self.processed)
+        if self.discarded.collected:
+            told.collected[self.name] = self.discarded.collected
+
+    # ---- the sub-tree
 
     @property
     def members(self) -> set[int]:
@@ -115,6 +156,8 @@ class Topic:
     def search(self) -> TopicJoin:
         """Returns the broker's search for the sub-tree of the topic, and creates its row if necessary."""
         return self._state.topic_join.setdefault(self.name, TopicJoin(self.name))
+
+    # ---- messages that wait
 
     @property
     def locked(self) -> set[str]:
@@ -182,13 +225,18 @@ class Topic:
 
 
 class Topics:
-    """The topics of a broker by name."""
+    """The topics of a node by name. Their buffers stay empty unless a broker crashes or joins in the run."""
 
-    def __init__(self, node: Node, buffers: Buffers) -> None:
-        """Reads tables ``subscriber``, ``entry_queue`` and ``pending``."""
+    def __init__(self, node: Node) -> None:
+        """Reads the tables."""
+        self._node = node
         self._state = node.state
-        self._buffers = buffers
         self._of: dict[str, Topic] = {}
+        for name in (*self._state.member, *self._state.discarded):
+            self.of(name)
+        for event in self._state.metadata_buffer.values():
+            if event.event != PUBLISHED:
+                self.of(event.topic).restore(event)
         for (name, neighbour), row in self._state.subscriber.items():
             topic = self.of(name)
             (topic.clients if row.relationship == "client" else topic.brokers).add(neighbour)
@@ -201,10 +249,15 @@ class Topics:
         """Returns topic `name`, and creates an empty topic if necessary."""
         found = self._of.get(name)
         if found is None:
-            found = self._of[name] = Topic(self._state, name, self._buffers.of(name))
+            found = self._of[name] = Topic(self._state, name)
         return found
 
     def __iter__(self) -> Iterator[Topic]:
         """Yields all topics with members, neighbours or events, ordered by name."""
-        names = {*self._of, *(buffer.topic for buffer in self._buffers.all()), *self._state.member}
-        return iter([self.of(name) for name in sorted(names)])
+        return iter([topic for _, topic in sorted(self._of.items())])
+
+    def note(self, event: Event) -> None:
+        """Adds `event` to the buffer of its topic, if the nodes of the run store messages for repairs."""
+        if self._node.repair.is_mended:
+            topic, position = self.of(event.message.topic), self._node.next_position()
+            topic.note(position, event, self._node.setting("buffer_size"))

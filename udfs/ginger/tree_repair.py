@@ -96,7 +96,7 @@ class TreeRepair:
         for name in request.topics:
             if not request.is_client:
                 self._topics.of(name).add(sender, "broker")
-            known.add_ids(self._topics.of(name).buffer)
+            self._topics.of(name).tell(known)
         self._state.awaited[sender] = Awaited(sender)
         node.add_child(Incarnation(sender, request.incarnation), is_client=request.is_client)
         node.send(sender, ms.ParentBuffer(known))

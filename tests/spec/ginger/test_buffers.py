@@ -6,7 +6,9 @@ from copy import deepcopy
 
 import pytest
 
-from udfs.ginger.buffer import Buffer, Departed, Event, Id, Message, MissingSets, Runs, in_runs, joined, runs_of
+from udfs.ginger.buffer import Departed, Event, Id, Message, MissingSets, Runs, in_runs, joined, runs_of
+from udfs.ginger.program import Ginger
+from udfs.ginger.topics import Topic
 
 
 def message(seq: int, source: int = 5) -> Message:
@@ -21,12 +23,22 @@ def processed(seq: int) -> Event:
     return Event("processed", message(seq), 3)
 
 
-def filled(*events: Event) -> Buffer:
-    """Returns a buffer with the given events at positions from 10 on."""
-    buffer = Buffer("t")
+def filled(*events: Event, size: int = 100) -> Topic:
+    """Returns a topic with the given events at positions from 10 on."""
+    topic = Topic(Ginger(), "t")
     for position, event in enumerate(events, 10):
-        buffer.add(position, event)
-    return buffer
+        topic.note(position, event, size)
+    return topic
+
+
+def left(topic: Topic) -> list[tuple[str, int]]:
+    return [(event.event, event.source_seq) for event in topic.discarded.left]
+
+
+def whole(topic: Topic) -> dict[int, Event]:
+    """Returns the events that the buffer contains, by position."""
+    events = topic.events[len(topic.discarded.left) :]
+    return dict(zip(topic._state.metadata_buffer, events, strict=True))
 
 
 @pytest.mark.parametrize(("seq", "is_in"), [*enumerate([0, 1, 1, 1, 0, 0, 0, 1, 0])])
@@ -61,65 +73,67 @@ def test_ids_become_runs_by_source() -> None:
 
 
 def test_a_processed_message_has_passed_and_one_that_passed_need_not_be_processed() -> None:
-    buffer = filled(passed(1), processed(2))
-    assert [buffer.has(event) for event in (passed(1), processed(1), passed(2), processed(2), passed(3))] == [
+    topic = filled(passed(1), processed(2))
+    assert [topic.has(event) for event in (passed(1), processed(1), passed(2), processed(2), passed(3))] == [
         True, False, True, True, False,
     ]  # fmt: skip
 
 
 def test_the_oldest_events_leave_a_full_buffer_and_their_ids_stay() -> None:
-    buffer = filled(passed(1), passed(2), processed(1))
-    assert buffer.shrink(3) == []
-    assert (buffer.left, buffer.mark) == ([], -1)
-    assert buffer.shrink(1) == [10, 11]
-    assert buffer.left == [Departed("passed", 5, seq, 3) for seq in (1, 2)]
-    assert (buffer.whole, buffer.mark) == ({12: processed(1)}, 11)
-    assert buffer.events == [*(Event("passed", Message("t", 5, seq, "", (), 0), 3) for seq in (1, 2)), processed(1)]
-    assert buffer.has(passed(2))
-    assert not buffer.events[0].message.has_body
+    events = (passed(1), passed(2), processed(1))
+    topic = filled(*events, size=3)
+    assert (left(topic), topic.discarded.position, {**topic._state.discarded}) == ([], -1, {})
+    topic = filled(*events, size=1)
+    assert topic.discarded.left == [Departed("passed", 5, seq, 3) for seq in (1, 2)]
+    assert (whole(topic), topic.discarded.position) == ({12: processed(1)}, 11)
+    assert topic.events == [*(Event("passed", Message("t", 5, seq, "", (), 0), 3) for seq in (1, 2)), processed(1)]
+    assert {**topic._state.discarded} == {"t": topic.discarded}
+    assert topic.has(passed(2))
+    assert not topic.events[0].message.has_body
 
 
 def test_of_what_everybody_has_had_the_ids_alone_are_left() -> None:
-    buffer = filled(passed(1), processed(1), passed(2), passed(3))
-    buffer.shrink(3)
-    assert buffer.collect({5: [[1, 2]]}) == [11, 12]
-    assert (buffer.left, buffer.whole, buffer.mark) == ([], {13: passed(3)}, 12)
-    assert (set(buffer.seen), set(buffer.processed)) == ({(5, 3)}, set())
-    assert buffer.has(processed(1))
-    assert not buffer.has(passed(4))
-    assert not buffer.add(14, passed(2))
-    assert buffer.add(15, passed(4))
-    assert buffer.whole == {13: passed(3), 15: passed(4)}
+    topic = filled(passed(1), processed(1), passed(2), passed(3), size=3)
+    topic.collect({5: [[1, 2]]})
+    assert (left(topic), whole(topic), topic.discarded.position) == ([], {13: passed(3)}, 12)
+    assert (set(topic.seen), set(topic.processed)) == ({(5, 3)}, set())
+    assert topic.has(processed(1))
+    assert not topic.has(passed(4))
+    topic.note(14, passed(2), 3)
+    topic.note(15, passed(4), 3)
+    assert whole(topic) == {13: passed(3), 15: passed(4)}
 
 
 def test_a_buffer_that_is_empty_then_is_marked_to_its_last_event() -> None:
-    buffer = filled(passed(1), passed(2))
-    buffer.collect({5: [[1, 2]]})
-    assert (buffer.whole, buffer.mark) == ({}, 11)
-    buffer.collect({5: [[1, 2]]})
-    assert buffer.mark == 11
+    topic = filled(passed(1), passed(2))
+    topic.collect({5: [[1, 2]]})
+    assert (whole(topic), topic.discarded.position) == ({}, 11)
+    topic.collect({5: [[1, 2]]})
+    assert topic.discarded.position == 11
 
 
 def test_the_mark_never_goes_back() -> None:
-    buffer = filled(passed(1), passed(2), passed(3))
-    buffer.mark = 20
-    buffer.collect({5: [[1, 1]]})
-    assert buffer.mark == 20
+    topic = filled(passed(1), passed(2), passed(3))
+    topic.discarded.position = 20
+    topic.collect({5: [[1, 1]]})
+    assert topic.discarded.position == 20
 
 
 def test_a_buffer_that_is_read_again_knows_all_ids() -> None:
-    buffer = filled(passed(3), processed(4), passed(1))
-    buffer.shrink(1)
-    buffer.collect({6: [[1, 2]]})
-    again = Buffer("t", buffer.left, buffer.whole, buffer.collected, buffer.mark)
+    topic = filled(passed(3), processed(4), passed(1), size=1)
+    topic.collect({6: [[1, 2]]})
+    again = Topic(topic._state, "t")
+    for row in topic._state.metadata_buffer.values():
+        again.restore(row)
     assert (set(again.seen), set(again.processed)) == ({(5, 1), (5, 3), (5, 4)}, {(5, 4)})
+    assert again.events == topic.events
     assert again.has(Event("passed", message(2, source=6), 3))
 
 
 def test_what_a_partner_lacks_names_topics_and_ids() -> None:
     told = MissingSets([passed(3)])
-    told.add_ids(filled(passed(1), processed(2)))
-    told.add_ids(Buffer("u"))
+    filled(passed(1), processed(2)).tell(told)
+    Topic(Ginger(), "u").tell(told)
     assert told.passed == {"t": {(5, 1), (5, 2)}, "u": set()}
     assert told.processed == {"t": {(5, 2)}, "u": set()}
 
