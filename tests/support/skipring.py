@@ -18,7 +18,7 @@ from udfs.skipring.history import configuration_change
 from udfs.skipring.labels import Label, label_of, levels
 from udfs.skipring.legitimate import KINDS, Convergence, Snapshot
 from udfs.skipring.program import SkipRing
-from udfs.skipring.topic_replay import MESSAGE
+from udfs.skipring.replay import MESSAGE
 
 TOPIC = "news"
 DOWN = SkipRing.down_kind
@@ -155,16 +155,16 @@ def history(played: LocalNetwork, **crashes: int) -> dict[str, Any]:
     }  # fmt: skip
     messages = [
         {name: getattr(one, name) for name in ("message_id", "kind", "src", "dst", "sent_round", "due_round")}
-        | {"topic": one.message.topic, "body": json.dumps(asdict(one.message))}
+        | {"body": json.dumps(asdict(one.message))}
         for one in sent(played) if one.kind in KINDS
     ]  # fmt: skip
     reports = [{"round": one.due_round, "peer": one.message.peer} for one in played.rows.handled if one.kind == DOWN]
     crashed = [{"round": round_, "node_id": node} for node, round_ in down.items()]
     supervisors = [{"node_id": node, "name": f"supervisor{-node}"} for node in played.node(-1).supervisor]
     return {
-        "run_id": 0, "supervisors": supervisors, "interval_rounds": 2 * INTERVAL, "last_round": played.round,
-        "fault_round": 0, **tables, **{name: SETTINGS[name] for name in ("silence_intervals", "detection_rounds")},
-        "messages": pa.array(messages, MESSAGE), "reports": reports, "crashes": crashed,
+        "run_id": 0, "topic": TOPIC, "supervisors": supervisors, "interval_rounds": 2 * INTERVAL, "fault_round": 0,
+        "last_round": played.round, **tables, "messages": pa.array(messages, MESSAGE), "reports": reports,
+        "crashes": crashed, **{name: SETTINGS[name] for name in ("silence_intervals", "detection_rounds")},
     }  # fmt: skip
 
 

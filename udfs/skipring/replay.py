@@ -1,4 +1,4 @@
-"""Replays the history of a run to judge the convergence and closure of its topics (rules K9, K18).
+"""Replays the history of a topic to judge its convergence and closure (rules K9, K18).
 
 A *disturbance* of a topic is the start of the run, a subscription, an unsubscription, or a crash of a subscriber. After
 each disturbance the topic converges to a legitimate state. Then closure must hold until the next disturbance.
@@ -6,120 +6,394 @@ each disturbance the topic converges to a legitimate state. Then closure must ho
 The replay of a round applies crashes and crash reports first, then subscriptions and unsubscriptions, then other
 changes of explicit state. Then it checks whether the state is legitimate. In a round without changes, the replay
 checks only the messages in flight, and only if one of them contradicted a legitimate state in the previous round.
+
+A topic has many messages, but only the checks of a few rounds read messages. So the replay keeps messages as Arrow
+columns, and decodes only the messages that a check reads.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import astuple
-from typing import Any
+import json
+from collections import defaultdict, deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from operator import itemgetter
+from typing import Any, NamedTuple
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from udfs.batches import as_batch
-from udfs.skipring.definition import point_of, supervisor_of
-from udfs.skipring.history import configuration_from
-from udfs.skipring.topic_replay import TopicReplay, flights_of
+from udfs.batches import as_batch, schema_of
+from udfs.nodes.world import Flight
+from udfs.skipring.definition import broken, diameter, nth, point_of, supervisor_of, undirected
+from udfs.skipring.history import ConfigurationChange, configuration_from
+from udfs.skipring.legitimate import Convergence, Snapshot
 
+MESSAGE = pa.struct([
+    ("message_id", pa.int64()), ("kind", pa.string()), ("src", pa.int64()), ("dst", pa.int64()),
+    ("sent_round", pa.int64()), ("due_round", pa.int64()), ("body", pa.string()),
+])  # fmt: skip
+"""The fields of a message in the history. Field ``body`` is JSON."""
+
+
+def flights_at(rows: pa.StructArray, round_: int) -> list[Flight]:
+    """Returns those messages in `rows` that are in flight at the end of round `round_`, ascending by id.
+
+    Argument `rows` has the fields of `MESSAGE`, and ascends by id.
+    """
+    is_in_flight = pc.and_(pc.less_equal(rows.field("sent_round"), round_), pc.greater(rows.field("due_round"), round_))
+    names = ("message_id", "kind", "src", "dst", "sent_round", "due_round")
+    return [
+        Flight(**{name: row[name] for name in names}, fate=None, message=json.loads(row["body"]))
+        for row in rows.filter(is_in_flight).to_pylist()
+    ]
+
+
+def flights_met(rows: pa.StructArray, down: Mapping[int, int]) -> pa.StructArray:
+    """Returns those messages in `rows` that were not due at a node after its crash.
+
+    Args:
+        rows: Messages with the fields of `MESSAGE`.
+        down: The round of the crash of each crashed node.
+    """
+    for node, round_ in down.items():
+        is_lost = pc.and_(pc.equal(rows.field("dst"), node), pc.greater_equal(rows.field("due_round"), round_))
+        rows = rows.filter(pc.invert(is_lost))
+    return rows
+
+
+START, CRASH = "start", "crash"
+LARGE = 500
+"""The number of subscribers above which `progress` omits the diameter in rounds with wrong labels.
+
+Long lists, which occur in these rounds, make the computation slow.
+"""
+PATIENCE = (4, 32)
+"""Slope and offset of the time limit for convergence, which `TopicReplay.stall` applies.
+
+With the default ``silence_intervals``, the limit is 4 n + 40 intervals for n subscribers. It is more than four times
+the slowest convergence from 10,010 arbitrary initial states with 2 to 40 subscribers.
+"""
 Row = Mapping[str, Any]
 
 
-class RunReplay:
-    """A replay of one run, round by round."""
+class Broken(NamedTuple):
+    """A violation of a guarantee.
 
-    def __init__(
-        self, run: Row, messages: pa.StructArray | None, *, is_measured: bool = False, is_weighed: bool = False
-    ) -> None:  # fmt: skip
-        """Schedules the changes of the history by round.
+    Attributes:
+        guarantee: Name of the audit that reports the violation.
+        round: Round of the violation. None stands for the last round of the run.
+        node: Id of the node that violates the guarantee.
+        detail: A description of the violation.
+    """
+
+    guarantee: str
+    round: int | None
+    node: int
+    detail: str
+
+
+@dataclass
+class Disturbance:
+    """A disturbance of a topic, and the convergence of the topic after it.
+
+    Attributes:
+        round: Round of the disturbance.
+        cause: ``start``, ``subscribe``, ``unsubscribe`` or ``crash``.
+        node: The node that joined, left or crashed. None for cause ``start``, the start of the run.
+        n_subscribers: Subscribers that are up.
+        n_configurations: Changes of explicit state between this disturbance and the next one, at all nodes except
+            `node`.
+        seen: The convergence of the topic after the disturbance.
+        changed_round: The first round after `seen.clean_round` in which explicit state changed. None if it did not
+            change.
+    """
+
+    round: int
+    cause: str
+    node: int | None
+    n_subscribers: int = 0
+    n_configurations: int = 0
+    seen: Convergence = field(default_factory=Convergence)
+    changed_round: int | None = None
+
+
+class TopicReplay:
+    """A replay of one topic, round by round.
+
+    Attributes:
+        topic: Name of the topic.
+        kept: The ring state of each node that is up.
+        databases: The subscriber of each label, in the database of each node.
+        disturbances: The disturbances so far.
+        broken: The violations of guarantees so far.
+    """
+
+    def __init__(self, run: Row, messages: pa.StructArray | None) -> None:
+        """Starts the replay with a topic that has no state.
 
         Args:
-            run: ``run_id, last_round``, ``fault_round`` (view ``fault_end``), and ascending lists of structs:
-                ``crashes`` (round, node_id), ``configurations`` and ``databases`` (columns of tables
-                state_configuration_change and state_database_change, the round first), ``reports`` (round, peer) of
-                crashes by the failure detector, and ``supervisors`` (node_id, name).
+            run: ``run_id, topic, last_round``, ``fault_round`` (view ``fault_end``), settings ``silence_intervals`` and
+                ``detection_rounds``, ``interval_rounds`` (a Timeout interval plus the largest message delay), and
+                ascending lists of structs: ``crashes`` (round, node_id), ``configurations`` and ``databases`` (columns
+                of tables state_configuration_change and state_database_change, the round first), ``reports`` (round,
+                peer) of crashes by the failure detector, and ``supervisors`` (node_id, name).
             messages: The messages of kinds `legitimate.KINDS` that were delivered or are in flight, ascending by id,
-                with the fields of `topic_replay.MESSAGE`.
-            is_measured: Whether to compute in each round how far a topic is from the skip ring (`Measured`).
-            is_weighed: Whether to count for each topic and round the problems of its explicit state.
+                with the fields of `MESSAGE`.
         """
-        self._is_measured, self._is_weighed = is_measured, is_weighed
-        self._points = {row["node_id"]: point_of(row["name"]) for row in run["supervisors"]}
-        self._topics: dict[str, TopicReplay] = {}
+        self.topic: str = run["topic"]
+        self.kept: dict[int, ConfigurationChange | None] = {}
+        self.databases: dict[int, dict[str, int | None]] = {}
+        self.disturbances = [Disturbance(0, START, None)]
+        self.broken: list[Broken] = []
+        self._run = run
+        self._messages = messages
+        points = {row["node_id"]: point_of(row["name"]) for row in run["supervisors"]}
+        self._supervisor = supervisor_of(self.topic, points)
         self._crashed: set[int] = set()
-        self._down = {row["node_id"]: row["round"] for row in run["crashes"] or ()}
-        self._agenda: dict[int, list[tuple[int, Callable[[], None]]]] = defaultdict(list)
-        self._plan(run, messages)
-        self._last = run["last_round"]
+        down = {row["node_id"]: row["round"] for row in run["crashes"] or ()}
+        self._down = sorted(down.items())
+        self._flights = None if messages is None else flights_met(messages, down)
+        self._is_changed = True
 
-    def play(self) -> dict[str, TopicReplay]:
-        """Replays all rounds of the run. Returns the replays of the topics by topic name."""
-        planned = sorted(round_ for round_ in {*self._agenda, 0, self._last} if round_ <= self._last)
-        for round_, upcoming in zip(planned, [*planned[1:], self._last + 1], strict=True):
-            for _, act in sorted(self._agenda.get(round_, ()), key=lambda item: item[0]):
-                act()
-            for topic in self._topics.values() if round_ >= 0 else ():
-                topic.observe(round_, upcoming)
-        for topic in self._topics.values():
-            topic.end()
-        return self._topics
+    @property
+    def entries(self) -> dict[str, int | None]:
+        """The database of the topic's supervisor: the subscriber of each label."""
+        return {} if self._supervisor is None else self.databases.setdefault(self._supervisor, {})
 
-    def _plan(self, run: Row, messages: pa.StructArray | None) -> None:
-        wants: dict[tuple[str, int], bool] = {}
-        for row in run["configurations"] or ():
-            topic, own = self._topic(row["topic"]), configuration_from(row)
-            is_same = wants.get((own.topic, row["node_id"]), False) == own.wants
-            wants[own.topic, row["node_id"]] = own.wants
-            self._at(row["round"], 3 if is_same else 2, topic.configure, row["round"], row["node_id"], own)
-        for row in run["databases"] or ():
-            self._at(row["round"], 3, self._topic(row["topic"]).record, row["round"], row["node_id"], row)
-        for node, round_ in sorted(self._down.items()):
-            for topic in self._topics.values():
-                self._at(round_, 1, topic.crash, round_, node)
-        for row in run["reports"] or ():
-            self._at(row["round"], 1, self._crashed.add, row["peer"])
-        if messages is not None:
-            for name, flights in flights_of(messages, self._down):
-                self._topic(name).flights = flights
+    @property
+    def members(self) -> set[int]:
+        """Ids of the subscribers that are up."""
+        return {node for node, own in self.kept.items() if own is not None and own.wants}
 
-    def _topic(self, name: str) -> TopicReplay:
-        if name not in self._topics:
-            supervisor = supervisor_of(name, self._points)
-            self._topics[name] = TopicReplay(
-                name, self._crashed, supervisor, is_measured=self._is_measured, is_weighed=self._is_weighed
-            )
-        return self._topics[name]
+    def play(self) -> Iterator[tuple[int, Snapshot]]:
+        """Replays all rounds. Yields each round that changes the state of the topic, with the state at its end."""
+        changes, last = self._changes(), self._run["last_round"]
+        planned = sorted(round_ for round_ in {*changes, 0, last} if round_ <= last)
+        for round_, upcoming in zip(planned, [*planned[1:], last + 1], strict=True):
+            for change in changes.get(round_, ()):
+                change()
+            if round_ >= 0:
+                yield from self._observe(round_, upcoming)
+        self._end()
 
-    def _at(self, round_: int, step: int, act: Callable[..., Any], *args: Any) -> None:  # noqa: ANN401
-        self._agenda[round_].append((step, lambda: act(*args)))
+    def _changes(self) -> dict[int, list[Callable[[], None]]]:
+        """Returns the changes of each round, in the order in which the replay applies them."""
+        found: list[tuple[int, int, Callable[[], None]]] = []
+        wants: dict[int, bool] = {}
+        for row in self._run["configurations"] or ():
+            node, own = row["node_id"], configuration_from(row)
+            step = 3 if wants.get(node, False) == own.wants else 2
+            wants[node] = own.wants
+            found.append((row["round"], step, partial(self._configure, row["round"], node, own)))
+        found += [(row["round"], 3, partial(self._record, row)) for row in self._run["databases"] or ()]
+        found += [(round_, 1, partial(self._crash, round_, node)) for node, round_ in self._down]
+        found += [(row["round"], 1, partial(self._crashed.add, row["peer"])) for row in self._run["reports"] or ()]
+        changes: dict[int, list[Callable[[], None]]] = defaultdict(list)
+        for round_, _, change in sorted(found, key=itemgetter(0, 1)):
+            changes[round_].append(change)
+        return changes
+
+    def _crash(self, round_: int, node: int) -> None:
+        """Removes the state of crashed node `node`. If the node had any state, the crash is a disturbance."""
+        own = self.kept.pop(node, None)
+        if self.databases.pop(node, None):
+            self._is_changed = True
+        if own is not None and (own.wants or own.label is not None or own.neighbours or own.slots):
+            self._disturb(round_, CRASH, node)
+
+    def _configure(self, round_: int, node: int, own: ConfigurationChange) -> None:
+        """Sets the ring state of `node` to `own`. A change of ``wants`` is a disturbance."""
+        before = self.kept.get(node)
+        self.kept[node] = own
+        if (before is not None and before.wants) != own.wants and round_ >= 0:
+            self._disturb(round_, "subscribe" if own.wants else "unsubscribe", node)
+        self._change(round_, node, "its label, edges or slots")
+
+    def _record(self, row: Row) -> None:
+        """Applies `row`, a row of table ``state_database_change``, to the database of its node."""
+        entries = self.databases.setdefault(row["node_id"], {})
+        if row["is_tuple"]:
+            entries[row["label"]] = row["subscriber"]
+        else:
+            entries.pop(row["label"], None)
+        self._change(row["round"], row["node_id"], f"its tuple of label {row['label']}")
+
+    def _observe(self, round_: int, upcoming: int) -> Iterator[tuple[int, Snapshot]]:
+        """Checks the state of the topic at the end of `round_`, and of each later round before `upcoming`.
+
+        `upcoming` is the round of the next change of the state. Until this round only the messages in flight change.
+        Yields `round_` and the state if the state has changed.
+        """
+        last = self.disturbances[-1]
+        strays = [node for node, entries in self.databases.items() if entries and node != self._supervisor]
+        snapshot = Snapshot(self.topic, self.kept, self.entries, self._crashed, strays)
+        if self._is_changed:
+            last.n_subscribers = len(self.members)
+            yield round_, snapshot
+            last.seen.observe(round_, snapshot, self._in_flight(round_))
+            round_ += 1
+        for later in range(round_, upcoming):
+            if not last.seen.is_open:
+                break
+            last.seen.observe(later, snapshot, self._in_flight(later))
+        self._is_changed = False
+
+    def _in_flight(self, round_: int) -> Iterator[Flight]:
+        """Yields the messages in flight at the end of a round.
+
+        As a generator, the method decodes messages only for a caller that reads them. A caller reads none if the
+        explicit state is not legitimate.
+        """
+        if self._flights is not None:
+            yield from flights_at(self._flights, round_)
+
+    def _end(self) -> None:
+        """Adds violations of audits ``labels`` and ``degrees`` to `broken`, if the topic has become legitimate.
+
+        A violation is a difference between SR(n) and the labels or edges of the last round.
+        """
+        if self.disturbances[-1].seen.clean_round is None:
+            return
+        members = self.members
+        self.broken += [Broken("labels", None, *found) for found in self._wrong_labels(members)]
+        self.broken += [Broken("degrees", None, *found) for found in broken(self._edges(members))]
+
+    def stall(self) -> Broken | None:
+        """Returns a violation if the topic is overdue and makes no progress, else None.
+
+        The time since the last disturbance or fault has two halves. The topic makes progress if its lowest potential
+        (`Snapshot.potential`) is lower in the second half than in the first half. The potential of each round requires
+        a second replay, which only overdue topics pay for.
+        """
+        if not self._is_overdue():
+            return None
+        last, last_round = self.disturbances[-1], self._run["last_round"]
+        start = max(last.round, self._run["fault_round"])
+        middle = (start + last_round) // 2
+        replay = TopicReplay(self._run, self._messages)
+        weights = [(round_, snapshot.potential(), replay._state()) for round_, snapshot in replay.play()]
+        since = [one for one in weights if one[0] >= start] or weights[-1:]
+        early = [one for one in since if one[0] < middle] or since[:1]
+        late = [early[-1], *(one for one in since if one[0] >= middle)]
+        least, round_ = min((potential, round_) for round_, potential, _ in early)
+        if min(potential for _, potential, _ in late) < least:
+            return None
+        first_rounds = {state: at for at, _, state in reversed(since)}
+        again = next((one for one in reversed(late) if first_rounds[one[2]] < one[0]), None)
+        how = f"its potential has been at least {least} since round {round_}"
+        if again is not None:
+            how = f"its state of round {again[0]} is that of round {first_rounds[again[2]]} again"
+        detail = f"topic {self.topic} is not legitimate {last_round - start} rounds after its last disturbance or fault"
+        return Broken("convergence", None, self._supervisor or 0, f"{detail}: {last.seen.problem}; {how}")
+
+    def _is_overdue(self) -> bool:
+        """Returns whether the topic is not legitimate although the time limit for convergence has passed.
+
+        The limit starts at the topic's last disturbance, or at the last effect of a link fault or a pause if that is
+        later. It is the sum of ``detection_rounds`` and the intervals of `PATIENCE` and ``silence_intervals`` (rule
+        K6).
+        """
+        run, last, (slope, least) = self._run, self.disturbances[-1], PATIENCE
+        is_open = last.seen.clean_round is None and last.seen.problem is not None
+        n_intervals = slope * last.n_subscribers + least + run["silence_intervals"]
+        since = max(last.round, run["fault_round"])
+        limit = n_intervals * run["interval_rounds"] + run["detection_rounds"]
+        return is_open and run["last_round"] - since >= limit
+
+    def _state(self) -> int:
+        kept = ((node, own.wants, own.label, own.on_ring, own.slots) for node, own in sorted(self.kept.items()) if own)
+        databases = ((node, *sorted(entries.items())) for node, entries in sorted(self.databases.items()) if entries)
+        return hash((*kept, *databases))
+
+    def _wrong_labels(self, members: set[int]) -> Iterator[tuple[int, str]]:
+        wanted = {nth(index) for index in range(len(members))}
+        seen: dict[str, int] = {}
+        for node in sorted(members):
+            own = self.kept[node]
+            label = None if own is None else own.label
+            if label is None or label not in wanted:
+                yield node, f"it has label {label} of topic {self.topic}, and there are {len(members)} subscribers"
+            elif label in seen:
+                yield node, f"it has label {label} of topic {self.topic}, as node {seen[label]} has"
+            else:
+                seen[label] = node
+
+    def _edges(self, members: set[int]) -> dict[int, set[int]]:
+        return {node: self._references(node) & members - {node} for node in sorted(members)}
+
+    def _references(self, node: int) -> set[int]:
+        own = self.kept.get(node)
+        return set() if own is None else own.neighbours
+
+    def _disturb(self, round_: int, cause: str, node: int) -> None:
+        self._is_changed = True
+        self.disturbances.append(Disturbance(round_, cause, node, len(self.members)))
+
+    def _change(self, round_: int, node: int, what: str) -> None:
+        """Records that `what`, a part of explicit state, changed. A change after `clean_round` violates closure."""
+        self._is_changed = True
+        last = self.disturbances[-1]
+        last.n_configurations += round_ >= 0 and node != last.node and node in self.kept
+        clean = last.seen.clean_round
+        if clean is None:
+            return
+        if last.changed_round is None:
+            last.changed_round = round_
+        detail = f"{what} of topic {self.topic} changed, which was legitimate since round {clean}"
+        self.broken.append(Broken("closure", round_, node, detail))
+        gone = self._references(node) - self.members
+        if node not in self.kept:
+            gone = {one for one in self.entries.values() if one is not None} - self.members
+        for one in sorted(gone):
+            detail = f"it refers to node {one} in topic {self.topic}, which has left it or is down"
+            self.broken.append(Broken("departed", round_, node, detail))
+
+    def measure(self, round_: int) -> tuple[Any, ...]:
+        """Returns the columns of `PROGRESS` from ``topic`` on: the distance of the state from the skip ring.
+
+        Column ``diameter`` is null if two subscribers are not connected, or if the topic has wrong labels and more than
+        `LARGE` subscribers.
+        """
+        members = self.members
+        label = {node: label for label, node in self.entries.items()}
+        wrong = sum(own is None or own.label is None or label.get(node) != own.label
+                    for node, own in self.kept.items() if node in members)  # fmt: skip
+        most = max((len(self._references(node)) for node in members), default=0)
+        edges = undirected(self._edges(members))
+        n_edges = sum(map(len, edges.values())) // 2
+        far = None if wrong and len(members) > LARGE else diameter(edges)
+        return (self.topic, round_, len(members), len(members & label.keys()), wrong, most, n_edges, far)
 
 
-CONVERGENCE = {
-    "run_id": pa.int64(), "topic": pa.string(), "disturbance": pa.int64(), "round": pa.int64(), "cause": pa.string(),
-    "node_id": pa.int64(), "n_subscribers": pa.int64(), "n_configurations": pa.int64(), "explicit_round": pa.int64(),
-    "clean_round": pa.int64(), "changed_round": pa.int64(), "problem": pa.string(), "is_last": pa.bool_(),
-}  # fmt: skip
-"""Names and types of the columns of `convergence`."""
-PROGRESS = {
-    "run_id": pa.int64(), "topic": pa.string(), "round": pa.int64(), "n_subscribers": pa.int64(),
-    "n_recorded": pa.int64(), "n_wrong_labels": pa.int64(), "max_degree": pa.int64(), "n_edges": pa.int64(),
-    "diameter": pa.int64(),
-}  # fmt: skip
-"""Names and types of the columns of `progress`."""
-BROKEN = {
-    "run_id": pa.int64(), "guarantee": pa.string(), "round": pa.int64(), "node_id": pa.int64(), "detail": pa.string(),
-}  # fmt: skip
-"""Names and types of the columns of `violations`."""
+CONVERGENCE = (
+    ("run_id", "bigint"), ("topic", "string"), ("disturbance", "bigint"), ("round", "bigint"), ("cause", "string"),
+    ("node_id", "bigint"), ("n_subscribers", "bigint"), ("n_configurations", "bigint"), ("explicit_round", "bigint"),
+    ("clean_round", "bigint"), ("changed_round", "bigint"), ("problem", "string"), ("is_last", "boolean"),
+)  # fmt: skip
+"""Names and SQL types of the columns of `convergence`."""
+PROGRESS = (
+    ("run_id", "bigint"), ("topic", "string"), ("round", "bigint"), ("n_subscribers", "bigint"),
+    ("n_recorded", "bigint"), ("n_wrong_labels", "bigint"), ("max_degree", "bigint"), ("n_edges", "bigint"),
+    ("diameter", "bigint"),
+)  # fmt: skip
+"""Names and SQL types of the columns of `progress`."""
+BROKEN = (
+    ("run_id", "bigint"), ("guarantee", "string"), ("round", "bigint"), ("node_id", "bigint"), ("detail", "string"),
+)  # fmt: skip
+"""Names and SQL types of the columns of `violations`."""
 
 
 def convergence(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Yields one row per disturbance (columns `CONVERGENCE`): the rounds in which the topic became legitimate.
 
     Args:
-        batches: One row per run, with the columns that `RunReplay` reads.
+        batches: One row per topic, with the columns that `TopicReplay` reads, and ``messages``.
     """
 
     def rows(topic: TopicReplay) -> Iterator[tuple[Any, ...]]:
+        deque(topic.play(), maxlen=0)
         for number, one in enumerate(topic.disturbances):
             head = (number, one.round, one.cause, one.node, one.n_subscribers, one.n_configurations)
             seen = (one.seen.explicit_round, one.seen.clean_round, one.changed_round, one.seen.problem)
@@ -129,54 +403,34 @@ def convergence(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def progress(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Yields `Measured` for each topic and each round in which its state changed (columns `PROGRESS`).
+    """Yields one row per topic and round in which its state changed (columns `PROGRESS`).
 
-    Args:
-        batches: One row per run, with the columns that `RunReplay` reads.
+    The columns of `batches` are those of `convergence`.
     """
-    return _each(
-        batches, PROGRESS, lambda topic: ((topic.topic, *astuple(one)) for one in topic.measured), is_measured=True
-    )
+    return _each(batches, PROGRESS, lambda topic: (topic.measure(round_) for round_, _ in topic.play()))
 
 
 def violations(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Yields one row per violation of a guarantee (columns `BROKEN`).
 
-    Args:
-        batches: One row per run, with the columns that `RunReplay` and `find_stalls` read.
+    The columns of `batches` are those of `convergence`.
     """
-    return _each(batches, BROKEN, lambda topic: map(astuple, topic.broken), stalls=True)
+
+    def rows(topic: TopicReplay) -> list[Broken]:
+        deque(topic.play(), maxlen=0)
+        stall = topic.stall()
+        return topic.broken if stall is None else [*topic.broken, stall]
+
+    return _each(batches, BROKEN, rows)
 
 
 def _each(
-    batches: Iterable[pa.RecordBatch], columns: Mapping[str, pa.DataType],
-    rows: Callable[[TopicReplay], Iterator[tuple[Any, ...]]], *, is_measured: bool = False, stalls: bool = False,
+    batches: Iterable[pa.RecordBatch], columns: Sequence[tuple[str, str]],
+    rows: Callable[[TopicReplay], Iterable[tuple[Any, ...]]],
 ) -> Iterator[pa.RecordBatch]:  # fmt: skip
-    schema = pa.schema(list(columns.items()))
+    schema = schema_of(columns)
     for batch in batches:
         found: list[tuple[Any, ...]] = []
         for run, messages in zip(batch.drop_columns("messages").to_pylist(), batch.column("messages"), strict=True):
-            topics = RunReplay(run, messages.values, is_measured=is_measured).play()
-            if stalls:
-                find_stalls(run, messages.values, topics)
-            for _, topic in sorted(topics.items()):
-                found += [(run["run_id"], *row) for row in rows(topic)]
+            found += [(run["run_id"], *row) for row in rows(TopicReplay(run, messages.values))]
         yield as_batch(found, schema)
-
-
-def find_stalls(run: Row, messages: pa.StructArray | None, topics: Mapping[str, TopicReplay]) -> None:
-    """Adds a violation to each topic that has not become legitimate in time and makes no progress.
-
-    If a topic is overdue, replays the run again to count the problems of its explicit state in each round.
-
-    Args:
-        run: The columns of `RunReplay`, settings ``silence_intervals`` and ``detection_rounds``, and
-            ``interval_rounds``: a Timeout interval plus the largest message delay.
-        messages: The messages of the run, as for `RunReplay`.
-        topics: The replayed topics of the run. The function appends violations to `TopicReplay.broken`.
-    """
-    overdue = [one for one in topics.values() if one.is_overdue(run)]
-    weighed = RunReplay(run, messages, is_weighed=True).play() if overdue else {}
-    for topic in overdue:
-        found = weighed[topic.topic].stall(run["last_round"], run["fault_round"])
-        topic.broken += [] if found is None else [found]

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
-import pyarrow as pa
-
-from pipelines.contract.audit import Evidence, sql_files
+from pipelines.contract.audit import Evidence, arrow_rows, sql_files
 from pipelines.contract.protocol import Ask, ComputedView
 from udfs.skipring import replay
 from udfs.skipring.legitimate import KINDS
@@ -18,8 +15,6 @@ if TYPE_CHECKING:
 _KINDS = ", ".join(f"'{kind}'" for kind in KINDS)
 HISTORY = sql_files("pipelines.protocols.skipring")["history"].format(kinds=_KINDS)
 
-Play = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
-
 
 def convergence(ask: Ask) -> DataFrame:
     """Returns the rounds in which topics became legitimate after each disturbance (rule K19).
@@ -27,16 +22,16 @@ def convergence(ask: Ask) -> DataFrame:
     Returns:
         One row per run, topic and disturbance: columns `replay.CONVERGENCE`, and ``name``, the name of the node.
     """
-    columns = [*replay.CONVERGENCE]
+    columns = [name for name, _ in replay.CONVERGENCE]
     columns.insert(columns.index("node_id") + 1, "name")
     named = ask("select run_id, node_id, name from node")
-    played = _played(ask, replay.convergence, replay.CONVERGENCE)
+    played = arrow_rows(ask(HISTORY), replay.convergence, replay.CONVERGENCE)
     return played.join(named, ["run_id", "node_id"], "left").select(columns)
 
 
 def progress(ask: Ask) -> DataFrame:
     """Returns the measures of topics (`replay.PROGRESS`): a row for each topic and round that changed its state."""
-    return _played(ask, replay.progress, replay.PROGRESS)
+    return arrow_rows(ask(HISTORY), replay.progress, replay.PROGRESS)
 
 
 def broken_topic(evidence: Evidence) -> DataFrame:
@@ -44,13 +39,7 @@ def broken_topic(evidence: Evidence) -> DataFrame:
 
     Audits read this relation.
     """
-    return _played(evidence.reader.sql, replay.violations, replay.BROKEN)
-
-
-def _played(ask: Ask, play: Play, columns: Mapping[str, pa.DataType]) -> DataFrame:
-    from pyspark.sql.pandas.types import from_arrow_schema  # loads PySpark
-
-    return ask(HISTORY).mapInArrow(play, from_arrow_schema(pa.schema(list(columns.items()))))
+    return arrow_rows(evidence.reader.sql(HISTORY), replay.violations, replay.BROKEN)
 
 
 _TOPIC = {"topic": "the topic", "n_subscribers": "number of subscribers of the topic that are up"}

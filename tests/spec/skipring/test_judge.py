@@ -8,15 +8,15 @@ from fractions import Fraction
 from typing import Any
 
 import pytest
-from support.skipring import INTERVAL, TOPIC, history, network, slots
+from support.skipring import INTERVAL, history, network, slots
 
 from udfs.skipring.definition import nth, point_of, skip_ring, supervisor_of
 from udfs.skipring.labels import label_of
-from udfs.skipring.replay import RunReplay, find_stalls
+from udfs.skipring.replay import TopicReplay
 from udfs.skipring.state import Supervisor, point_of as program_point_of, responsible, sides
 from udfs.skipring.supervisor import configuration
 
-JUDGES = ("replay", "topic_replay", "legitimate", "history", "definition")
+JUDGES = ("replay", "legitimate", "history", "definition")
 PROGRAM = ("labels", "state", "supervisor", "subscriber", "trie", "messages", "program")
 
 
@@ -61,9 +61,10 @@ def test_supervisors_are_those_of_the_program() -> None:
 
 def stalls(run: dict[str, Any]) -> list[str]:
     """Returns the details of the topics that never become legitimate."""
-    topics = RunReplay(run, run["messages"]).play()
-    find_stalls(run, run["messages"], topics)
-    return [one.detail for one in topics[TOPIC].broken if one.guarantee == "convergence"]
+    topic = TopicReplay(run, run["messages"])
+    assert [*topic.play()]
+    stall = topic.stall()
+    return [] if stall is None else [stall.detail]
 
 
 def flapping(end: int, labels: list[str]) -> dict[str, Any]:

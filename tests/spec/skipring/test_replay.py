@@ -13,8 +13,7 @@ from udfs.nodes.local import LocalNetwork
 from udfs.skipring.definition import broken, max_degree, n_edges
 from udfs.skipring.labels import label_of, levels
 from udfs.skipring.legitimate import Convergence
-from udfs.skipring.replay import BROKEN, CONVERGENCE, PROGRESS, RunReplay, convergence, progress, violations
-from udfs.skipring.topic_replay import TopicReplay
+from udfs.skipring.replay import BROKEN, CONVERGENCE, PROGRESS, TopicReplay, convergence, progress, violations
 
 HORIZON = 60 * INTERVAL
 
@@ -30,7 +29,9 @@ def seen(played: LocalNetwork, since: int = 0, until: int = HORIZON) -> Converge
 
 def again(run: dict[str, Any]) -> TopicReplay:
     """Plays the history of a run."""
-    return RunReplay(run, run["messages"], is_measured=True).play()[TOPIC]
+    topic = TopicReplay(run, run["messages"])
+    assert [*topic.play()]
+    return topic
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -101,9 +102,11 @@ def test_a_database_is_gone_with_the_node_that_should_not_have_one() -> None:
 def test_labels_and_records_are_counted() -> None:
     played = network(6, start="empty")
     played.play(HORIZON)
-    measured = again(history(played)).measured
-    assert (measured[0].n_subscribers, measured[0].n_recorded, measured[0].n_wrong_labels) == (6, 0, 6)
-    assert (measured[-1].n_recorded, measured[-1].n_wrong_labels, measured[-1].max_degree) == (6, 0, max_degree(6))
+    run = history(played)
+    [rows] = progress([pa.RecordBatch.from_pylist([run | {"messages": run["messages"].to_pylist()}])])
+    first, *_, last = rows.to_pylist()
+    assert (first["n_subscribers"], first["n_recorded"], first["n_wrong_labels"]) == (6, 0, 6)
+    assert (last["n_recorded"], last["n_wrong_labels"], last["max_degree"]) == (6, 0, max_degree(6))
 
 
 def test_rows_fit_their_columns() -> None:
@@ -113,7 +116,7 @@ def test_rows_fit_their_columns() -> None:
     batch = pa.RecordBatch.from_pylist([run | {"messages": run["messages"].to_pylist()}])
     for made, columns in ((convergence, CONVERGENCE), (progress, PROGRESS), (violations, BROKEN)):
         [rows] = made([batch])
-        assert rows.schema.names == list(columns)
+        assert rows.schema.names == [name for name, _ in columns]
         assert bool(rows.num_rows) == (made is not violations)
 
 
