@@ -250,15 +250,18 @@ class TopicReplay:
             yield from flights_at(self._flights, round_)
 
     def _end(self) -> None:
-        """Adds violations of audits ``labels`` and ``degrees`` to `broken`, if the topic has become legitimate.
+        """Adds violations of audits ``labels``, ``degrees`` and ``database`` to `broken`, if the topic is legitimate.
 
-        A violation is a difference between SR(n) and the labels or edges of the last round.
+        A violation is a difference between SR(n) and the labels, edges or databases of the last round.
         """
         if self.disturbances[-1].seen.clean_round is None:
             return
         members = self.members
         self.broken += [Broken("labels", None, *found) for found in self._wrong_labels(members)]
         self.broken += [Broken("degrees", None, *found) for found in broken(self._edges(members))]
+        self.broken += [
+            Broken("database", None, node, f"topic {self.topic}: {what}") for node, what in self._wrong_tuples(members)
+        ]
 
     def stall(self) -> Broken | None:
         """Returns a violation if the topic is overdue and makes no progress, else None.
@@ -319,6 +322,23 @@ class TopicReplay:
                 yield node, f"it has label {label} of topic {self.topic}, as node {seen[label]} has"
             else:
                 seen[label] = node
+
+    def _wrong_tuples(self, members: set[int]) -> Iterator[tuple[int, str]]:
+        wanted = {nth(index) for index in range(len(members))}
+        for label in sorted(wanted - self.entries.keys()):
+            yield self._supervisor or 0, f"label {label} is missing in its database"
+        for node, entries in sorted(self.databases.items()):
+            for label, subscriber in sorted(entries.items()):
+                own = None if subscriber is None else self.kept.get(subscriber)
+                if node != self._supervisor:
+                    yield node, f"it has label {label} in a database, and is not the supervisor"
+                elif label not in wanted:
+                    yield node, f"its database has label {label}, which is none of the first {len(members)}"
+                elif own is None or not own.wants:
+                    name = "-" if subscriber is None else subscriber
+                    yield node, f"label {label} is of node {name}, which is no subscriber"
+                elif own.label != label:
+                    yield node, f"label {label} is of node {subscriber}, whose own label is {own.label or '-'}"
 
     def _edges(self, members: set[int]) -> dict[int, set[int]]:
         return {node: self._references(node) & members - {node} for node in sorted(members)}
