@@ -1,11 +1,11 @@
 -- audit, is_unconditional: an IWANT is answered for `history_length` heartbeats, and no longer
 -- Rules S16 and S17. Nodes that crash, runs with pauses, and publications that a node has forgotten are left out.
-with crashed as (select run_id, node_id, round from fault_event where kind = 'crash'), known as (
+with known as (
   select a.run_id, a.dst as node_id, a.src as peer, a.due_round, a.id, min(h.round) as had_round
   from gossip_id a
   join had h on h.run_id = a.run_id and h.node_id = a.dst and h.source = a.id.source
     and h.source_seq = a.id.source_seq and h.round < a.due_round
-  left join crashed x on x.run_id = a.run_id and x.node_id = a.dst
+  left join fault_event x on x.run_id = a.run_id and x.node_id = a.dst and x.kind = 'crash'
   left join forgotten f on f.run_id = a.run_id and f.node_id = a.dst and f.source = a.id.source
     and f.source_seq = a.id.source_seq
   where a.kind = 'IWANT' and a.fate = 'delivered' and x.run_id is null and f.run_id is null
@@ -17,17 +17,12 @@ with crashed as (select run_id, node_id, round from fault_event where kind = 'cr
     and m.sent_round = k.due_round and m.source = k.id.source and m.source_seq = k.id.source_seq
 )
 select a.run_id, a.due_round as round, a.node_id, a.id.source as source, a.id.source_seq as source_seq,
-  concat('does not answer node ', a.peer, ', and has had it since round ', a.had_round) as detail
+  concat(case when a.message_id is null then 'does not answer' else 'answers' end, ' node ', a.peer,
+    ', and has had it since round ', a.had_round) as detail
 from answered a
 join parameter r on r.run_id = a.run_id
-left join (select distinct run_id from fault_event where kind = 'pause') p on p.run_id = a.run_id
-where a.message_id is null and p.run_id is null
-  and a.due_round < a.had_round + (r.protocol_history_length - 1) * r.protocol_heartbeat_rounds
-union all
-select a.run_id, a.due_round as round, a.node_id, a.id.source as source, a.id.source_seq as source_seq,
-  concat('answers node ', a.peer, ', and has had it since round ', a.had_round) as detail
-from answered a
-join parameter r on r.run_id = a.run_id
-left join (select distinct run_id from fault_event where kind = 'pause') p on p.run_id = a.run_id
-where a.message_id is not null and p.run_id is null
-  and a.due_round > a.had_round + r.protocol_history_length * r.protocol_heartbeat_rounds
+left join fault_event p on p.run_id = a.run_id and p.kind = 'pause'
+where p.run_id is null and case
+  when a.message_id is null
+    then a.due_round < a.had_round + (r.protocol_history_length - 1) * r.protocol_heartbeat_rounds
+  else a.due_round > a.had_round + r.protocol_history_length * r.protocol_heartbeat_rounds end

@@ -1,6 +1,6 @@
 -- audit, is_unconditional: a subscriber requests each missing publication that an IHAVE names
 -- Rule S15. Nodes that crash are left out.
-with crashed as (select distinct run_id, node_id from fault_event where kind = 'crash'), told as (
+with told as (
   select run_id, dst as node_id, src as sender, due_round, topic, id
   from gossip_id
   where kind = 'IHAVE' and fate = 'delivered'
@@ -16,5 +16,5 @@ left join had h on h.run_id = t.run_id and h.node_id = t.node_id and h.source = 
   and h.source_seq = t.id.source_seq and h.round <= t.due_round
 left join gossip_id a on a.run_id = t.run_id and a.kind = 'IWANT' and a.src = t.node_id and a.dst = t.sender
   and a.sent_round = t.due_round and a.id.source = t.id.source and a.id.source_seq = t.id.source_seq
-left join crashed x on x.run_id = t.run_id and x.node_id = t.node_id
+left join fault_event x on x.run_id = t.run_id and x.node_id = t.node_id and x.kind = 'crash'
 where h.run_id is null and a.run_id is null and x.run_id is null

@@ -1,6 +1,6 @@
 -- audit, is_unconditional: an IWANT names only publications that an IHAVE has named and that its sender lacks
 -- Rule S15. Nodes that crash are left out.
-with crashed as (select distinct run_id, node_id from fault_event where kind = 'crash'), asked as (
+with asked as (
   select run_id, src as node_id, sent_round, id from gossip_id where kind = 'IWANT'
 ), known as (
   select a.run_id, a.node_id, a.sent_round, a.id, min(h.round) as had_round
@@ -13,7 +13,7 @@ select k.run_id, k.sent_round as round, k.node_id, k.id.source as source, k.id.s
   concat('asks for it, and has had it in round ', k.had_round) as detail
 from known k
 join parameter r on r.run_id = k.run_id
-left join crashed x on x.run_id = k.run_id and x.node_id = k.node_id
+left join fault_event x on x.run_id = k.run_id and x.node_id = k.node_id and x.kind = 'crash'
 where x.run_id is null and k.sent_round < k.had_round + r.protocol_seen_ttl * r.protocol_heartbeat_rounds
 union all
 select a.run_id, a.sent_round as round, a.node_id, a.id.source as source, a.id.source_seq as source_seq,

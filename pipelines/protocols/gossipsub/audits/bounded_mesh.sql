@@ -2,9 +2,7 @@
 -- Rule S12. A row is a mesh with too many neighbours at the end of the run. If a mesh has too few outbound neighbours,
 -- a heartbeat grafts up to `d_out` of them, even beyond `d_hi` neighbours. The audit checks neither nodes with faults
 -- nor nodes that got a GRAFT in the last heartbeat interval.
-with unsteady as (
-  select distinct run_id, node_id from fault_event where node_id is not null
-), grown as (
+with grown as (
   select m.run_id, m.dst as node_id, max(m.due_round) as round
   from sent_message m
   where m.kind = 'GRAFT' and m.fate = 'delivered'
@@ -24,6 +22,6 @@ join parameter s on s.run_id = t.run_id
 join ended l on l.run_id = t.run_id
 left join grown g on g.run_id = t.run_id and g.node_id = t.node_id
 left join outbound o on o.run_id = t.run_id and o.node_id = t.node_id and o.topic = t.topic
-left join unsteady u on u.run_id = t.run_id and u.node_id = t.node_id
+left join fault_event u on u.run_id = t.run_id and u.node_id = t.node_id
 where u.run_id is null and size(t.mesh) > s.protocol_d_hi + least(s.protocol_d_out, coalesce(o.number, 0))
   and coalesce(g.round, -1) + s.protocol_heartbeat_rounds <= l.round

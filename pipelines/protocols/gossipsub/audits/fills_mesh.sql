@@ -8,8 +8,6 @@ with moved as (
     select run_id, dst as node_id, due_round as round from sent_message where kind in ('GRAFT', 'PRUNE', 'ANNOUNCE')
   ) message
   group by run_id, node_id
-), unsteady as (
-  select distinct run_id, node_id from fault_event where node_id is not null
 ), struck as (
   select f.run_id, max(f.round) + max(l.latency_rounds)
     + max(r.protocol_detection_rounds) as round
@@ -45,7 +43,7 @@ from has h
 join parameter r on r.run_id = h.run_id
 join ended e on e.run_id = h.run_id
 left join moved m on m.run_id = h.run_id and m.node_id = h.node_id
-left join unsteady u on u.run_id = h.run_id and u.node_id = h.node_id
+left join fault_event u on u.run_id = h.run_id and u.node_id = h.node_id
 left join struck f on f.run_id = h.run_id
 where u.run_id is null and coalesce(m.round, 0) + 2 * r.protocol_heartbeat_rounds < e.round
   and (f.run_id is null or f.round + 3 * r.protocol_heartbeat_rounds < e.round)

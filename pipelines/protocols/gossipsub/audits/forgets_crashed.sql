@@ -2,15 +2,13 @@
 -- Rule S5. A row is a message to a crashed neighbour between the report of the crash and the next message from the
 -- neighbour. If a HELLO arrives after the crash of its sender, the failure detector starts again, so its report comes
 -- later. The audit does not check nodes with faults.
-with unsteady as (
-  select distinct run_id, node_id from fault_event where node_id is not null
-), watched as (
+with watched as (
   select c.run_id, c.node_id as peer, l.src as node_id, c.crash_round,
     greatest(l.latency_rounds, b.latency_rounds) as latency_rounds, max(coalesce(h.due_round, c.crash_round)) as watch_round
   from node_recovery c
   join link l on l.run_id = c.run_id and l.dst = c.node_id
   join link b on b.run_id = c.run_id and b.src = c.node_id and b.dst = l.src
-  left join unsteady u on u.run_id = l.run_id and u.node_id = l.src
+  left join fault_event u on u.run_id = l.run_id and u.node_id = l.src
   left join sent_message h on h.run_id = c.run_id and h.src = c.node_id and h.dst = l.src and h.kind = 'HELLO'
     and h.fate = 'delivered' and h.sent_round < c.crash_round and h.due_round >= c.crash_round
   where u.run_id is null

@@ -1,20 +1,18 @@
 -- audit, is_unconditional: a node that joins a topic grafts D of the neighbours that have announced it
 -- Rule S3. The audit does not count neighbours that sent or received a PRUNE before that round, because they may be in
 -- a backoff. It considers neither nodes with faults nor neighbours that crash.
-with unsteady as (
-  select distinct run_id, node_id from fault_event where node_id is not null
-), joins as (
+with joins as (
   select distinct s.run_id, s.node_id, s.topic, s.issued_round as round
   from joined s
   left join joined o on o.run_id = s.run_id and o.node_id = s.node_id and o.topic = s.topic
     and o.subscription_id <> s.subscription_id and o.issued_round < s.issued_round and s.issued_round <= o.until_round
-  left join unsteady u on u.run_id = s.run_id and u.node_id = s.node_id
+  left join fault_event u on u.run_id = s.run_id and u.node_id = s.node_id
   where o.run_id is null and u.run_id is null
 ), told as (
   select m.run_id, m.dst as node_id, m.src as peer, get_json_object(m.body, '$.topic') as topic, m.due_round,
     m.message_id, get_json_object(m.body, '$.is_joined') as is_joined
   from sent_message m
-  left join unsteady u on u.run_id = m.run_id and u.node_id = m.src
+  left join fault_event u on u.run_id = m.run_id and u.node_id = m.src
   where m.kind = 'ANNOUNCE' and m.fate = 'delivered' and u.run_id is null
 ), newest as (
   select j.run_id, j.node_id, j.topic, j.round, t.peer, t.is_joined,

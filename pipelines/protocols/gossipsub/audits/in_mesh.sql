@@ -1,11 +1,9 @@
 -- A row is a neighbour that a node has grafted, or whose GRAFT it has not refused. The neighbour is in the node's mesh
 -- in all rounds after `from_round` and before `until_round`. Nodes with faults and neighbours with faults have no rows.
-with unsteady as (
-  select distinct run_id, node_id from fault_event where node_id is not null
-), taken as (
+with taken as (
   select g.run_id, g.topic, g.node_id, g.peer, g.round
   from grafted g
-  left join unsteady u on u.run_id = g.run_id and u.node_id in (g.node_id, g.peer)
+  left join fault_event u on u.run_id = g.run_id and u.node_id in (g.node_id, g.peer)
   left join sent_message p on p.run_id = g.run_id and p.kind = 'PRUNE' and p.src = g.node_id and p.dst = g.peer
     and p.sent_round = g.round and get_json_object(p.body, '$.topic') = g.topic
   left join joined j on j.run_id = g.run_id and j.node_id = g.node_id and j.topic = g.topic

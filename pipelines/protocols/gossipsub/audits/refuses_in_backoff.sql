@@ -1,11 +1,12 @@
 -- audit, is_unconditional: a GRAFT within a backoff is answered with PRUNE
 -- Rule S10.
-with crashed as (select run_id, node_id, round from fault_event where kind = 'crash'), early as (
+with early as (
   select distinct g.run_id, g.topic, g.node_id, g.peer, g.round
   from grafted g
   join pruned p on p.run_id = g.run_id and p.topic = g.topic and p.node_id = g.node_id and p.peer = g.peer
     and p.round < g.round and g.round < p.round + p.backoff_rounds
-  left join crashed x on x.run_id = g.run_id and x.node_id = g.node_id and x.round >= p.round and x.round <= g.round
+  left join fault_event x on x.run_id = g.run_id and x.node_id = g.node_id and x.kind = 'crash'
+    and x.round between p.round and g.round
   where not g.is_sent and x.run_id is null
 )
 select distinct e.run_id, e.round, e.node_id,

@@ -5,17 +5,13 @@ with setting as (
   select run_id, cast(protocol_key_bits as int) as key_bits, cast(protocol_hash_bits as int) div 4 as n_digits,
     2 * protocol_timeout_interval as warm_rounds
   from parameter
-), late as (
-  select distinct f.run_id, f.node_id
-  from fault_event f
-  join setting s on s.run_id = f.run_id
-  where f.kind = 'pause' and f.round <= s.warm_rounds
 ), judged as (
   select t.*, s.key_bits, s.n_digits
   from state_trie_node t
   join setting s on s.run_id = t.run_id
   join ring_setting e on e.run_id = t.run_id and e.last_round >= s.warm_rounds
-  left join late l on l.run_id = t.run_id and l.node_id = t.node_id
+  left join fault_event l on l.run_id = t.run_id and l.node_id = t.node_id and l.kind = 'pause'
+    and l.round <= s.warm_rounds
   where l.node_id is null
 ), edge as (
   select run_id, node_id, topic, label as parent, explode(array(zero, one)) as child from judged
