@@ -16,7 +16,7 @@ from udfs.ginger.buffer import Message
 from udfs.ginger.client import Client
 from udfs.ginger.messages import MESSAGES
 from udfs.ginger.node import Node, State
-from udfs.ginger.records import ClientTopic, Contact, Neighbour, TreeView
+from udfs.ginger.records import ClientTopic, Contact
 from udfs.ginger.tree import Tree
 from udfs.nodes.arrow import record_columns, table_schema
 from udfs.nodes.calls import Call, JoinCall, PublishCall, SubscribeCall
@@ -26,13 +26,12 @@ from udfs.nodes.world import NodeInfo, World, begin
 
 
 def _lay_tree(world: World, tree: Tree, *, is_mended: bool) -> None:
-    for pair in tree.neighbours():
-        state: State = world.program(pair.node)
-        state.neighbour[pair.peer] = Neighbour(pair.peer, pair.relationship, pair.latency_rounds)
-        if is_mended and pair.relationship != "client":
-            world.context(pair.node).watch(pair.peer, pair.latency_rounds)
-    for pair in tree.views(int(world.settings["max_hops"])):
-        world.program(pair.node).tree_view[pair.peer] = TreeView(*pair[1:])
+    for node, near in tree.neighbours():
+        world.program(node).neighbour[near.neighbour] = near
+        if is_mended and near.relationship != "client":
+            world.context(node).watch(near.neighbour, near.latency_rounds)
+    for node, seen in tree.views(int(world.settings["max_hops"])):
+        world.program(node).tree_view[seen.peer] = seen
 
 
 def _lay_topics(world: World) -> None:

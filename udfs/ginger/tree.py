@@ -4,22 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from functools import cached_property
-from typing import NamedTuple
 
 import pyarrow as pa
 
 from udfs.batches import rows_of_runs
-
-
-class NodePair(NamedTuple):
-    """A pair of nodes: `peer` is a neighbour of `node`, or a broker in the view of `node`."""
-
-    node: int
-    peer: int
-    relationship: str  # of a neighbour: parent, child, client or edge; in the view: ancestor or sibling
-    n_up: int  # links upwards at the beginning of the path from the peer to the node
-    n_down: int  # links downwards in the rest of that path
-    latency_rounds: int  # latency of the path from the peer to the node
+from udfs.ginger.records import Neighbour, TreeView
 
 
 class Tree:
@@ -100,15 +89,15 @@ class Tree:
                     order.append(other)
         return found
 
-    def neighbours(self) -> Iterator[NodePair]:
-        """Yields two pairs, one per direction, for each link of the tree."""
+    def neighbours(self) -> Iterator[tuple[int, Neighbour]]:
+        """Yields each node with each of its neighbours."""
         for node, above in self.parent.items():
             up, down = ("edge", "client") if node in self._clients else ("parent", "child")
-            yield NodePair(node, above, up, 0, 1, self._latency[above, node])
-            yield NodePair(above, node, down, 1, 0, self._latency[node, above])
+            yield node, Neighbour(above, up, self._latency[above, node])
+            yield above, Neighbour(node, down, self._latency[node, above])
 
-    def views(self, max_hops: int) -> Iterator[NodePair]:
-        """Yields a pair for each node and each broker in the node's view (section 4.2.2).
+    def views(self, max_hops: int) -> Iterator[tuple[int, TreeView]]:
+        """Yields each node with each broker in its view (section 4.2.2).
 
         A path between a node and a broker in its view has at most `max_hops` links.
         """
@@ -125,7 +114,7 @@ class Tree:
             stepped = {other: (up, down + 1, latency + step) for other, (up, down, latency) in seen.items()}
             view[node] = {other: path for other, path in stepped.items() if belongs(*path[:2], max_hops)}
             for other, (up, down, latency) in view[node].items():
-                yield NodePair(node, other, relationship(up, down), up, down, latency)
+                yield node, TreeView(other, relationship(up, down), up, down, latency)
 
 
 def belongs(up: int, down: int, max_hops: int) -> bool:

@@ -5,53 +5,52 @@ B0 - B1 - B3 - B4        clients: C8 at B3, C9 at B0; B2 is the other child of B
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from dataclasses import astuple
+from typing import Any
 
 import pyarrow as pa
 import pytest
 
-from udfs.ginger.tree import NodePair, Tree, broken_trees
+from udfs.ginger.tree import Tree, broken_trees
 
 LATENCY = {(0, 1): 2, (0, 2): 3, (1, 3): 5, (3, 4): 7, (3, 8): 11, (0, 9): 13}
 CLIENTS = {8, 9}
 
 
-def seen(max_hops: int, root: int = 0) -> list[NodePair]:
-    links = {way: latency for pair, latency in LATENCY.items() for way in (pair, pair[::-1])}
-    tree = Tree(root, links, CLIENTS)
-    return sorted([*tree.neighbours(), *tree.views(max_hops)])
+Row = tuple[int, *tuple[Any, ...]]
 
 
-def near(rows: Iterable[NodePair], *nodes: int) -> list[NodePair]:
-    return [row for row in rows if row[0] in nodes and row[2] not in ("ancestor", "sibling")]
+def tree(root: int = 0) -> Tree:
+    return Tree(root, {way: latency for pair, latency in LATENCY.items() for way in (pair, pair[::-1])}, CLIENTS)
 
 
-def far(rows: Iterable[NodePair], *nodes: int) -> list[NodePair]:
-    return [row for row in rows if row[0] in nodes and row[2] in ("ancestor", "sibling")]
+def near(of: Tree, *nodes: int) -> list[Row]:
+    """Returns nodes, their neighbours, and the relationship and latency of each neighbour."""
+    return sorted((node, *astuple(row)[:3]) for node, row in of.neighbours() if node in nodes)
+
+
+def far(max_hops: int, *nodes: int) -> list[Row]:
+    """Returns nodes with the rows of their views."""
+    return sorted((node, *astuple(row)) for node, row in tree().views(max_hops) if node in nodes)
 
 
 def test_every_link_is_seen_from_both_ends() -> None:
-    """The path from a child goes one link up, the path from the parent one link down. A client has an edge broker."""
-    assert near(seen(3), 0, 3, 8) == [
-        (0, 1, "child", 1, 0, 2),
-        (0, 2, "child", 1, 0, 3),
-        (0, 9, "client", 1, 0, 13),
-        (3, 1, "parent", 0, 1, 5),
-        (3, 4, "child", 1, 0, 7),
-        (3, 8, "client", 1, 0, 11),
-        (8, 3, "edge", 0, 1, 11),
-    ]
+    """A client has an edge broker."""
+    assert near(tree(), 0, 3, 8) == [
+        (0, 1, "child", 2), (0, 2, "child", 3), (0, 9, "client", 13), (3, 1, "parent", 5), (3, 4, "child", 7),
+        (3, 8, "client", 11), (8, 3, "edge", 11),
+    ]  # fmt: skip
 
 
 def test_another_root_turns_the_links_on_the_way_round() -> None:
-    assert [row[:3] for row in near(seen(3, root=1), 0, 1)] == [
+    assert [row[:3] for row in near(tree(root=1), 0, 1)] == [
         (0, 1, "parent"), (0, 2, "child"), (0, 9, "client"), (1, 0, "child"), (1, 3, "child"),
     ]  # fmt: skip
 
 
 def test_brokers_see_ancestors_siblings_and_siblings_of_ancestors_within_their_hops() -> None:
     """B4 is three hops from B0 and four from B2. The latency of a path is the sum over its links."""
-    assert far(seen(3), 0, 1, 2, 3, 4) == [
+    assert far(3, 0, 1, 2, 3, 4) == [
         (1, 2, "sibling", 1, 1, 5),
         (2, 1, "sibling", 1, 1, 5),
         (3, 0, "ancestor", 0, 2, 7),
@@ -62,7 +61,7 @@ def test_brokers_see_ancestors_siblings_and_siblings_of_ancestors_within_their_h
 
 
 def test_clients_see_what_a_child_of_their_broker_would_and_nobody_sees_them() -> None:
-    assert far(seen(3), 8, 9) == [
+    assert far(3, 8, 9) == [
         (8, 0, "ancestor", 0, 3, 18),
         (8, 1, "ancestor", 0, 2, 16),
         (8, 4, "sibling", 1, 1, 18),
@@ -73,7 +72,7 @@ def test_clients_see_what_a_child_of_their_broker_would_and_nobody_sees_them() -
 
 @pytest.mark.parametrize(("max_hops", "expected"), [(1, []), (2, [0]), (3, [0, 2])])
 def test_nobody_sees_farther_than_max_hops(max_hops: int, expected: list[int]) -> None:
-    assert [row[1] for row in far(seen(max_hops), 3)] == expected
+    assert [row[1] for row in far(max_hops, 3)] == expected
 
 
 def test_brokers_without_a_root_are_named_and_every_root_but_the_first() -> None:
