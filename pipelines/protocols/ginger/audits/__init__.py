@@ -1,21 +1,20 @@
-"""The audits of protocol ``ginger``, in addition to the general audits.
+"""The audits of protocol ``ginger``, in addition to the general audits: the SQL files that start with ``-- audit``.
 
-Relations `balance`, `broken_tree` and `start_parent` are computed in Python: a balance depends on all earlier
-operations of its replica, and the path of a broker to the root depends on the parents of other brokers. SQL files that
-start with ``-- audit`` are further audits.
+Three relations are computed in Python, because a balance depends on all earlier operations of its replica, and the path
+of a broker to the root depends on the parents of other brokers:
+
+- ``balance``: the balances of all replicas of accounts (section 5.2)
+- ``broken_tree``: the live brokers that have no path to the root at the end of quiescent runs, and all roots of a run
+  except the one with the lowest id
+- ``start_parent``: the parents of brokers in the initial trees of runs with crashes
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from pipelines.contract.audit import Evidence, Relation, arrow_rows, sql_audits, sql_files
+from pipelines.contract.audit import Relation, arrow_rows, sql_audits, sql_files
 from udfs.ginger.bank import BALANCES, replay
 from udfs.ginger.bound import START_PARENTS, start_parents
 from udfs.ginger.tree import BROKEN, broken_trees
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
 
 _SQL = sql_files("pipelines.protocols.ginger.audits")
 OPERATION = _SQL["bank_operation"]
@@ -35,31 +34,11 @@ from up_node
 where role = 'broker'
 group by run_id
 """
-
-
-def balance(evidence: Evidence) -> DataFrame:
-    """Returns the balances of all replicas of accounts, see section 5.2. The columns are `BALANCES`."""
-    return arrow_rows(evidence.sql(_REPLICAS), replay, BALANCES)
-
-
-def broken_tree(evidence: Evidence) -> DataFrame:
-    """Returns the live brokers that have no path to the root at the end of quiescent runs (columns `BROKEN`).
-
-    If a run has several roots, all roots except the one with the lowest id are also in the result.
-    """
-    return arrow_rows(evidence.sql(_TREES), broken_trees, BROKEN)
-
-
-def start_parent(evidence: Evidence) -> DataFrame:
-    """Returns the parents of brokers in the initial trees of runs with crashes (columns `START_PARENTS`)."""
-    return arrow_rows(evidence.sql(BOUND_INPUT), start_parents, START_PARENTS)
-
-
 RELATIONS: dict[str, Relation] = {
     **{name: _SQL[name] for name in ("quiet_run", "key_item", "up_node")},
-    "balance": balance,
-    "broken_tree": broken_tree,
-    "start_parent": start_parent,
+    "balance": lambda evidence: arrow_rows(evidence.sql(_REPLICAS), replay, BALANCES),
+    "broken_tree": lambda evidence: arrow_rows(evidence.sql(_TREES), broken_trees, BROKEN),
+    "start_parent": lambda evidence: arrow_rows(evidence.sql(BOUND_INPUT), start_parents, START_PARENTS),
     **{name: _SQL[name] for name in ("election_message", "election", "newcomer")},
 }
 AUDITS = sql_audits("pipelines.protocols.ginger.audits")
