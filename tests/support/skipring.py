@@ -16,7 +16,7 @@ from udfs.nodes.world import Flight, NodeInfo
 from udfs.skipring.definition import supervisor_of
 from udfs.skipring.history import configuration_change
 from udfs.skipring.labels import Label, label_of, levels
-from udfs.skipring.legitimate import KINDS, Convergence, Snapshot
+from udfs.skipring.legitimate import KINDS, Convergence, TopicState
 from udfs.skipring.program import SkipRing
 from udfs.skipring.replay import MESSAGE
 
@@ -68,20 +68,19 @@ def edges(n: int) -> Iterator[tuple[int, Label, Label]]:
         yield from ((level, one, other) for one, other in pairs)
 
 
-def snapshot_of(topic: str, programs: Mapping[int, SkipRing]) -> Snapshot:
+def state_of(topic: str, programs: Mapping[int, SkipRing]) -> TopicState:
     """Returns the present state of a topic; ``programs`` has the program of each node that is up."""
     points = {node: one.point for node, one in next(iter(programs.values())).supervisor.items()}
-    supervisor = supervisor_of(topic, points)
+    state = TopicState(topic, supervisor_of(topic, points))
     rings = {node: program.subscription.get(topic) for node, program in programs.items()}
-    kept = {node: None if own is None else configuration_change(own, 0) for node, own in rings.items()}
-    databases = {
+    state.kept = {node: None if own is None else configuration_change(own, 0) for node, own in rings.items()}
+    state.databases = {
         node: {str(label): held for label, held in program.database[topic].entries.items()}
         for node, program in programs.items()
         if topic in program.database
     }
-    crashed = {node for one in points if one in programs for node in programs[one].crashed} - programs.keys()
-    strays = [node for node, entries in databases.items() if entries and node != supervisor]
-    return Snapshot(topic, kept, databases.get(supervisor or 0, {}), crashed, strays)
+    state.crashed = {node for one in points if one in programs for node in programs[one].crashed} - programs.keys()
+    return state
 
 
 def has_same_tries(topic: str, programs: Mapping[int, SkipRing]) -> bool:
@@ -129,7 +128,7 @@ def converge(played: LocalNetwork, until: int, after: int = 0, topic: str = TOPI
     """
     found = Convergence()
     for number in rounds(played, until):
-        found.observe(number, snapshot_of(topic, played.up), played.in_flight)
+        found.observe(number, state_of(topic, played.up), played.in_flight)
         if found.clean_round is not None and number >= found.clean_round + after:
             break
     return found
@@ -216,7 +215,7 @@ def arbitrary_run(
     found, tries, end = Convergence(), None, HORIZON_INTERVALS * INTERVAL
     for number in rounds(played, end):
         if number >= last_crash:
-            found.observe(number, snapshot_of(TOPIC, played.up), played.in_flight)
+            found.observe(number, state_of(TOPIC, played.up), played.in_flight)
         if tries is None and found.clean_round is not None and has_same_tries(TOPIC, played.up):
             tries = number - last_crash
             end = max(number, found.clean_round + CLOSURE_INTERVALS * INTERVAL)

@@ -28,7 +28,7 @@ from udfs.batches import as_batch, schema_of
 from udfs.nodes.world import Flight
 from udfs.skipring.definition import broken, diameter, nth, point_of, supervisor_of, undirected
 from udfs.skipring.history import ConfigurationChange, configuration_from
-from udfs.skipring.legitimate import Convergence, Snapshot
+from udfs.skipring.legitimate import Convergence, TopicState
 
 MESSAGE = pa.struct([
     ("message_id", pa.int64()), ("kind", pa.string()), ("src", pa.int64()), ("dst", pa.int64()),
@@ -119,19 +119,16 @@ class Disturbance:
     changed_round: int | None = None
 
 
-class TopicReplay:
-    """A replay of one topic, round by round.
+class TopicReplay(TopicState):
+    """A replay of one topic, round by round. It has the state at the end of the last replayed round.
 
     Attributes:
-        topic: Name of the topic.
-        kept: The ring state of each node that is up.
-        databases: The subscriber of each label, in the database of each node.
         disturbances: The disturbances so far.
         broken: The violations of guarantees so far.
     """
 
     def __init__(self, run: Row, messages: pa.StructArray | None) -> None:
-        """Starts the replay with a topic that has no state.
+        """Prepares the replay.
 
         Args:
             run: ``run_id, topic, last_round``, ``fault_round`` (view ``fault_end``), settings ``silence_intervals`` and
@@ -142,33 +139,19 @@ class TopicReplay:
             messages: The messages of kinds `legitimate.KINDS` that were delivered or are in flight, ascending by id,
                 with the fields of `MESSAGE`.
         """
-        self.topic: str = run["topic"]
-        self.kept: dict[int, ConfigurationChange | None] = {}
-        self.databases: dict[int, dict[str, int | None]] = {}
+        points = {row["node_id"]: point_of(row["name"]) for row in run["supervisors"]}
+        super().__init__(run["topic"], supervisor_of(run["topic"], points))
         self.disturbances = [Disturbance(0, START, None)]
         self.broken: list[Broken] = []
         self._run = run
         self._messages = messages
-        points = {row["node_id"]: point_of(row["name"]) for row in run["supervisors"]}
-        self._supervisor = supervisor_of(self.topic, points)
-        self._crashed: set[int] = set()
         down = {row["node_id"]: row["round"] for row in run["crashes"] or ()}
         self._down = sorted(down.items())
         self._flights = None if messages is None else flights_met(messages, down)
         self._is_changed = True
 
-    @property
-    def entries(self) -> dict[str, int | None]:
-        """The database of the topic's supervisor: the subscriber of each label."""
-        return {} if self._supervisor is None else self.databases.setdefault(self._supervisor, {})
-
-    @property
-    def members(self) -> set[int]:
-        """Ids of the subscribers that are up."""
-        return {node for node, own in self.kept.items() if own is not None and own.wants}
-
-    def play(self) -> Iterator[tuple[int, Snapshot]]:
-        """Replays all rounds. Yields each round that changes the state of the topic, with the state at its end."""
+    def play(self) -> Iterator[int]:
+        """Replays all rounds. Yields each round that changes the state of the topic, at the end of the round."""
         changes, last = self._changes(), self._run["last_round"]
         planned = sorted(round_ for round_ in {*changes, 0, last} if round_ <= last)
         for round_, upcoming in zip(planned, [*planned[1:], last + 1], strict=True):
@@ -189,7 +172,7 @@ class TopicReplay:
             found.append((row["round"], step, partial(self._configure, row["round"], node, own)))
         found += [(row["round"], 3, partial(self._record, row)) for row in self._run["databases"] or ()]
         found += [(round_, 1, partial(self._crash, round_, node)) for node, round_ in self._down]
-        found += [(row["round"], 1, partial(self._crashed.add, row["peer"])) for row in self._run["reports"] or ()]
+        found += [(row["round"], 1, partial(self.crashed.add, row["peer"])) for row in self._run["reports"] or ()]
         changes: dict[int, list[Callable[[], None]]] = defaultdict(list)
         for round_, _, change in sorted(found, key=itemgetter(0, 1)):
             changes[round_].append(change)
@@ -220,24 +203,22 @@ class TopicReplay:
             entries.pop(row["label"], None)
         self._change(row["round"], row["node_id"], f"its tuple of label {row['label']}")
 
-    def _observe(self, round_: int, upcoming: int) -> Iterator[tuple[int, Snapshot]]:
+    def _observe(self, round_: int, upcoming: int) -> Iterator[int]:
         """Checks the state of the topic at the end of `round_`, and of each later round before `upcoming`.
 
         `upcoming` is the round of the next change of the state. Until this round only the messages in flight change.
-        Yields `round_` and the state if the state has changed.
+        Yields `round_` if the state has changed.
         """
         last = self.disturbances[-1]
-        strays = [node for node, entries in self.databases.items() if entries and node != self._supervisor]
-        snapshot = Snapshot(self.topic, self.kept, self.entries, self._crashed, strays)
         if self._is_changed:
             last.n_subscribers = len(self.members)
-            yield round_, snapshot
-            last.seen.observe(round_, snapshot, self._in_flight(round_))
+            yield round_
+            last.seen.observe(round_, self, self._in_flight(round_))
             round_ += 1
         for later in range(round_, upcoming):
             if not last.seen.is_open:
                 break
-            last.seen.observe(later, snapshot, self._in_flight(later))
+            last.seen.observe(later, self, self._in_flight(later))
         self._is_changed = False
 
     def _in_flight(self, round_: int) -> Iterator[Flight]:
@@ -267,8 +248,8 @@ class TopicReplay:
         """Returns a violation if the topic is overdue and makes no progress, else None.
 
         The time since the last disturbance or fault has two halves. The topic makes progress if its lowest potential
-        (`Snapshot.potential`) is lower in the second half than in the first half. The potential of each round requires
-        a second replay, which only overdue topics pay for.
+        (`TopicState.potential`) is lower in the second half than in the first half. The potentials require a second
+        replay, which only overdue topics pay for.
         """
         if not self._is_overdue():
             return None
@@ -276,7 +257,7 @@ class TopicReplay:
         start = max(last.round, self._run["fault_round"])
         middle = (start + last_round) // 2
         replay = TopicReplay(self._run, self._messages)
-        weights = [(round_, snapshot.potential(), replay._state()) for round_, snapshot in replay.play()]
+        weights = [(round_, replay.potential(), replay._state()) for round_ in replay.play()]
         since = [one for one in weights if one[0] >= start] or weights[-1:]
         early = [one for one in since if one[0] < middle] or since[:1]
         late = [early[-1], *(one for one in since if one[0] >= middle)]
@@ -289,7 +270,7 @@ class TopicReplay:
         if again is not None:
             how = f"its state of round {again[0]} is that of round {first_rounds[again[2]]} again"
         detail = f"topic {self.topic} is not legitimate {last_round - start} rounds after its last disturbance or fault"
-        return Broken("convergence", None, self._supervisor or 0, f"{detail}: {last.seen.problem}; {how}")
+        return Broken("convergence", None, self.supervisor or 0, f"{detail}: {last.seen.problem}; {how}")
 
     def _is_overdue(self) -> bool:
         """Returns whether the topic is not legitimate although the time limit for convergence has passed.
@@ -326,11 +307,11 @@ class TopicReplay:
     def _wrong_tuples(self, members: set[int]) -> Iterator[tuple[int, str]]:
         wanted = {nth(index) for index in range(len(members))}
         for label in sorted(wanted - self.entries.keys()):
-            yield self._supervisor or 0, f"label {label} is missing in its database"
+            yield self.supervisor or 0, f"label {label} is missing in its database"
         for node, entries in sorted(self.databases.items()):
             for label, subscriber in sorted(entries.items()):
                 own = None if subscriber is None else self.kept.get(subscriber)
-                if node != self._supervisor:
+                if node != self.supervisor:
                     yield node, f"it has label {label} in a database, and is not the supervisor"
                 elif label not in wanted:
                     yield node, f"its database has label {label}, which is none of the first {len(members)}"
@@ -427,7 +408,7 @@ def progress(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
     The columns of `batches` are those of `convergence`.
     """
-    return _each(batches, PROGRESS, lambda topic: (topic.measure(round_) for round_, _ in topic.play()))
+    return _each(batches, PROGRESS, lambda topic: map(topic.measure, topic.play()))
 
 
 def violations(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

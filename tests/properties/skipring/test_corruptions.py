@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from support.skipring import INTERVAL, TOPIC, converge, has_same_tries, network, snapshot_of
+from support.skipring import INTERVAL, TOPIC, converge, has_same_tries, network, state_of
 
 from udfs.nodes.local import LocalNetwork
 from udfs.skipring.labels import Label, label_of
@@ -110,7 +110,7 @@ def test_a_database_at_another_node_vanishes() -> None:
     supervisor = supervisor_of(played)
     for node in (3, -3 - supervisor):
         played.node(node).database[TOPIC] = Database(TOPIC, 1, {label_of(0): 5, label_of(1): 2})
-    problem = snapshot_of(TOPIC, played.up).explicit_problem()
+    problem = state_of(TOPIC, played.up).explicit_problem()
     assert problem is not None
     assert "has a database, and is not the topic's supervisor" in problem
     found = converge(played, HORIZON, after=30 * INTERVAL)
@@ -127,7 +127,7 @@ def test_a_false_verdict_is_taken_back() -> None:
     assert (found.clean_round, found.broken_round, played.node(-1).crashed) == (0, None, {})
     played.play(HORIZON)
     assert set(played.node(-1).crashed) == {5}
-    assert snapshot_of(TOPIC, played.up).explicit_problem() is None
+    assert state_of(TOPIC, played.up).explicit_problem() is None
 
 
 def test_invalid_labels_are_dropped() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from support.skipring import INTERVAL, TOPIC, Outcome, arbitrary_run, converge, network, rounds, snapshot_of
+from support.skipring import INTERVAL, TOPIC, Outcome, arbitrary_run, converge, network, rounds, state_of
 
 from udfs.skipring.labels import Label, label_of
 from udfs.skipring.legitimate import Convergence
@@ -52,7 +52,7 @@ def test_the_state_is_legitimate_from_the_explicit_round_on() -> None:
     for seed in range(20):
         played, found, legitimate = network(8, seed=seed, start="messages"), Convergence(), []
         for number in rounds(played, 80 * INTERVAL):
-            snapshot = snapshot_of(TOPIC, played.up)
+            snapshot = state_of(TOPIC, played.up)
             found.observe(number, snapshot, played.in_flight)
             legitimate.append(snapshot.explicit_problem() is None)
         assert found.explicit_round is not None

@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from support.skipring import INTERVAL, TOPIC, edges, history, network, rounds, snapshot_of
+from support.skipring import INTERVAL, TOPIC, edges, history, network, rounds, state_of
 
 from udfs.nodes.local import LocalNetwork
 from udfs.skipring.definition import broken, max_degree, n_edges
@@ -23,7 +23,7 @@ def seen(played: LocalNetwork, since: int = 0, until: int = HORIZON) -> Converge
     found = Convergence()
     for number in rounds(played, until):
         if number >= since:
-            found.observe(number, snapshot_of(TOPIC, played.up), played.in_flight)
+            found.observe(number, state_of(TOPIC, played.up), played.in_flight)
     return found
 
 

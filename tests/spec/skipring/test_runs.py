@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 
 import pytest
-from support.skipring import INTERVAL, SETTINGS, TOPIC, converge, has_same_tries, network, sent, snapshot_of
+from support.skipring import INTERVAL, SETTINGS, TOPIC, converge, has_same_tries, network, sent, state_of
 
 from udfs.nodes.local import LocalNetwork
 from udfs.nodes.world import NodeInfo, ProgramError
@@ -39,7 +39,7 @@ def test_topics_have_rings_of_their_own_at_several_supervisors() -> None:
     found = {topic: converge(played, HORIZON, topic=topic) for topic in topics}
     played.play(HORIZON)
     assert all(one.clean_round is not None for one in found.values())
-    assert all(snapshot_of(topic, played.up).explicit_problem() is None for topic in topics)
+    assert all(state_of(topic, played.up).explicit_problem() is None for topic in topics)
     held = [row for one in (1, 2, 3) for row in played.node(-one).database.values()]
     assert sorted(row.topic for row in held) == [*topics]
     assert {row.topic: len(row.entries) for row in held} == {topic: 7 if topic == "topic0" else 8 for topic in topics}
@@ -65,7 +65,7 @@ def test_from_the_start_only_first_subscriptions_are_made() -> None:
     assert not played.node(4).subscription[TOPIC].wants
     played.play(60 * INTERVAL)
     assert [*played.node(4).interest] == [99]
-    assert snapshot_of(TOPIC, played.up).explicit_problem() is None
+    assert state_of(TOPIC, played.up).explicit_problem() is None
 
 
 def test_who_subscribes_again_has_all_publications_once() -> None:
@@ -74,7 +74,7 @@ def test_who_subscribes_again_has_all_publications_once() -> None:
     played.call(2, "publish", 30 * INTERVAL, topic=TOPIC)
     played.call(4, "subscribe", 40 * INTERVAL, subscription_id=99, topic=TOPIC)
     played.play(100 * INTERVAL)
-    assert snapshot_of(TOPIC, played.up).explicit_problem() is None
+    assert state_of(TOPIC, played.up).explicit_problem() is None
     assert has_same_tries(TOPIC, played.up)
     assert sorted(at for at, _, _ in played.rows.delivered) == [1, 2, 3, 4, 5]
 
@@ -129,15 +129,15 @@ def test_growing_ring_stays_legitimate_between_joins() -> None:
 def test_the_detector_finds_what_is_wrong() -> None:
     played = network(4, seed=1)
     own = played.node(2).subscription[TOPIC]
-    assert snapshot_of(TOPIC, played.up).explicit_problem() is None
+    assert state_of(TOPIC, played.up).explicit_problem() is None
     held, own.short = own.short, {label_of(9): 1}
-    assert snapshot_of(TOPIC, played.up).explicit_problem() == "node 2 has wrong shortcuts"
+    assert state_of(TOPIC, played.up).explicit_problem() == "node 2 has wrong shortcuts"
     own.short, own.ring, kept = held, own.left or own.right, own.ring
-    assert snapshot_of(TOPIC, played.up).explicit_problem() == "node 2 has wrong neighbours on the ring"
+    assert state_of(TOPIC, played.up).explicit_problem() == "node 2 has wrong neighbours on the ring"
     own.ring, own.label = kept, label_of(17)
-    assert "does not have its label" in str(snapshot_of(TOPIC, played.up).explicit_problem())
+    assert "does not have its label" in str(state_of(TOPIC, played.up).explicit_problem())
     own.wants = False
-    assert "4 tuples, and 3 nodes have subscribed" in str(snapshot_of(TOPIC, played.up).explicit_problem())
+    assert "4 tuples, and 3 nodes have subscribed" in str(state_of(TOPIC, played.up).explicit_problem())
 
 
 def test_a_run_needs_a_supervisor() -> None:
