@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from udfs.ginger import messages as ms, missing_messages, parent_search
-from udfs.ginger.buffer import Event, Id, Message, MissingSets, Runs, in_runs
+from udfs.ginger.buffer import Event, Message, MissingSets, Runs, in_runs
 from udfs.ginger.garbage_collection import Reports
 from udfs.ginger.messages import Incarnation
 from udfs.ginger.missing_messages import LostMessageSearch
@@ -28,9 +28,6 @@ class Client(Role):
         self._reports = Reports(node, self._topics)
         self._lost = LostMessageSearch(self, self._topics)
         self._search = ParentSearch(self, self._topics)
-        events = self._state.metadata_buffer.items()
-        own = [(position, event.message) for position, event in events if event.event == PUBLISHED]
-        self._published: dict[Id, tuple[int, Message]] = {m.id: (position, m) for position, m in own}
         self._handlers: Mapping[type, Callable[[Any, int], None]] = {
             ms.Metadata: self._on_metadata,
             ms.Subscribed: lambda m, _: node.ctx.confirm(m.source_seq),
@@ -67,10 +64,13 @@ class Client(Role):
         node = self.node
         if node.repair.is_mended:
             position = node.next_position()
-            self._published[message.id] = position, message
             self._state.metadata_buffer[position] = BufferedEvent(*message, position, PUBLISHED, None)
         if node.repair.is_level and node.parent is not None:
             node.send(node.parent, ms.Metadata(*message, 1))
+
+    def _published(self) -> list[BufferedEvent]:
+        """Returns the client's own publications, except garbage-collected ones."""
+        return [event for event in self._state.metadata_buffer.values() if event.event == PUBLISHED]
 
     # ---- deliveries
 
@@ -96,8 +96,9 @@ class Client(Role):
         """
         told = Exceptional(m.topic, m.source, m.source_seq, m.lacking)
         self._state.exception[m.source, m.source_seq, m.lacking] = told
-        if self.node.parent is not None and m.message.id in self._published:
-            self.node.send(self.node.parent, ms.Repeat(*self._published[m.message.id][1], m.lacking))
+        for own in self._published():
+            if self.node.parent is not None and own.id == m.message.id:
+                self.node.send(self.node.parent, ms.Repeat(*own.message, m.lacking))
 
     # ---- another edge broker (section 4.2.3.1)
 
@@ -162,9 +163,9 @@ class Client(Role):
         hold, self._state.hold = self._state.hold, []
         for row in hold:
             self._deliver(row.message, row.hops or 0)
-        for _, message in self._published.values():
-            if message.id not in self._topics.of(message.topic).seen:
-                self.node.send(sender, ms.Metadata(*message, 1))
+        for own in self._published():
+            if own.id not in self._topics.of(own.topic).seen:
+                self.node.send(sender, ms.Metadata(*own.message, 1))
 
     # ---- garbage collection (section 6.1)
 
@@ -175,10 +176,9 @@ class Client(Role):
     def collect(self, topic: str, runs: Runs) -> None:
         """Drops the messages of `topic` with ids in `runs` from the buffers of deliveries and publications."""
         self._reports.collect(topic, runs)
-        for of, (position, message) in list(self._published.items()):
-            if message.topic == topic and in_runs(runs, of):
-                del self._published[of]
-                del self._state.metadata_buffer[position]
+        for own in self._published():
+            if own.topic == topic and in_runs(runs, own.id):
+                del self._state.metadata_buffer[own.position]
 
     def end_round(self) -> None:
         """Sends the edge broker a Received for each topic with at least ``collect_every`` new deliveries."""

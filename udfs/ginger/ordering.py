@@ -17,7 +17,7 @@ from udfs.ginger import messages as ms
 from udfs.ginger.buffer import Event, Message, next_admitted
 from udfs.ginger.messages import Incarnation
 from udfs.ginger.node import Node
-from udfs.ginger.records import Pending
+from udfs.ginger.records import EntryQueue, Pending
 from udfs.ginger.repair_records import FailedBroker, Hold
 from udfs.ginger.topics import Topic, Topics
 from udfs.nodes.records import kind_of
@@ -37,9 +37,9 @@ class Ordering:
         """Adds a message from a client to the entry queue. Passes a message from a broker to `take`."""
         topic, message = self._topics.of(m.topic), m.message
         if sender in self._node.clients:
-            known = message.id in topic.seen or any(waiting.id == message.id for waiting in topic.queue)
-            if not known:
-                topic.enqueue(message, self._node.next_position(), sender, m.hops)
+            queue, key = self._node.state.entry_queue, (topic.name, *message.id)
+            if message.id not in topic.seen and key not in queue:
+                queue[key] = EntryQueue(*message, self._node.next_position(), sender, m.hops)
                 self.run_pass(topic)
         else:
             self.take(topic, sender, message, m.hops, m.covered)
@@ -62,11 +62,12 @@ class Ordering:
 
     def run_pass(self, topic: Topic) -> None:
         """Lets messages enter the tree from the entry queue, until no waiting message may enter (rules G1 and G34)."""
-        while topic.queue and self.is_current(topic):
-            position = next_admitted([waiting.message for waiting in topic.queue], topic.locked)
+        while (queue := topic.queue()) and self.is_current(topic):
+            position = next_admitted([waiting.message for waiting in queue], topic.locked)
             if position is None:
                 return
-            entered = topic.dequeue(position)
+            entered = queue[position]
+            del self._node.state.entry_queue[topic.name, entered.source, entered.source_seq]
             if entered.id not in topic.seen:
                 self.take(topic, entered.client, entered.message, entered.hops, ())
 

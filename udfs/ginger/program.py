@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar, Final, cast
 
 import pyarrow as pa
 
@@ -106,7 +106,7 @@ class Ginger(State):
 
     def on_recover(self, ctx: Context) -> None:
         """Starts this recovered broker's search for a parent (section 6.1). Clients do not fail."""
-        self._broker(ctx).join("RECOVERING", None)
+        cast("Broker", self.role(ctx)).join("RECOVERING", None)
 
     def on_round_end(self, ctx: Context) -> None:
         """Calls `end_round` of the broker or client."""
@@ -114,27 +114,17 @@ class Ginger(State):
 
     def call_join(self, call: JoinCall, ctx: Context) -> None:
         """Starts a joining broker's search for a parent (section 6.1)."""
-        self._broker(ctx).join("JOINING", call.source_seq)
+        cast("Broker", self.role(ctx)).join("JOINING", call.source_seq)
 
     def call_subscribe(self, call: SubscribeCall, ctx: Context) -> None:
         """Sends the subscription of a client to its edge broker."""
-        self._client(ctx).subscribe(call.topic or "", call.subscription_id, call.source_seq)
+        cast("Client", self.role(ctx)).subscribe(call.topic or "", call.subscription_id, call.source_seq)
 
     def call_publish(self, call: PublishCall, ctx: Context) -> None:
         """Sends the publication of a client to its edge broker."""
         topic, guarantee = call.topic or "", call.guarantee or ""
         message = Message(topic, ctx.node, call.source_seq, guarantee, tuple(sorted(call.keys)), call.round)
-        self._client(ctx).publish(message)
-
-    def _broker(self, ctx: Context) -> Broker:
-        role = self.role(ctx)
-        assert isinstance(role, Broker)  # noqa: S101 - the scenario was checked
-        return role
-
-    def _client(self, ctx: Context) -> Client:
-        role = self.role(ctx)
-        assert isinstance(role, Client)  # noqa: S101 - the scenario was checked
-        return role
+        cast("Client", self.role(ctx)).publish(message)
 
 
 INITIAL: Final = ("neighbour", "tree_view", "contact", "client_topic", "repair", "election")

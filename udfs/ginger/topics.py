@@ -41,7 +41,6 @@ class Topic:
         processed: The ids of messages that the node processed in total order.
         brokers: The broker's neighbours in the sub-tree of the topic, without clients.
         clients: The broker's clients that subscribe to the topic.
-        queue: The clients' messages that wait to enter the tree, in the order of arrival.
         pending: The total-order messages whose key items are locked, in the order of arrival.
     """
 
@@ -54,7 +53,6 @@ class Topic:
         self.processed = Known(self.discarded)
         self.brokers: set[int] = set()
         self.clients: set[int] = set()
-        self.queue: list[EntryQueue] = []
         self.pending: dict[Id, Pending] = {}
         for event in self.discarded.left:
             self._know(event.event, Id(event.source, event.source_seq))
@@ -177,17 +175,10 @@ class Topic:
         if self.is_told_current and not self.brokers:
             self.search().is_current = False
 
-    def enqueue(self, message: Message, arrival: int, client: int, hops: int) -> None:
-        """Appends the message of `client` to the entry queue."""
-        row = EntryQueue(*message, arrival, client, hops)
-        self.queue.append(row)
-        self._state.entry_queue[self.name, message.source, message.source_seq] = row
-
-    def dequeue(self, position: int) -> EntryQueue:
-        """Removes the row at index `position` from the entry queue, and returns it."""
-        row = self.queue.pop(position)
-        del self._state.entry_queue[self.name, row.source, row.source_seq]
-        return row
+    def queue(self) -> list[EntryQueue]:
+        """Returns the clients' messages that wait to enter the tree, in the order of arrival."""
+        rows = (row for row in self._state.entry_queue.values() if row.topic == self.name)
+        return sorted(rows, key=lambda row: row.arrival)
 
     def lock(self, row: Pending) -> None:
         """Adds `row` to the pending messages, and so locks the key items of the message."""
@@ -240,8 +231,8 @@ class Topics:
         for (name, neighbour), row in self._state.subscriber.items():
             topic = self.of(name)
             (topic.clients if row.relationship == "client" else topic.brokers).add(neighbour)
-        for waiting in sorted(self._state.entry_queue.values(), key=lambda row: row.arrival):
-            self.of(waiting.topic).queue.append(waiting)
+        for waiting in self._state.entry_queue.values():
+            self.of(waiting.topic)
         for pending in sorted(self._state.pending.values(), key=lambda row: row.arrival):
             self.of(pending.topic).pending[pending.id] = pending
 
