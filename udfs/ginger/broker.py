@@ -94,14 +94,14 @@ class Broker(Role):
         if status == "RECOVERING":
             repair.incarnations[node.id] = node.incarnation
             # All brokers that noticed the failure may have failed before they reported it.
-            node.state.failed[node.id] = FailedBroker(node.id)
+            node.failed[node.id] = FailedBroker(node.id)
         node.ctx.status(status)
         self.seek()
 
     def _see_contacts(self) -> None:
         """Replaces the broker's view by its contacts, nearer contacts first."""
         node = self.node
-        near = sorted((row.latency_rounds, contact) for contact, row in node.state.contact.items())
+        near = sorted((row.latency_rounds, contact) for contact, row in node.contact.items())
         node.latency |= {contact: rounds for rounds, contact in near}
         node.see((contact, 0, 1 + index) for index, (_, contact) in enumerate(near))
 
@@ -126,7 +126,7 @@ class Broker(Role):
         edge = node.id if m.edge is None else m.edge
         others = sorted(node.neighbours - {sender})
         row = ReceivedSubscribe(m.subscription_id, m.topic, m.source, m.source_seq, edge, sender, len(others))
-        node.state.subscribe[m.subscription_id] = row
+        node.subscribe[m.subscription_id] = row
         self._add_subscriber(m, sender)
         most = node.setting("max_hops")
         farther = [step._replace(hop_count=step.hop_count + 1) for step in m.path if step.hop_count + 1 < most]
@@ -138,7 +138,7 @@ class Broker(Role):
 
     def _on_subscribed(self, m: ms.Subscribed, sender: int) -> None:
         """Counts the answer Subscribed of `sender`. After the last answer, sends Subscribed towards the subscriber."""
-        row = self.node.state.subscribe.get(m.subscription_id)
+        row = self.node.subscribe.get(m.subscription_id)
         if row is not None:
             row.n_waiting -= 1
             self._confirm(row)
@@ -155,12 +155,12 @@ class Broker(Role):
         """
         node, topic = self.node, self.topics.of(m.topic)
         way = [node.id, *reversed(m.way)]
-        known = node.state.member.get(m.topic) or Member(m.topic)
+        known = node.member.get(m.topic) or Member(m.topic)
         approach = known.approach or way
         shared = sum(1 for _ in takewhile(lambda ends: ends[0] == ends[1], zip(approach, way, strict=False)))
         inside = {*approach[shared - 1 :], *way[shared:]}
         members = known.members | inside | {m.source}
-        node.state.member[m.topic] = Member(m.topic, members, approach[:shared], known.clients | {m.source})
+        node.member[m.topic] = Member(m.topic, members, approach[:shared], known.clients | {m.source})
         if sender == m.source:
             topic.add(sender, "client")
         if node.id in members:
@@ -182,13 +182,13 @@ class Broker(Role):
 
     def _on_lost_message_request(self, m: ms.LostMessageRequest, sender: int) -> None:
         """Alg. 12: applies the messages from the new child `sender`, and sends the messages that `sender` lacks."""
-        node, awaited = self.node, self.node.state.awaited
+        node, awaited = self.node, self.node.awaited
         if sender not in node.children and sender not in node.clients:
             # This broker accepted the sender in an earlier incarnation, and has crashed and recovered since.
             node.send(sender, ms.Disconnect())
         if sender not in awaited:
             return
-        is_answered = sender in self.node.state.parked
+        is_answered = sender in self.node.parked
         self.missing.note_failures(m.told)
         told = self.lost_messages.filled(sender, m)
         if told is None:
@@ -215,7 +215,7 @@ class Broker(Role):
             self.topics.of(name).add(sender, "client")
 
     def _subscribed(self, client: int) -> tuple[str, ...]:
-        row = self.node.state.client_subscription.get(client)
+        row = self.node.client_subscription.get(client)
         return () if row is None else row.topics
 
     def _on_lost_messages(self, m: ms.LostMessages, sender: int) -> None:
@@ -264,7 +264,7 @@ class Broker(Role):
 
     def disconnected(self, sender: int) -> None:
         """Treats neighbour `sender`, which does not know this broker as its neighbour, as failed (rule G28)."""
-        if sender in self.node.state.neighbour:
+        if sender in self.node.neighbour:
             self.neighbour_down(sender)
 
     def _child_down(self, child: int) -> None:

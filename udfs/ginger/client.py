@@ -23,7 +23,6 @@ class Client(Role):
 
     def __init__(self, node: Node) -> None:
         self.node = node
-        self._state = node.state
         self._topics = Topics(node)
         self._reports = Reports(node, self._topics)
         self._lost = LostMessageSearch(self, self._topics)
@@ -64,19 +63,19 @@ class Client(Role):
         node = self.node
         if node.repair.is_mended:
             position = node.next_position()
-            self._state.metadata_buffer[position] = BufferedEvent(*message, position, PUBLISHED, None)
+            self.node.metadata_buffer[position] = BufferedEvent(*message, position, PUBLISHED, None)
         if node.repair.is_level and node.parent is not None:
             node.send(node.parent, ms.Metadata(*message, 1))
 
     def _published(self) -> list[BufferedEvent]:
         """Returns the client's own publications, except garbage-collected ones."""
-        return [event for event in self._state.metadata_buffer.values() if event.event == PUBLISHED]
+        return [event for event in self.node.metadata_buffer.values() if event.event == PUBLISHED]
 
     # ---- deliveries
 
     def _on_metadata(self, m: ms.Metadata, sender: int) -> None:
-        if self._state.parked:
-            self._state.hold.append(held(m, sender))
+        if self.node.parked:
+            self.node.hold.append(held(m, sender))
         else:
             self._deliver(m.message, m.hops)
 
@@ -86,7 +85,7 @@ class Client(Role):
             return
         node.ctx.deliver(message.source, message.source_seq, message.issued_round, hops)
         position = node.next_position()
-        self._state.delivered.append(Delivered(position, message.topic, message.source, message.source_seq))
+        self.node.delivered.append(Delivered(position, message.topic, message.source, message.source_seq))
         self._topics.note(Event("processed" if message.is_total else "passed", message, 0))
 
     def _on_exception(self, m: ms.Lacking, _: int) -> None:
@@ -95,7 +94,7 @@ class Client(Role):
         Does not send a garbage-collected publication: all members have received it, and the Exception is late.
         """
         told = Exceptional(m.topic, m.source, m.source_seq, m.lacking)
-        self._state.exception[m.source, m.source_seq, m.lacking] = told
+        self.node.exception[m.source, m.source_seq, m.lacking] = told
         for own in self._published():
             if self.node.parent is not None and own.id == m.message.id:
                 self.node.send(self.node.parent, ms.Repeat(*own.message, m.lacking))
@@ -111,7 +110,7 @@ class Client(Role):
         self.node.repair.is_level = False
         self._lost.forget(neighbour)
         self._reports.forget()
-        self._state.hold = []
+        self.node.hold = []
         self.lost(failed)
         self.seek()
 
@@ -125,7 +124,7 @@ class Client(Role):
         The client needs the previous view if its new edge broker fails before this broker has sent a view.
         """
         if sender == self.node.parent:
-            seen = {broker: self.node.rounds_from(broker) for broker in self._state.tree_view}
+            seen = {broker: self.node.rounds_from(broker) for broker in self.node.tree_view}
             self.node.repair.seen |= seen
             self._search.on_tree_view_update(m, sender)
 
@@ -160,7 +159,7 @@ class Client(Role):
             if is_final and message.has_body and message.topic in self.node.subscribed:
                 self._deliver(message, hops + 1)
         self.node.repair.is_level = True
-        hold, self._state.hold = self._state.hold, []
+        hold, self.node.hold = self.node.hold, []
         for row in hold:
             self._deliver(row.message, row.hops or 0)
         for own in self._published():
@@ -178,7 +177,7 @@ class Client(Role):
         self._reports.collect(topic, runs)
         for own in self._published():
             if own.topic == topic and in_runs(runs, own.id):
-                del self._state.metadata_buffer[own.position]
+                del self.node.metadata_buffer[own.position]
 
     def end_round(self) -> None:
         """Sends the edge broker a Received for each topic with at least ``collect_every`` new deliveries."""

@@ -43,10 +43,10 @@ class Reports:
             ids: The messages that all nodes of `covered` have received.
             covered: The reporting node, and the nodes below it.
         """
-        node, told = self._node, self._node.state.reported.get(topic)
+        node, told = self._node, self._node.reported.get(topic)
         enough = (told.n_messages if told else 0) + node.setting("collect_every")
         if node.parent is not None and node.repair.is_level and len(ids) >= enough:
-            node.state.reported[topic] = Reported(topic, len(ids))
+            node.reported[topic] = Reported(topic, len(ids))
             node.send(node.parent, ms.Received(topic, tuple(sorted(covered)), runs_of(ids)))
 
     def collect(self, topic: str, runs: Runs) -> None:
@@ -54,13 +54,13 @@ class Reports:
         seen = self._topics.of(topic).seen
         before = len(seen)
         self._topics.of(topic).collect(runs)
-        told = self._node.state.reported.get(topic)
+        told = self._node.reported.get(topic)
         if told is not None:
             told.n_messages = max(0, told.n_messages - before + len(seen))
 
     def forget(self) -> None:
         """Deletes the counts of the last reports, so that a new parent gets complete reports."""
-        self._node.state.reported.clear()
+        self._node.reported.clear()
 
 
 class GarbageCollection:
@@ -68,14 +68,13 @@ class GarbageCollection:
 
     def __init__(self, node: Node, topics: Topics, ordering: Ordering, reports: Reports) -> None:
         self._node = node
-        self._state = node.state
         self._topics = topics
         self._ordering = ordering
         self._reports = reports
 
     def on_received(self, m: ms.Received, sender: int) -> None:
         """Stores the report of `sender`, a child or client, in place of the earlier report of `sender`."""
-        self._state.receipt[m.topic, sender] = Receipt(m.topic, sender, m.covered, m.runs)
+        self._node.receipt[m.topic, sender] = Receipt(m.topic, sender, m.covered, m.runs)
 
     def on_collect(self, m: ms.Collect, sender: int) -> None:
         """Drops the messages that a Collect from the parent lists, and forwards Collect to children and clients."""
@@ -90,7 +89,7 @@ class GarbageCollection:
     def _report(self, topic: Topic) -> None:
         node, name = self._node, topic.name
         below = sorted(topic.brokers & node.children | topic.clients)
-        told = [self._state.receipt.get((name, other)) for other in below]
+        told = [self._node.receipt.get((name, other)) for other in below]
         if node.is_waiting or None in told:
             return
         ids, covered = set(topic.seen) - topic.pending.keys(), {node.id}
@@ -100,7 +99,7 @@ class GarbageCollection:
                 ids = {of for of in ids if in_runs(row.runs, of)}
         if not self._ordering.is_topic_root(topic):
             self._reports.tell_parent(name, ids, covered)
-        elif len(ids) >= node.setting("collect_every") and topic.members <= covered | self._state.failed.keys():
+        elif len(ids) >= node.setting("collect_every") and topic.members <= covered | self._node.failed.keys():
             self.collect(name, runs_of(ids))
 
     def collect(self, name: str, runs: Runs) -> None:
@@ -123,6 +122,6 @@ class GarbageCollection:
 
         If the partner was the parent, the next parent thus gets complete reports.
         """
-        for key in [key for key in self._state.receipt if key[1] == partner]:
-            del self._state.receipt[key]
+        for key in [key for key in self._node.receipt if key[1] == partner]:
+            del self._node.receipt[key]
         self._reports.forget()

@@ -37,7 +37,6 @@ class LostMessageSearch:
         self._role = role
         self._topics = topics
         self._node = role.node
-        self._state = role.node.state
 
     def drop_collected(self, answer: MissingSets) -> MissingSets:
         """Drops the messages that a partner reports as garbage-collected in its `answer`. Returns `answer`."""
@@ -55,16 +54,16 @@ class LostMessageSearch:
         told = replace(told, events=[self.with_body(event) for event in told.events])
         lacking = [event for event in told.events if not event.message.has_body and self._needs(partner, event)]
         new = [event.message for event in lacking if not self._topics.of(event.message.topic).has(event)]
-        gaps = self._state.gap
+        gaps = self._node.gap
         unknown = [one for one in new if not (one.id in gaps and gaps[one.id].status == GIVEN_UP)]
         if not unknown:
             self._done(partner)
             return told
-        is_new = partner not in self._state.parked
+        is_new = partner not in self._node.parked
         topic = m.topic if isinstance(m, ms.TopicJoined) else None
-        self._state.parked[partner] = Parked(partner, kind_of(type(m)), topic, raw)
+        self._node.parked[partner] = Parked(partner, kind_of(type(m)), topic, raw)
         for message in unknown:
-            self._state.gap.setdefault(message.id, Gap(*message, OPEN))
+            self._node.gap.setdefault(message.id, Gap(*message, OPEN))
         if is_new:
             self._node.repair.n_asked = 0
             self._ask_publishers()
@@ -77,28 +76,28 @@ class LostMessageSearch:
         `partner` must receive the message from it. A new neighbour whose exchange is not complete does not count,
         because it requests the message itself.
         """
-        topic, state = self._topics.of(event.message.topic), self._state
-        others = (topic.brokers | topic.clients) - (state.awaited.keys() - state.parked.keys()) - {partner}
-        return bool(others) or topic.name in self._node.subscribed
+        topic, node = self._topics.of(event.message.topic), self._node
+        others = (topic.brokers | topic.clients) - (node.awaited.keys() - node.parked.keys()) - {partner}
+        return bool(others) or topic.name in node.subscribed
 
     def with_body(self, event: Event) -> Event:
         """Returns `event` with the body of its message, if a Repeat or a table contains it; else `event` itself."""
         if event.message.has_body:
             return event
-        gap = self._state.gap.get(event.message.id)
+        gap = self._node.gap.get(event.message.id)
         if gap is not None and gap.message.has_body:
             return event._replace(message=gap.message)
         pending = self._topics.of(event.message.topic).pending.get(event.message.id)
         return event if pending is None else event._replace(message=pending.message)
 
     def _done(self, partner: int) -> None:
-        self._state.parked.pop(partner, None)
-        if not self._state.parked:
+        self._node.parked.pop(partner, None)
+        if not self._node.parked:
             for gap in [*self._open()]:
-                del self._state.gap[gap.id]
+                del self._node.gap[gap.id]
 
     def _open(self) -> Iterator[Gap]:
-        return (gap for gap in self._state.gap.values() if gap.status == OPEN)
+        return (gap for gap in self._node.gap.values() if gap.status == OPEN)
 
     def _ask_publishers(self) -> None:
         node = self._node
@@ -113,7 +112,7 @@ class LostMessageSearch:
 
         After `MAX_ASKED` times, gives up the missing messages, and handles the stored answers without them.
         """
-        if not self._state.parked:
+        if not self._node.parked:
             return
         if self._node.repair.n_asked < MAX_ASKED:
             self._ask_publishers()
@@ -126,14 +125,14 @@ class LostMessageSearch:
 
     def on_repeat(self, m: ms.Repeat) -> None:
         """Stores the message of a Repeat. If no other message is missing, handles the stored answers."""
-        gap = self._state.gap.get(m.message.id)
+        gap = self._node.gap.get(m.message.id)
         if gap is not None and gap.status == OPEN:
-            self._state.gap[gap.id] = Gap(*m.message, OPEN)
+            self._node.gap[gap.id] = Gap(*m.message, OPEN)
             if all(one.message.has_body for one in self._open()):
                 self._resume_all()
 
     def _resume_all(self) -> None:
-        for parked in self._state.parked.values():
+        for parked in self._node.parked.values():
             if parked.topic is not None:
                 self._role.handle(ms.TopicJoined(parked.topic, parked.told), parked.partner)
             else:
@@ -141,7 +140,7 @@ class LostMessageSearch:
 
     def forget(self, partner: int) -> None:
         """Drops the stored answer of the failed `partner`."""
-        if partner in self._state.parked:
+        if partner in self._node.parked:
             self._done(partner)
 
 
@@ -162,7 +161,7 @@ class MissingMessages:
 
         Argument `theirs` contains the ids of the partner's messages.
         """
-        answer = MissingSets(failed={one: self._node.last_failed(one) for one in sorted(self._node.state.failed)})
+        answer = MissingSets(failed={one: self._node.last_failed(one) for one in sorted(self._node.failed)})
         for name in sorted(theirs.passed):
             events = [event for event in self._topics.of(name).events if not theirs.has(event)]
             answer.events += [self._lost.with_body(event) for event in events]

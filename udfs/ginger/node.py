@@ -1,4 +1,4 @@
-"""The state of a node (`State`, `Node`), and the interface through which the parts of a node call it (`Role`).
+"""The state of a node (`Node`), and the interface through which the parts of a node call it (`Role`).
 
 If no broker of a run crashes or joins, the tree needs no repair. Then the buffers and the tables about repairs stay
 empty.
@@ -18,9 +18,20 @@ from udfs.ginger.tree import relationship
 from udfs.nodes.context import Context
 from udfs.nodes.program import NodeProgram, appended, keyed, one, ordered
 
+POSITIONS = 1 << 20
+"""Number of positions that a node can assign in a round. Those of round r begin at r * POSITIONS."""
+_SIBLING = (1, 1)
 
-class State(NodeProgram):
-    """The tables of a node. Only table ``contact`` survives a crash."""
+
+class Node(NodeProgram):
+    """The tables, neighbours and latencies of a node. Only table ``contact`` survives a crash.
+
+    Attributes:
+        latency: The known latencies of messages from other nodes, in rounds.
+        parent: The parent of a broker, or the edge broker of a client. None if the node is not connected.
+        children: The brokers that are children of the node.
+        clients: The clients that are attached to the node.
+    """
 
     neighbour = keyed(rows.Neighbour)
     tree_view = keyed(rows.TreeView)
@@ -50,36 +61,21 @@ class State(NodeProgram):
     receipt = keyed(repairs.Receipt)
     reported = keyed(repairs.Reported)
 
-
-POSITIONS = 1 << 20
-"""Number of positions that a node can assign in a round. Those of round r begin at r * POSITIONS."""
-_SIBLING = (1, 1)
-
-
-class Node:
-    """The tables, neighbours and latencies of a node. All parts of the node use one `Node`.
-
-    Attributes:
-        state: The tables of the node.
-        repair: The only row of table ``repair``.
-        latency: The known latencies of messages from other nodes, in rounds.
-        parent: The parent of a broker, or the edge broker of a client. None if the node is not connected.
-        children: The brokers that are children of the node.
-        clients: The clients that are attached to the node.
-    """
-
-    def __init__(self, state: State) -> None:
-        """Reads the neighbours and the view from the tables."""
-        self.state = state
-        self.repair = state.repair
+    def __init__(self) -> None:
+        super().__init__()
         self.latency: dict[int, int] = {}
-        self._near = {other: row.latency_rounds for other, row in state.neighbour.items()}
-        self._far = {other: row.latency_rounds for other, row in state.tree_view.items()}
+        self._near: dict[int, int] = {}
+        self._far: dict[int, int] = {}
         self._position = -1
         self.parent: int | None = None
         self.children: set[int] = set()
         self.clients: set[int] = set()
-        for other, row in state.neighbour.items():
+
+    def read_tables(self) -> None:
+        """Reads the neighbours and the view from the tables."""
+        self._near = {other: row.latency_rounds for other, row in self.neighbour.items()}
+        self._far = {other: row.latency_rounds for other, row in self.tree_view.items()}
+        for other, row in self.neighbour.items():
             if row.relationship in ("parent", "edge"):
                 self.parent = other
             else:
@@ -116,12 +112,12 @@ class Node:
     @property
     def is_incomplete(self) -> bool:
         """Whether the node searches for a parent, or awaits messages of a partner or the bodies of a stored answer."""
-        return not self.repair.is_level or bool(self.state.awaited or self.state.parked)
+        return not self.repair.is_level or bool(self.awaited or self.parked)
 
     @property
     def is_waiting(self) -> bool:
         """Whether the node is under repair. It then puts application messages into its hold queue (Alg. 9)."""
-        return self.is_incomplete or bool(self.state.hold)
+        return self.is_incomplete or bool(self.hold)
 
     @property
     def is_newcomer(self) -> bool:
@@ -139,7 +135,7 @@ class Node:
     @property
     def subscribed(self) -> tuple[str, ...]:
         """The topics that a client subscribes to."""
-        return tuple(topic for topic, row in self.state.client_topic.items() if row.usage == "subscribed")
+        return tuple(topic for topic, row in self.client_topic.items() if row.usage == "subscribed")
 
     @property
     def residual_degree(self) -> int:
@@ -199,7 +195,7 @@ class Node:
         other, incarnation = one
         self.note_up(one)
         rounds = self._near[other] = self.rounds_from(other)
-        self.state.neighbour[other] = Neighbour(other, kind, rounds, incarnation)
+        self.neighbour[other] = Neighbour(other, kind, rounds, incarnation)
         if kind != "client":
             self.ctx.watch(other, rounds)
 
@@ -210,7 +206,7 @@ class Node:
 
     def disconnect(self, other: int) -> None:
         """Removes neighbour `other` from the tables, and ends the watch on `other`."""
-        self.state.neighbour.pop(other, None)
+        self.neighbour.pop(other, None)
         self._near.pop(other, None)
         self.ctx.unwatch(other)
         self.children.discard(other)
@@ -225,7 +221,7 @@ class Node:
 
         The links upwards are at the beginning of the path. Returns None if `broker` is not in the view.
         """
-        seen = self.state.tree_view.get(broker)
+        seen = self.tree_view.get(broker)
         return None if seen is None else (seen.n_up, seen.n_down)
 
     def is_sibling(self, broker: int) -> bool:
@@ -240,19 +236,19 @@ class Node:
                 links downwards). See `path_from`.
         """
         rows = [TreeView(other, relationship(up, down), up, down, self.rounds_from(other)) for other, up, down in view]
-        self.state.tree_view = {row.peer: row for row in rows}
+        self.tree_view = {row.peer: row for row in rows}
         self._far = {row.peer: row.latency_rounds for row in rows}
 
     def see_sibling(self, broker: int) -> None:
         """Adds `broker` to the view of the node as a sibling."""
         rounds = self._far[broker] = self.rounds_from(broker)
-        self.state.tree_view[broker] = TreeView(broker, relationship(*_SIBLING), *_SIBLING, rounds)
+        self.tree_view[broker] = TreeView(broker, relationship(*_SIBLING), *_SIBLING, rounds)
 
     # ---- failures and recoveries
 
     def latest(self, broker: int) -> Incarnation:
         """Returns the incarnation of `broker` to which the node is connected, or else the latest one that it knows."""
-        row = self.state.neighbour.get(broker)
+        row = self.neighbour.get(broker)
         return Incarnation(broker, self.repair.incarnations.get(broker, 0) if row is None else row.incarnation)
 
     def note_up(self, one: Incarnation) -> None:
@@ -285,7 +281,7 @@ class Node:
         """
         excluded = self.children | (set() if self.is_newcomer else self.repair.dead)
         found = [(row.n_up + row.n_down, (row.n_up, row.n_down) == _SIBLING, broker)
-                 for broker, row in self.state.tree_view.items() if broker not in excluded]  # fmt: skip
+                 for broker, row in self.tree_view.items() if broker not in excluded]  # fmt: skip
         return [broker for *_, broker in sorted(found)] or sorted(self.repair.seen.keys() - self.repair.dead)
 
 

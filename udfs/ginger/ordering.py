@@ -37,7 +37,7 @@ class Ordering:
         """Adds a message from a client to the entry queue. Passes a message from a broker to `take`."""
         topic, message = self._topics.of(m.topic), m.message
         if sender in self._node.clients:
-            queue, key = self._node.state.entry_queue, (topic.name, *message.id)
+            queue, key = self._node.entry_queue, (topic.name, *message.id)
             if message.id not in topic.seen and key not in queue:
                 queue[key] = EntryQueue(*message, self._node.next_position(), sender, m.hops)
                 self.run_pass(topic)
@@ -67,7 +67,7 @@ class Ordering:
             if position is None:
                 return
             entered = queue[position]
-            del self._node.state.entry_queue[topic.name, entered.source, entered.source_seq]
+            del self._node.entry_queue[topic.name, entered.source, entered.source_seq]
             if entered.id not in topic.seen:
                 self.take(topic, entered.client, entered.message, entered.hops, ())
 
@@ -80,7 +80,7 @@ class Ordering:
         if self.is_first_member(topic) or topic.is_told_current:
             return True
         first = topic.first_brokers
-        return bool(first) and first <= self._node.state.failed.keys()
+        return bool(first) and first <= self._node.failed.keys()
 
     def is_first_member(self, topic: Topic) -> bool:
         """Returns whether the broker has been a member of `topic` since the subscriptions, and has not failed."""
@@ -202,7 +202,7 @@ class Ordering:
         before = (other for other in topic.pending.values() if other.arrival < arrival)
         earlier = [other for other in before if not keys.isdisjoint(other.keys)]
         if is_root:
-            missing = topic.members - pending.covered - node.state.failed.keys()
+            missing = topic.members - pending.covered - node.failed.keys()
             if missing:
                 for broker in sorted(missing & topic.first_brokers):
                     node.watch_member(broker)
@@ -251,7 +251,6 @@ class HoldQueue:
 
     def __init__(self, node: Node, ordering: Ordering) -> None:
         self._node = node
-        self._state = node.state
         self._ordering = ordering
         self._handlers: Mapping[type, Callable[[Any, int], None]] = {
             ms.Metadata: ordering.on_metadata,
@@ -275,7 +274,7 @@ class HoldQueue:
 
     def _take(self, m: Any, sender: int) -> None:  # noqa: ANN401
         if self._node.is_waiting:
-            self._state.hold.append(held(m, sender))
+            self._node.hold.append(held(m, sender))
         elif isinstance(m, ms.Failed):
             self.on_failed(sender, m.failed)
         else:
@@ -294,15 +293,15 @@ class HoldQueue:
 
         Then reports or processes the pending messages that waited only for a lock at `broker`.
         """
-        if broker in self._state.failed:
+        if broker in self._node.failed:
             return
-        self._state.failed[broker] = FailedBroker(broker)
+        self._node.failed[broker] = FailedBroker(broker)
         self._node.flood(ms.Failed(broker, self._node.last_failed(broker)), sender)
         self._ordering.try_topics()
 
     def release(self) -> None:
         """Handles the held messages in order, until none remains or the broker is under repair again (Alg. 9)."""
-        hold = self._state.hold
+        hold = self._node.hold
         while hold and not self._node.is_incomplete:
             row = hold.pop(0)
             if row.failed is not None:
@@ -315,10 +314,10 @@ class HoldQueue:
 
     def drop(self, partner: int) -> None:
         """Drops the held messages of the failed `partner`, because their predecessors are missing (rule G23)."""
-        self._state.hold = [row for row in self._state.hold if row.sender != partner or row.kind == "Failed"]
+        self._node.hold = [row for row in self._node.hold if row.sender != partner or row.kind == "Failed"]
 
     def withdraw(self, child: int) -> None:
         """Withdraws the reports of the failed `child` about locked key items, and drops the held reports (rule G33)."""
         self._ordering.withdraw(child)
-        rows = [row for row in self._state.hold if row.sender != child or row.kind != "TotalAck"]
-        self._state.hold = [replace(row, covered=()) if row.sender == child and row.covered else row for row in rows]
+        rows = [row for row in self._node.hold if row.sender != child or row.kind != "TotalAck"]
+        self._node.hold = [replace(row, covered=()) if row.sender == child and row.covered else row for row in rows]

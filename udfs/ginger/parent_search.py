@@ -66,7 +66,7 @@ class ParentSearch:
         topics that it subscribes to.
         """
         own, node = self._own, self._node
-        topics = (*own.upward, *node.state.client_topic)
+        topics = (*own.upward, *node.client_topic)
         is_client = own.role == "client"
         return ms.ParentRequest(
             topics, own.break_degree, own.is_joining, is_client, node.subscribed, node.incarnation
@@ -128,7 +128,7 @@ class ParentSearch:
         if partner is None:
             if self._node.parent is None:
                 self._role.seek()
-        elif partner in self._node.state.parked:
+        elif partner in self._node.parked:
             return
         elif partner == self._node.parent:
             self._role.neighbour_down(partner)
@@ -182,7 +182,7 @@ class Election:
         """
         self._role = role
         self._node = role.node
-        self._own = role.node.state.election
+        self._own = role.node.election
         self._search = search
         self._ended = ended
 
@@ -211,7 +211,7 @@ class Election:
         self._decide()
 
     def _cancel_timers(self) -> None:
-        for broker in self._node.state.tree_view:
+        for broker in self._node.tree_view:
             self._node.ctx.cancel_timer(ELECTION_TIMER, broker)
 
     def _vote(self, sibling: int) -> None:
@@ -228,7 +228,7 @@ class Election:
         These are the lost parent, the failed brokers of the view, and the brokers that received votes name.
         """
         node = self._node
-        in_view = [node.latest(broker) for broker in node.repair.dead & node.state.tree_view.keys()]
+        in_view = [node.latest(broker) for broker in node.repair.dead & node.tree_view.keys()]
         return _latest([*in_view, *self._own.heard])
 
     def orphaned(self, parent: Incarnation) -> None:
@@ -264,7 +264,7 @@ class Election:
     def _refuse(self, sender: int) -> None:
         """Answers the vote of `sender` with the brokers above this broker (rule G19)."""
         node = self._node
-        above = {broker for broker, row in node.state.tree_view.items() if row.n_up == 0}
+        above = {broker for broker, row in node.tree_view.items() if row.n_up == 0}
         above |= node.neighbours - node.children
         told = tuple(node.latest(broker) for broker in sorted(above))
         node.send(sender, ms.RootElection(None, told, node.incarnation))
@@ -319,7 +319,7 @@ class Election:
         own.heard = _latest([*own.heard, *gone])
         for one in gone:
             is_news = one.broker not in repair.dead and one.incarnation >= node.latest(one.broker).incarnation
-            if one.broker in node.state.tree_view and is_news:
+            if one.broker in node.tree_view and is_news:
                 self._role.lost(one)
         is_asked_down = repair.asked is not None and _has_failed(node.latest(repair.asked), gone)
         if own.is_electing:

@@ -15,7 +15,7 @@ from udfs.ginger.broker import Broker
 from udfs.ginger.buffer import Message
 from udfs.ginger.client import Client
 from udfs.ginger.messages import MESSAGES
-from udfs.ginger.node import Node, State
+from udfs.ginger.node import Node
 from udfs.ginger.records import ClientTopic, Contact
 from udfs.ginger.tree import Tree
 from udfs.nodes.arrow import record_columns, table_schema
@@ -36,13 +36,13 @@ def _lay_tree(world: World, tree: Tree, *, is_mended: bool) -> None:
 
 def _lay_topics(world: World) -> None:
     for node, calls in world.calls.items():
-        state: State = world.program(node)
+        state: Node = world.program(node)
         for kind, usage in (("publish", "published"), ("subscribe", "subscribed")):
             for topic in (call.topic for call in calls if call.kind == kind and call.topic is not None):
                 state.client_topic[topic] = ClientTopic(topic, usage)
 
 
-class Ginger(State):
+class Ginger(Node):
     """A broker or a client. In a round it handles joins, then timers, then messages, then all other calls (rule G7)."""
 
     messages = MESSAGES
@@ -87,9 +87,9 @@ class Ginger(State):
         Argument `sender` is the sender if the event is a message, else None.
         """
         if self._role is None:
-            node = Node(self)
-            self._role = Client(node) if self.repair.role == "client" else Broker(node)
-        self._role.node.enter(ctx, sender)
+            self.read_tables()
+            self._role = Client(self) if self.repair.role == "client" else Broker(self)
+        self.enter(ctx, sender)
         return self._role
 
     def on_message(self, m: Any, src: int, ctx: Context) -> None:  # noqa: ANN401 - any of its messages

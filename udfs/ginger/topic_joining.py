@@ -33,7 +33,6 @@ class TopicJoining:
         Each search calls `admit` when it ends, because the broker may then accept waiting children.
         """
         self._node = node
-        self._state = node.state
         self._topics = topics
         self._ordering = ordering
         self._hold = hold
@@ -43,7 +42,7 @@ class TopicJoining:
 
     def is_inside(self, topic: Topic) -> bool:
         """Returns whether the broker is in the sub-tree of `topic`."""
-        join = self._state.topic_join.get(topic.name)
+        join = self._node.topic_join.get(topic.name)
         is_first = self._ordering.is_first_member(topic)
         return bool(topic.brokers or topic.clients or is_first or (join and join.is_joined))
 
@@ -99,7 +98,7 @@ class TopicJoining:
         if sender not in self._node.neighbours:
             return
         if self._is_postponing():
-            self._state.postponed.append(Postponed(sender, m.topic))
+            self._node.postponed.append(Postponed(sender, m.topic))
         elif self.is_inside(self._topics.of(m.topic)):
             self._topics.of(m.topic).search()
             self._reply(sender, self._topics.of(m.topic))
@@ -131,7 +130,7 @@ class TopicJoining:
         """
         if sender not in self._node.neighbours:
             return
-        join = self._state.topic_join.get(m.topic)
+        join = self._node.topic_join.get(m.topic)
         if join is not None and sender in join.waiting:
             join.waiting.remove(sender)
         if m.told is not None and not self._link(m, sender, m.told):
@@ -168,8 +167,8 @@ class TopicJoining:
     def settle(self) -> None:
         """Handles the held messages, and then the JoinTopic messages that the broker postponed during its repair."""
         self._hold.release()
-        while self._state.postponed and not self._is_postponing():
-            asked = self._state.postponed.pop(0)
+        while self._node.postponed and not self._is_postponing():
+            asked = self._node.postponed.pop(0)
             self.on_join_topic(ms.JoinTopic(asked.topic), asked.sender)
 
     def _is_postponing(self) -> bool:
@@ -177,14 +176,14 @@ class TopicJoining:
 
         A publisher without an edge broker may depend on the answer to JoinTopic (rule G30).
         """
-        node, parked = self._node, self._state.parked
+        node, parked = self._node, self._node.parked
         is_told = node.repair.is_level or node.parent in parked
-        is_repeated = is_told and bool(parked) and self._state.awaited.keys() <= parked.keys()
+        is_repeated = is_told and bool(parked) and self._node.awaited.keys() <= parked.keys()
         return node.is_waiting and not is_repeated
 
     def ask_again(self, neighbour: int) -> None:
         """Repeats the broker's searches over the new connection to `neighbour`."""
-        for join in list(self._state.topic_join.values()):
+        for join in list(self._node.topic_join.values()):
             self._repeat(join, neighbour)
 
     def _repeat(self, join: TopicJoin, neighbour: int) -> None:
@@ -204,7 +203,7 @@ class TopicJoining:
 
     def forget(self, partner: int) -> None:
         """Removes the failed `partner` from all searches, and ends the searches that await no other answer."""
-        for join in list(self._state.topic_join.values()):
+        for join in list(self._node.topic_join.values()):
             if join.is_open:
                 join.askers = [other for other in join.askers if other != partner]
                 join.waiting = [other for other in join.waiting if other != partner]

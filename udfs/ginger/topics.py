@@ -1,6 +1,6 @@
 """The topics of a node: sub-trees, buffers of events (section 4.3.2), locks, and messages that wait to enter the tree.
 
-Each change updates both the tables of `udfs.ginger.node.State` and their copies in memory.
+Each change updates both the tables of the node and their copies in memory.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from udfs.ginger.buffer import Departed, Event, Id, Message, MissingSets, Runs, in_runs, joined
-from udfs.ginger.node import Node, State
+from udfs.ginger.node import Node
 from udfs.ginger.records import BufferedEvent, Discarded, EntryQueue, Member, Pending, Subscriber
 from udfs.ginger.repair_records import Coverage, TopicJoin
 
@@ -44,11 +44,11 @@ class Topic:
         pending: The total-order messages whose key items are locked, in the order of arrival.
     """
 
-    def __init__(self, state: State, name: str) -> None:
-        self._state = state
+    def __init__(self, node: Node, name: str) -> None:
+        self._node = node
         self._buffered: dict[int, BufferedEvent] = {}
         self.name = name
-        self.discarded = state.discarded.get(name) or Discarded(name, -1, [], {})
+        self.discarded = node.discarded.get(name) or Discarded(name, -1, [], {})
         self.seen = Known(self.discarded)
         self.processed = Known(self.discarded)
         self.brokers: set[int] = set()
@@ -84,7 +84,7 @@ class Topic:
         if in_runs(self.discarded.collected, message.id):
             return
         row = BufferedEvent(*message, position, what, hops)
-        self._state.metadata_buffer[position] = row
+        self._node.metadata_buffer[position] = row
         self.restore(row)
         while len(self._buffered) > buffer_size:
             oldest = next(iter(self._buffered))
@@ -103,13 +103,13 @@ class Topic:
             self.processed.add(of)
 
     def _drop(self, position: int) -> BufferedEvent:
-        self._state.discarded[self.name] = self.discarded
-        del self._state.metadata_buffer[position]
+        self._node.discarded[self.name] = self.discarded
+        del self._node.metadata_buffer[position]
         return self._buffered.pop(position)
 
     def collect(self, runs: Runs) -> None:
         """Drops the events of the messages with ids in `runs`, which all members have received (section 6.1)."""
-        discarded = self._state.discarded[self.name] = self.discarded
+        discarded = self._node.discarded[self.name] = self.discarded
         collected = discarded.collected = joined(discarded.collected, runs.items())
         last = max(self._buffered, default=discarded.position)
         discarded.left = [one for one in discarded.left if not in_runs(collected, Id(one.source, one.source_seq))]
@@ -132,28 +132,28 @@ class Topic:
     @property
     def members(self) -> set[int]:
         """The brokers of the sub-tree and the subscribers. All must lock the key items of the topic's messages."""
-        row = self._state.member.get(self.name)
+        row = self._node.member.get(self.name)
         return set() if row is None else row.members
 
     @property
     def first_brokers(self) -> set[int]:
         """The brokers that were in the sub-tree after the subscriptions."""
-        row = self._state.member.get(self.name)
+        row = self._node.member.get(self.name)
         return set() if row is None else row.members - row.clients
 
     def set_members(self, members: set[int], clients: set[int]) -> None:
         """Replaces the members of the topic. Argument `clients` contains those members that are clients."""
-        self._state.member[self.name] = Member(self.name, set(members), clients=set(clients))
+        self._node.member[self.name] = Member(self.name, set(members), clients=set(clients))
 
     @property
     def is_told_current(self) -> bool:
         """Whether a current neighbour has sent the broker Current (rule G34)."""
-        row = self._state.topic_join.get(self.name)
+        row = self._node.topic_join.get(self.name)
         return row is not None and row.is_current
 
     def search(self) -> TopicJoin:
         """Returns the broker's search for the sub-tree of the topic, and creates its row if necessary."""
-        return self._state.topic_join.setdefault(self.name, TopicJoin(self.name))
+        return self._node.topic_join.setdefault(self.name, TopicJoin(self.name))
 
     # ---- messages that wait
 
@@ -165,25 +165,25 @@ class Topic:
     def add(self, neighbour: int, relationship: str) -> None:
         """Adds `neighbour` to the sub-tree as `relationship`: ``broker`` or ``client``."""
         (self.clients if relationship == "client" else self.brokers).add(neighbour)
-        self._state.subscriber[self.name, neighbour] = Subscriber(self.name, neighbour, relationship)
+        self._node.subscriber[self.name, neighbour] = Subscriber(self.name, neighbour, relationship)
 
     def discard(self, neighbour: int) -> None:
         """Removes `neighbour` from the sub-tree. Without another neighbour in it, the broker is not current (G34)."""
         self.brokers.discard(neighbour)
         self.clients.discard(neighbour)
-        self._state.subscriber.pop((self.name, neighbour), None)
+        self._node.subscriber.pop((self.name, neighbour), None)
         if self.is_told_current and not self.brokers:
             self.search().is_current = False
 
     def queue(self) -> list[EntryQueue]:
         """Returns the clients' messages that wait to enter the tree, in the order of arrival."""
-        rows = (row for row in self._state.entry_queue.values() if row.topic == self.name)
+        rows = (row for row in self._node.entry_queue.values() if row.topic == self.name)
         return sorted(rows, key=lambda row: row.arrival)
 
     def lock(self, row: Pending) -> None:
         """Adds `row` to the pending messages, and so locks the key items of the message."""
         self.pending[row.id] = row
-        self._state.pending[self.name, row.source, row.source_seq] = row
+        self._node.pending[self.name, row.source, row.source_seq] = row
 
     def unlock(self, of: Id) -> None:
         """Removes the message with id `of` from the pending messages, and so unlocks its key items.
@@ -191,8 +191,8 @@ class Topic:
         Does nothing if the message is not pending.
         """
         if self.pending.pop(of, None) is not None:
-            del self._state.pending[self.name, of.source, of.source_seq]
-            self._state.coverage.pop((self.name, of.source, of.source_seq), None)
+            del self._node.pending[self.name, of.source, of.source_seq]
+            self._node.coverage.pop((self.name, of.source, of.source_seq), None)
 
     def report(self, of: Id, child: int, covered: set[int]) -> set[int]:
         """Replaces the last report of `child` about the pending message with id `of`.
@@ -201,12 +201,12 @@ class Topic:
         reports of other children or the new report contain.
         """
         key = self.name, of.source, of.source_seq
-        reported = self._state.coverage.setdefault(key, Coverage(*key)).reported
+        reported = self._node.coverage.setdefault(key, Coverage(*key)).reported
         former = {child, *reported.pop(child, ())}
         if covered:
             reported[child] = covered
         elif not reported:
-            del self._state.coverage[key]
+            del self._node.coverage[key]
         return former.difference(*reported.values())
 
     def mark_unsent(self) -> None:
@@ -221,26 +221,25 @@ class Topics:
     def __init__(self, node: Node) -> None:
         """Reads the tables."""
         self._node = node
-        self._state = node.state
         self._of: dict[str, Topic] = {}
-        for name in (*self._state.member, *self._state.discarded):
+        for name in (*self._node.member, *self._node.discarded):
             self.of(name)
-        for event in self._state.metadata_buffer.values():
+        for event in self._node.metadata_buffer.values():
             if event.event != PUBLISHED:
                 self.of(event.topic).restore(event)
-        for (name, neighbour), row in self._state.subscriber.items():
+        for (name, neighbour), row in self._node.subscriber.items():
             topic = self.of(name)
             (topic.clients if row.relationship == "client" else topic.brokers).add(neighbour)
-        for waiting in self._state.entry_queue.values():
+        for waiting in self._node.entry_queue.values():
             self.of(waiting.topic)
-        for pending in sorted(self._state.pending.values(), key=lambda row: row.arrival):
+        for pending in sorted(self._node.pending.values(), key=lambda row: row.arrival):
             self.of(pending.topic).pending[pending.id] = pending
 
     def of(self, name: str) -> Topic:
         """Returns topic `name`, and creates an empty topic if necessary."""
         found = self._of.get(name)
         if found is None:
-            found = self._of[name] = Topic(self._state, name)
+            found = self._of[name] = Topic(self._node, name)
         return found
 
     def __iter__(self) -> Iterator[Topic]:

@@ -23,7 +23,6 @@ class TreeRepair:
         self, node: Node, topics: Topics, hold: HoldQueue, joining: TopicJoining, election: Election
     ) -> None:  # fmt: skip
         self._node = node
-        self._state = node.state
         self._topics = topics
         self._hold = hold
         self._joining = joining
@@ -35,7 +34,7 @@ class TreeRepair:
         A broker outside the sub-trees of requested topics first joins these sub-trees, and then accepts. During an
         election, the request of a sibling waits until the election ends.
         """
-        node, election = self._node, self._state.election
+        node, election = self._node, self._node.election
         if election.is_electing and sender in self._election.siblings():
             election.deferred.append(Deferred(sender, request))
             return
@@ -51,8 +50,8 @@ class TreeRepair:
         if not is_joined or not (is_forced or node.residual_degree > 0):
             self._respond(sender, request, ms.DECLINED)
         elif outside:
-            others = [entrant for entrant in self._state.entrant if entrant.node != sender]
-            self._state.entrant = [*others, Entrant(sender, request, node.rounds_from(sender))]
+            others = [entrant for entrant in self._node.entrant if entrant.node != sender]
+            self._node.entrant = [*others, Entrant(sender, request, node.rounds_from(sender))]
             self._respond(sender, request, ms.JOINING)
             self._joining.join(outside)
         else:
@@ -74,8 +73,8 @@ class TreeRepair:
 
     def admit(self) -> None:
         """Handles each waiting ParentRequest for which the broker is now in the sub-trees of all requested topics."""
-        ready = [entrant for entrant in self._state.entrant if self._is_ready(entrant)]
-        self._state.entrant = [entrant for entrant in self._state.entrant if entrant not in ready]
+        ready = [entrant for entrant in self._node.entrant if self._is_ready(entrant)]
+        self._node.entrant = [entrant for entrant in self._node.entrant if entrant not in ready]
         for entrant in ready:
             self._node.latency.setdefault(entrant.node, entrant.latency_rounds)
             self.on_parent_request(entrant.request, entrant.node)
@@ -84,20 +83,20 @@ class TreeRepair:
         return all(self._joining.is_inside(self._topics.of(name)) for name in entrant.request.topics)
 
     def _accept(self, sender: int, request: ParentRequest) -> None:
-        node, election = self._node, self._state.election
+        node, election = self._node, self._node.election
         election.expected = [broker for broker in election.expected if broker != sender]
         if request.is_client:
-            self._state.client_subscription[sender] = ClientSubscription(sender, request.subscribed)
+            self._node.client_subscription[sender] = ClientSubscription(sender, request.subscribed)
         known = MissingSets()
         if request.is_joining:
-            rows = {name: row for name, row in self._state.member.items() if row.members}
+            rows = {name: row for name, row in self._node.member.items() if row.members}
             known.members = {name: set(row.members) for name, row in rows.items()}
             known.clients = {name: set(row.clients) for name, row in rows.items()}
         for name in request.topics:
             if not request.is_client:
                 self._topics.of(name).add(sender, "broker")
             self._topics.of(name).tell(known)
-        self._state.awaited[sender] = Awaited(sender)
+        self._node.awaited[sender] = Awaited(sender)
         node.add_child(Incarnation(sender, request.incarnation), is_client=request.is_client)
         node.send(sender, ms.ParentBuffer(known))
         node.ctx.set_timer(TIMER, sender, node.patience(sender))
@@ -112,10 +111,10 @@ class TreeRepair:
         node = self._node
         if node.parent is None and not node.repair.is_root:
             return
-        seen = {broker: (row.n_up, row.n_down) for broker, row in self._state.tree_view.items()}
+        seen = {broker: (row.n_up, row.n_down) for broker, row in self._node.tree_view.items()}
         if node.parent is not None:
             seen[node.parent] = (0, 1)
-        expected = {*self._state.election.expected} - node.repair.dead
+        expected = {*self._node.election.expected} - node.repair.dead
         seen |= dict.fromkeys(node.children | expected, (1, 0))
         path = [
             Seen(other, up, down, node.rounds_from(other), node.latest(other).incarnation)
@@ -131,10 +130,10 @@ class TreeRepair:
             topic.discard(child)
             for pending in topic.pending.values():
                 pending.acked.discard(child)
-        if child in self._state.awaited:
+        if child in self._node.awaited:
             self._hold.drop(child)
-        self._state.awaited.pop(child, None)
+        self._node.awaited.pop(child, None)
 
     def on_timer(self, child: int) -> bool:
         """Alg. 8: returns whether `child` counts as failed because it has not sent LostMessageRequest in time."""
-        return child in self._state.awaited and child not in self._state.parked
+        return child in self._node.awaited and child not in self._node.parked

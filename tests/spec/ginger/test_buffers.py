@@ -38,7 +38,7 @@ def left(topic: Topic) -> list[tuple[str, int]]:
 def whole(topic: Topic) -> dict[int, Event]:
     """Returns the events that the buffer contains, by position."""
     events = topic.events[len(topic.discarded.left) :]
-    return dict(zip(topic._state.metadata_buffer, events, strict=True))
+    return dict(zip(topic._node.metadata_buffer, events, strict=True))
 
 
 @pytest.mark.parametrize(("seq", "is_in"), [*enumerate([0, 1, 1, 1, 0, 0, 0, 1, 0])])
@@ -82,12 +82,12 @@ def test_a_processed_message_has_passed_and_one_that_passed_need_not_be_processe
 def test_the_oldest_events_leave_a_full_buffer_and_their_ids_stay() -> None:
     events = (passed(1), passed(2), processed(1))
     topic = filled(*events, size=3)
-    assert (left(topic), topic.discarded.position, {**topic._state.discarded}) == ([], -1, {})
+    assert (left(topic), topic.discarded.position, {**topic._node.discarded}) == ([], -1, {})
     topic = filled(*events, size=1)
     assert topic.discarded.left == [Departed("passed", 5, seq, 3) for seq in (1, 2)]
     assert (whole(topic), topic.discarded.position) == ({12: processed(1)}, 11)
     assert topic.events == [*(Event("passed", Message("t", 5, seq, "", (), 0), 3) for seq in (1, 2)), processed(1)]
-    assert {**topic._state.discarded} == {"t": topic.discarded}
+    assert {**topic._node.discarded} == {"t": topic.discarded}
     assert topic.has(passed(2))
     assert not topic.events[0].message.has_body
 
@@ -122,8 +122,8 @@ def test_the_mark_never_goes_back() -> None:
 def test_a_buffer_that_is_read_again_knows_all_ids() -> None:
     topic = filled(passed(3), processed(4), passed(1), size=1)
     topic.collect({6: [[1, 2]]})
-    again = Topic(topic._state, "t")
-    for row in topic._state.metadata_buffer.values():
+    again = Topic(topic._node, "t")
+    for row in topic._node.metadata_buffer.values():
         again.restore(row)
     assert (set(again.seen), set(again.processed)) == ({(5, 1), (5, 3), (5, 4)}, {(5, 4)})
     assert again.events == topic.events
