@@ -16,7 +16,7 @@ from udfs.ginger import messages as ms, missing_messages, parent_search, tree_re
 from udfs.ginger.buffer import MissingSets, Runs
 from udfs.ginger.garbage_collection import GarbageCollection, Reports
 from udfs.ginger.messages import Incarnation
-from udfs.ginger.missing_messages import LostMessageSearch, MissingMessages
+from udfs.ginger.missing_messages import MissingMessages
 from udfs.ginger.node import Node, Role
 from udfs.ginger.ordering import APPLICATION, HoldQueue, Ordering
 from udfs.ginger.parent_search import Election, ParentSearch
@@ -35,11 +35,10 @@ class Broker(Role):
         self.topics = Topics(node)
         self.ordering = Ordering(node, self.topics)
         self.hold = HoldQueue(node, self.ordering)
-        self.lost_messages = LostMessageSearch(self, self.topics)
-        self.missing = MissingMessages(node, self.topics, self.ordering, self.hold, self.lost_messages)
+        self.missing = MissingMessages(self, self.topics, self.ordering, self.hold)
         self.garbage = GarbageCollection(node, self.topics, self.ordering, Reports(node, self.topics))
         self.joining = TopicJoining(
-            node, self.topics, self.ordering, self.hold, self.lost_messages, self.missing, lambda: self.tree.admit()
+            node, self.topics, self.ordering, self.hold, self.missing, lambda: self.tree.admit()
         )  # fmt: skip
         self.search = ParentSearch(self, self.topics)
         self.election = Election(self, self.search, self._election_ended)
@@ -57,7 +56,7 @@ class Broker(Role):
             ms.LostMessageRequest: self._on_lost_message_request,
             ms.LostMessages: self._on_lost_messages,
             ms.Lacking: node.ask_publisher,
-            ms.Repeat: self.missing.on_repeat,
+            ms.Repeat: self.missing.pass_repeat,
             ms.JoinTopic: self.joining.on_join_topic,
             ms.TopicJoined: self.joining.on_topic_joined,
             ms.Received: self.garbage.on_received,
@@ -74,7 +73,7 @@ class Broker(Role):
         if name == parent_search.TIMER:
             self.search.on_timer()
         elif name == missing_messages.TIMER:
-            self.lost_messages.on_timer()
+            self.missing.on_timer()
         elif name == parent_search.ELECTION_TIMER:
             self.election.on_timer(key)
         elif name == tree_repair.TIMER and self.tree.on_timer(key):
@@ -174,7 +173,7 @@ class Broker(Role):
         """Alg. 11: sends the new parent the messages that it lacks, and the ids of this broker's messages."""
         if sender != self.node.parent:
             return
-        theirs = self.lost_messages.drop_collected(m.told)
+        theirs = self.missing.drop_collected(m.told)
         for name, members in sorted(theirs.members.items()):
             self.topics.of(name).set_members(members, theirs.clients.get(name, set()))
         self.node.send(sender, ms.LostMessageRequest(self.missing.missing_of(theirs)))
@@ -189,13 +188,11 @@ class Broker(Role):
         if sender not in awaited:
             return
         is_answered = sender in self.node.parked
-        self.missing.note_failures(m.told)
-        told = self.lost_messages.filled(sender, m)
+        told = self.missing.take(sender, m)
         if told is None:
             self._send_missing(sender, m.told)
             self.joining.settle()
             return
-        self.missing.apply(sender, told)
         if not is_answered:
             self._send_missing(sender, told)
         subscribed = self._subscribed(sender)
@@ -223,12 +220,9 @@ class Broker(Role):
         node = self.node
         if sender != node.parent:
             return
-        self.missing.note_failures(m.told)
-        told = self.lost_messages.filled(sender, m)
-        if told is None:
+        if self.missing.take(sender, m) is None:
             self.joining.settle()
             return
-        self.missing.apply(sender, told)
         node.repair.is_level = True
         self.joining.settle()
         if node.parent is not None:
@@ -277,7 +271,7 @@ class Broker(Role):
         self.joining.settle()
 
     def _forget(self, partner: int) -> None:
-        self.lost_messages.forget(partner)
+        self.missing.forget(partner)
         self.garbage.forget(partner)
         self.joining.forget(partner)
 

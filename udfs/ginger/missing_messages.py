@@ -16,7 +16,7 @@ from dataclasses import replace
 from udfs.ginger import messages as ms
 from udfs.ginger.buffer import Event, MissingSets
 from udfs.ginger.messages import Incarnation
-from udfs.ginger.node import Node, Role
+from udfs.ginger.node import Role
 from udfs.ginger.ordering import HoldQueue, Ordering
 from udfs.ginger.repair_records import Gap, Parked
 from udfs.ginger.topics import Topics
@@ -27,6 +27,7 @@ MAX_ASKED = 50
 TIMER = "gap"
 """The timer that ends the pause between two Exceptions."""
 OPEN, GIVEN_UP = "open", "given_up"
+Answer = ms.LostMessageRequest | ms.LostMessages | ms.TopicJoined
 _ANSWERS = {kind_of(one): one for one in (ms.LostMessageRequest, ms.LostMessages)}
 
 
@@ -44,7 +45,7 @@ class LostMessageSearch:
             self._role.collect(topic, runs)
         return answer
 
-    def filled(self, partner: int, m: ms.LostMessageRequest | ms.LostMessages | ms.TopicJoined) -> MissingSets | None:
+    def filled(self, partner: int, m: Answer) -> MissingSets | None:
         """Returns the content of answer `m` of a partner, with the bodies of all messages that the node needs.
 
         While a needed body is missing, stores the answer in table ``parked`` and returns None.
@@ -144,17 +145,13 @@ class LostMessageSearch:
             self._done(partner)
 
 
-class MissingMessages:
+class MissingMessages(LostMessageSearch):
     """Compares the messages that one broker has received with the messages that its partners have received."""
 
-    def __init__(
-        self, node: Node, topics: Topics, ordering: Ordering, hold: HoldQueue, lost: LostMessageSearch
-    ) -> None:
-        self._node = node
-        self._topics = topics
+    def __init__(self, role: Role, topics: Topics, ordering: Ordering, hold: HoldQueue) -> None:
+        super().__init__(role, topics)
         self._ordering = ordering
         self._hold = hold
-        self._lost = lost
 
     def missing_of(self, theirs: MissingSets) -> MissingSets:
         """Returns the events that a partner lacks, and the ids of this broker's messages, for the topics of `theirs`.
@@ -164,17 +161,24 @@ class MissingMessages:
         answer = MissingSets(failed={one: self._node.last_failed(one) for one in sorted(self._node.failed)})
         for name in sorted(theirs.passed):
             events = [event for event in self._topics.of(name).events if not theirs.has(event)]
-            answer.events += [self._lost.with_body(event) for event in events]
+            answer.events += [self.with_body(event) for event in events]
             self._topics.of(name).tell(answer)
         return answer
 
-    def note_failures(self, missing: MissingSets) -> None:
-        """Records the failures in a partner's answer, which may be handled later (rule G29)."""
-        for one in missing.failed.items():
-            self._node.note_down(Incarnation(*one))
+    def take(self, sender: int, m: Answer) -> MissingSets | None:
+        """Handles the events and failures in answer `m` one by one, like messages that arrive from `sender`.
 
-    def apply(self, sender: int, missing: MissingSets) -> None:
-        """Handles the events and failures in `missing` one by one, like messages that arrive from `sender`."""
+        Returns the content of `m` with the bodies of its messages. While the body of a needed message is missing,
+        records only the failures (rule G29), and returns None (`filled`).
+        """
+        for one in m.told.failed.items() if m.told else ():
+            self._node.note_down(Incarnation(*one))
+        missing = self.filled(sender, m)
+        if missing is not None:
+            self._apply(sender, missing)
+        return missing
+
+    def _apply(self, sender: int, missing: MissingSets) -> None:
         for what, message, hops in missing.events:
             topic = self._topics.of(message.topic)
             if not message.has_body:
@@ -188,10 +192,10 @@ class MissingMessages:
         for broker in sorted(missing.failed):
             self._hold.on_failed(sender, broker)
 
-    def on_repeat(self, m: ms.Repeat, sender: int) -> None:
+    def pass_repeat(self, m: ms.Repeat, sender: int) -> None:
         """Stores the message of a Repeat if this broker requested it. Else forwards it towards node `m.lacking`."""
         if m.lacking == self._node.id:
-            self._lost.on_repeat(m)
+            self.on_repeat(m)
         elif m.lacking in self._node.clients:
             self._node.send(m.lacking, m)
         else:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable
 
 from udfs.ginger import messages as ms
 from udfs.ginger.buffer import MissingSets
-from udfs.ginger.missing_messages import LostMessageSearch, MissingMessages
+from udfs.ginger.missing_messages import MissingMessages
 from udfs.ginger.node import Node
 from udfs.ginger.ordering import HoldQueue, Ordering
 from udfs.ginger.repair_records import Postponed, TopicJoin
@@ -25,8 +25,8 @@ class TopicJoining:
     """The searches for sub-trees at one broker. The broker searches for itself or on behalf of a neighbour."""
 
     def __init__(
-        self, node: Node, topics: Topics, ordering: Ordering, hold: HoldQueue, lost: LostMessageSearch,
-        missing: MissingMessages, admit: Callable[[], None],
+        self, node: Node, topics: Topics, ordering: Ordering, hold: HoldQueue, missing: MissingMessages,
+        admit: Callable[[], None],
     ) -> None:  # fmt: skip
         """Stores the parts of the broker that the searches use.
 
@@ -36,7 +36,6 @@ class TopicJoining:
         self._topics = topics
         self._ordering = ordering
         self._hold = hold
-        self._lost = lost
         self._missing = missing
         self._admit = admit
 
@@ -133,25 +132,23 @@ class TopicJoining:
         join = self._node.topic_join.get(m.topic)
         if join is not None and sender in join.waiting:
             join.waiting.remove(sender)
-        if m.told is not None and not self._link(m, sender, m.told):
+        if m.told is not None and not self._link(m, sender):
             return
         if join is not None and join.is_open:
             self._conclude(join)
         self.settle()
 
-    def _link(self, m: ms.TopicJoined, sender: int, told: MissingSets) -> bool:
+    def _link(self, m: ms.TopicJoined, sender: int) -> bool:
         """Adds `sender` to the sub-tree of the topic of `m`, and exchanges missing messages with `sender`.
 
-        Returns False if `told`, the content of `m`, lacks the body of a message that the broker needs. The broker then
-        stores `told` in table ``parked``.
+        Returns False if `m` lacks the body of a message that the broker needs. The broker then stores `m` in table
+        ``parked``.
         """
         topic = self._topics.of(m.topic)
         self._connect(topic, sender)
-        self._missing.note_failures(told)
-        theirs = self._lost.filled(sender, m)
+        theirs = self._missing.take(sender, m)
         if theirs is None:
             return False
-        self._missing.apply(sender, theirs)
         lacking = self._missing.missing_of(theirs)
         if lacking.events:
             self._node.send(sender, ms.TopicJoined(m.topic, lacking))
