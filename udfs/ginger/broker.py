@@ -14,7 +14,7 @@ from typing import Any
 
 from udfs.ginger import messages as ms, missing_messages, parent_search, tree_repair
 from udfs.ginger.buffer import MissingSets, Runs
-from udfs.ginger.garbage_collection import GarbageCollection, Reports
+from udfs.ginger.garbage_collection import GarbageCollection
 from udfs.ginger.messages import Incarnation
 from udfs.ginger.missing_messages import MissingMessages
 from udfs.ginger.node import Node, Role
@@ -36,13 +36,13 @@ class Broker(Role):
         self.ordering = Ordering(node, self.topics)
         self.hold = HoldQueue(node, self.ordering)
         self.missing = MissingMessages(self, self.topics, self.ordering, self.hold)
-        self.garbage = GarbageCollection(node, self.topics, self.ordering, Reports(node, self.topics))
+        self.garbage = GarbageCollection(node, self.topics, self.ordering)
         self.joining = TopicJoining(
             node, self.topics, self.ordering, self.hold, self.missing, lambda: self.tree.admit()
         )  # fmt: skip
         self.search = ParentSearch(self, self.topics)
         self.election = Election(self, self.search, self._election_ended)
-        self.tree = TreeRepair(node, self.topics, self.hold, self.joining, self.election)
+        self.tree = TreeRepair(node, self.topics, self.joining, self.election)
         self._handlers: Mapping[type, Callable[[Any, int], None]] = {
             **dict.fromkeys(APPLICATION, self.hold.take),
             ms.Subscribe: self._on_subscribe,
@@ -76,7 +76,7 @@ class Broker(Role):
             self.missing.on_timer()
         elif name == parent_search.ELECTION_TIMER:
             self.election.on_timer(key)
-        elif name == tree_repair.TIMER and self.tree.on_timer(key):
+        elif name == tree_repair.TIMER and key in self.node.awaited and key not in self.node.parked:
             self._child_down(key)
 
     def join(self, status: str, join_seq: int | None) -> None:
@@ -262,8 +262,15 @@ class Broker(Role):
             self.neighbour_down(sender)
 
     def _child_down(self, child: int) -> None:
+        """Alg. 3 and 8: removes a child or client that has failed, or has not sent LostMessageRequest in time."""
         failed = self.node.latest(child)
-        self.tree.child_down(child)
+        self.node.disconnect(child)
+        for topic in self.topics:
+            topic.discard(child)
+            for pending in topic.pending.values():
+                pending.acked.discard(child)
+        if self.node.awaited.pop(child, None) is not None:
+            self.hold.drop(child)
         self.hold.withdraw(child)
         self._forget(child)
         self.lost(failed)

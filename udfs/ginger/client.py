@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from udfs.ginger import messages as ms, missing_messages, parent_search
-from udfs.ginger.buffer import Event, Message, MissingSets, Runs, in_runs
+from udfs.ginger.buffer import Event, Message, Runs, in_runs
 from udfs.ginger.garbage_collection import Reports
 from udfs.ginger.messages import Incarnation
 from udfs.ginger.missing_messages import LostMessageSearch
@@ -109,7 +109,7 @@ class Client(Role):
         self.node.disconnect(neighbour)
         self.node.repair.is_level = False
         self._lost.forget(neighbour)
-        self._reports.forget()
+        self._reports.restart()
         self.node.hold = []
         self.lost(failed)
         self.seek()
@@ -139,12 +139,7 @@ class Client(Role):
         if sender != self.node.parent:
             return
         theirs = self._lost.drop_collected(m.told)
-        own = MissingSets(failed={broker: self.node.last_failed(broker) for broker in sorted(self.node.repair.dead)})
-        for name in sorted(theirs.passed):
-            topic = self._topics.of(name)
-            own.events += [event for event in topic.events if not theirs.has(event)]
-            topic.tell(own)
-        self.node.send(sender, ms.LostMessageRequest(own))
+        self.node.send(sender, ms.LostMessageRequest(self._lost.missing_of(theirs)))
 
     def _on_lost_messages(self, m: ms.LostMessages, sender: int) -> None:
         """Delivers the missed messages, and then the messages in the hold queue.

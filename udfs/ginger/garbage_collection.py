@@ -49,28 +49,26 @@ class Reports:
             node.reported[topic] = Reported(topic, len(ids))
             node.send(node.parent, ms.Received(topic, tuple(sorted(covered)), runs_of(ids)))
 
-    def collect(self, topic: str, runs: Runs) -> None:
-        """Drops the messages of `topic` with ids in `runs`, and subtracts them from the count of the last report."""
-        seen = self._topics.of(topic).seen
+    def collect(self, name: str, runs: Runs) -> None:
+        """Drops messages of topic `name` with ids in `runs`, and subtracts them from the count of the last report."""
+        seen = self._topics.of(name).seen
         before = len(seen)
-        self._topics.of(topic).collect(runs)
-        told = self._node.reported.get(topic)
+        self._topics.of(name).collect(runs)
+        told = self._node.reported.get(name)
         if told is not None:
             told.n_messages = max(0, told.n_messages - before + len(seen))
 
-    def forget(self) -> None:
+    def restart(self) -> None:
         """Deletes the counts of the last reports, so that a new parent gets complete reports."""
         self._node.reported.clear()
 
 
-class GarbageCollection:
+class GarbageCollection(Reports):
     """The garbage collection of one broker's buffers."""
 
-    def __init__(self, node: Node, topics: Topics, ordering: Ordering, reports: Reports) -> None:
-        self._node = node
-        self._topics = topics
+    def __init__(self, node: Node, topics: Topics, ordering: Ordering) -> None:
+        super().__init__(node, topics)
         self._ordering = ordering
-        self._reports = reports
 
     def on_received(self, m: ms.Received, sender: int) -> None:
         """Stores the report of `sender`, a child or client, in place of the earlier report of `sender`."""
@@ -83,7 +81,7 @@ class GarbageCollection:
 
     def end_round(self) -> None:
         """Reports received messages to the parent. If this broker is a topic's root, collects its messages instead."""
-        for topic in self._reports.topics:
+        for topic in self.topics:
             self._report(topic)
 
     def _report(self, topic: Topic) -> None:
@@ -98,7 +96,7 @@ class GarbageCollection:
                 covered.update(row.covered)
                 ids = {of for of in ids if in_runs(row.runs, of)}
         if not self._ordering.is_topic_root(topic):
-            self._reports.tell_parent(name, ids, covered)
+            self.tell_parent(name, ids, covered)
         elif len(ids) >= node.setting("collect_every") and topic.members <= covered | self._node.failed.keys():
             self.collect(name, runs_of(ids))
 
@@ -109,7 +107,7 @@ class GarbageCollection:
         """
         topic = self._topics.of(name)
         new = [of for of in topic.seen if in_runs(runs, of)]
-        self._reports.collect(name, runs)
+        super().collect(name, runs)
         for pending in [pending for of, pending in topic.pending.items() if in_runs(runs, of)]:
             self._ordering.process(topic, None, pending.message, pending.hops)
         publishers = {of.source for of in new} & self._node.clients
@@ -124,4 +122,4 @@ class GarbageCollection:
         """
         for key in [key for key in self._node.receipt if key[1] == partner]:
             del self._node.receipt[key]
-        self._reports.forget()
+        self.restart()

@@ -45,6 +45,20 @@ class LostMessageSearch:
             self._role.collect(topic, runs)
         return answer
 
+    def missing_of(self, theirs: MissingSets) -> MissingSets:
+        """Returns the events that a partner lacks, and the ids of this node's messages, for the topics of `theirs`.
+
+        Argument `theirs` contains the ids of the partner's messages.
+        """
+        node = self._node
+        failed = node.repair.dead if node.repair.role == "client" else node.failed
+        answer = MissingSets(failed={one: node.last_failed(one) for one in sorted(failed)})
+        for name in sorted(theirs.passed):
+            events = [event for event in self._topics.of(name).events if not theirs.has(event)]
+            answer.events += [self.with_body(event) for event in events]
+            self._topics.of(name).tell(answer)
+        return answer
+
     def filled(self, partner: int, m: Answer) -> MissingSets | None:
         """Returns the content of answer `m` of a partner, with the bodies of all messages that the node needs.
 
@@ -152,18 +166,6 @@ class MissingMessages(LostMessageSearch):
         super().__init__(role, topics)
         self._ordering = ordering
         self._hold = hold
-
-    def missing_of(self, theirs: MissingSets) -> MissingSets:
-        """Returns the events that a partner lacks, and the ids of this broker's messages, for the topics of `theirs`.
-
-        Argument `theirs` contains the ids of the partner's messages.
-        """
-        answer = MissingSets(failed={one: self._node.last_failed(one) for one in sorted(self._node.failed)})
-        for name in sorted(theirs.passed):
-            events = [event for event in self._topics.of(name).events if not theirs.has(event)]
-            answer.events += [self.with_body(event) for event in events]
-            self._topics.of(name).tell(answer)
-        return answer
 
     def take(self, sender: int, m: Answer) -> MissingSets | None:
         """Handles the events and failures in answer `m` one by one, like messages that arrive from `sender`.

@@ -6,7 +6,6 @@ from udfs.ginger import messages as ms
 from udfs.ginger.buffer import MissingSets
 from udfs.ginger.messages import Incarnation, ParentRequest, Seen
 from udfs.ginger.node import Node
-from udfs.ginger.ordering import HoldQueue
 from udfs.ginger.parent_search import Election
 from udfs.ginger.repair_records import Awaited, ClientSubscription, Deferred, Entrant
 from udfs.ginger.topic_joining import TopicJoining
@@ -19,12 +18,9 @@ TIMER = "child"
 class TreeRepair:
     """The children and clients of one broker."""
 
-    def __init__(
-        self, node: Node, topics: Topics, hold: HoldQueue, joining: TopicJoining, election: Election
-    ) -> None:  # fmt: skip
+    def __init__(self, node: Node, topics: Topics, joining: TopicJoining, election: Election) -> None:
         self._node = node
         self._topics = topics
-        self._hold = hold
         self._joining = joining
         self._election = election
 
@@ -122,18 +118,3 @@ class TreeRepair:
         ]
         for child in sorted(node.children | node.clients):
             node.send(child, ms.TreeViewUpdate(tuple(step for step in path if step.broker != child)))
-
-    def child_down(self, child: int) -> None:
-        """Alg. 3: removes the failed child or client `child` from neighbours, sub-trees and table ``awaited``."""
-        self._node.disconnect(child)
-        for topic in self._topics:
-            topic.discard(child)
-            for pending in topic.pending.values():
-                pending.acked.discard(child)
-        if child in self._node.awaited:
-            self._hold.drop(child)
-        self._node.awaited.pop(child, None)
-
-    def on_timer(self, child: int) -> bool:
-        """Alg. 8: returns whether `child` counts as failed because it has not sent LostMessageRequest in time."""
-        return child in self._node.awaited and child not in self._node.parked
