@@ -18,7 +18,7 @@ from udfs.ginger.garbage_collection import GarbageCollection
 from udfs.ginger.messages import Incarnation
 from udfs.ginger.missing_messages import MissingMessages
 from udfs.ginger.node import Node, Role
-from udfs.ginger.ordering import APPLICATION, HoldQueue, Ordering
+from udfs.ginger.ordering import APPLICATION, Ordering
 from udfs.ginger.parent_search import Election, ParentSearch
 from udfs.ginger.records import Member, ReceivedSubscribe
 from udfs.ginger.repair_records import Deferred, FailedBroker
@@ -34,17 +34,14 @@ class Broker(Role):
         self.node = node
         self.topics = Topics(node)
         self.ordering = Ordering(node, self.topics)
-        self.hold = HoldQueue(node, self.ordering)
-        self.missing = MissingMessages(self, self.topics, self.ordering, self.hold)
+        self.missing = MissingMessages(self, self.topics, self.ordering)
         self.garbage = GarbageCollection(node, self.topics, self.ordering)
-        self.joining = TopicJoining(
-            node, self.topics, self.ordering, self.hold, self.missing, lambda: self.tree.admit()
-        )  # fmt: skip
+        self.joining = TopicJoining(node, self.topics, self.ordering, self.missing, lambda: self.tree.admit())
         self.search = ParentSearch(self, self.topics)
         self.election = Election(self, self.search, self._election_ended)
         self.tree = TreeRepair(node, self.topics, self.joining, self.election)
         self._handlers: Mapping[type, Callable[[Any, int], None]] = {
-            **dict.fromkeys(APPLICATION, self.hold.take),
+            **dict.fromkeys(APPLICATION, self.ordering.receive),
             ms.Subscribe: self._on_subscribe,
             ms.Subscribed: self._on_subscribed,
             ms.ParentRequest: self.tree.on_parent_request,
@@ -245,7 +242,7 @@ class Broker(Role):
                 topic.discard(neighbour)
                 topic.mark_unsent()
             if not repair.is_level:
-                self.hold.drop(neighbour)
+                self.ordering.drop(neighbour)
             failed = node.latest(neighbour)
             node.disconnect(neighbour)
             repair.is_level = repair.is_root = False
@@ -270,8 +267,8 @@ class Broker(Role):
             for pending in topic.pending.values():
                 pending.acked.discard(child)
         if self.node.awaited.pop(child, None) is not None:
-            self.hold.drop(child)
-        self.hold.withdraw(child)
+            self.ordering.drop(child)
+        self.ordering.withdraw(child)
         self._forget(child)
         self.lost(failed)
         self.tree.view_changed()
@@ -284,7 +281,7 @@ class Broker(Role):
 
     def lost(self, one: Incarnation) -> None:
         """Records that incarnation `one` has failed, and floods Failed to the other brokers."""
-        self.hold.lost(one)
+        self.ordering.lost(one)
 
     # ---- the interface between parts
 

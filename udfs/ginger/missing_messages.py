@@ -17,7 +17,7 @@ from udfs.ginger import messages as ms
 from udfs.ginger.buffer import Event, MissingSets
 from udfs.ginger.messages import Incarnation
 from udfs.ginger.node import Role
-from udfs.ginger.ordering import HoldQueue, Ordering
+from udfs.ginger.ordering import Ordering
 from udfs.ginger.repair_records import Gap, Parked
 from udfs.ginger.topics import Topics
 from udfs.nodes.records import kind_of
@@ -162,10 +162,9 @@ class LostMessageSearch:
 class MissingMessages(LostMessageSearch):
     """Compares the messages that one broker has received with the messages that its partners have received."""
 
-    def __init__(self, role: Role, topics: Topics, ordering: Ordering, hold: HoldQueue) -> None:
+    def __init__(self, role: Role, topics: Topics, ordering: Ordering) -> None:
         super().__init__(role, topics)
         self._ordering = ordering
-        self._hold = hold
 
     def take(self, sender: int, m: Answer) -> MissingSets | None:
         """Handles the events and failures in answer `m` one by one, like messages that arrive from `sender`.
@@ -192,7 +191,7 @@ class MissingMessages(LostMessageSearch):
             elif message.id not in topic.processed:
                 self._ordering.process(topic, sender, message, hops + 1)
         for broker in sorted(missing.failed):
-            self._hold.on_failed(sender, broker)
+            self._ordering.on_failed(sender, broker)
 
     def pass_repeat(self, m: ms.Repeat, sender: int) -> None:
         """Stores the message of a Repeat if this broker requested it. Else forwards it towards node `m.lacking`."""

@@ -26,12 +26,29 @@ BELOW, ABOVE = "below", "above"
 """Values of `Pending.came_from`: the message came from a client or child, or from the parent."""
 
 
+APPLICATION = (ms.Metadata, ms.TotalAck, ms.TotalProcessed, ms.Failed, ms.Current)
+"""The types of application messages. A broker under repair holds these messages, and handles all other messages."""
+_CLASSES: Mapping[str, Any] = {kind_of(one): one for one in APPLICATION}
+
+
+def held(m: Any, sender: int) -> Hold:  # noqa: ANN401 - any of `APPLICATION`
+    """Returns message `m` as a row of table ``hold``."""
+    values = {one.name: getattr(m, one.name) for one in fields(m) if one.name != "incarnation"}
+    return Hold(kind_of(type(m)), sender, **values)
+
+
 class Ordering:
-    """The entry queues and locks of one broker (sections 3.3 and 3.5)."""
+    """The entry queues, locks and hold queue of one broker (sections 3.3, 3.5 and 4.3.1)."""
 
     def __init__(self, node: Node, topics: Topics) -> None:
         self._node = node
         self._topics = topics
+        self._handlers: Mapping[type, Callable[[Any, int], None]] = {
+            ms.Metadata: self.on_metadata,
+            ms.TotalAck: self.on_total_ack,
+            ms.TotalProcessed: self.on_total_processed,
+            ms.Current: self.on_current,
+        }
 
     def on_metadata(self, m: ms.Metadata, sender: int) -> None:
         """Adds a message from a client to the entry queue. Passes a message from a broker to `take`."""
@@ -163,12 +180,6 @@ class Ordering:
         withdrawn = topic.report(pending.id, child, covered)
         pending.covered -= withdrawn - topic.clients - {self._node.id}
 
-    def withdraw(self, child: int) -> None:
-        """Withdraws all reports of the failed `child` (rule G33)."""
-        for topic in self._topics:
-            for pending in topic.pending.values():
-                self._report(topic, pending, child, set())
-
     def try_all(self, topic: Topic) -> None:
         """Reports to the parent those pending messages that all children have acknowledged, in the order of arrival.
 
@@ -234,32 +245,9 @@ class Ordering:
             self._node.send(neighbour, ms.TotalProcessed(*message, hops + 1))
         self.run_pass(topic)
 
+    # ---- the hold queue (Alg. 9), and the failures of brokers
 
-APPLICATION = (ms.Metadata, ms.TotalAck, ms.TotalProcessed, ms.Failed, ms.Current)
-"""The types of application messages. A broker under repair holds these messages, and handles all other messages."""
-_CLASSES: Mapping[str, Any] = {kind_of(one): one for one in APPLICATION}
-
-
-def held(m: Any, sender: int) -> Hold:  # noqa: ANN401 - any of `APPLICATION`
-    """Returns message `m` as a row of table ``hold``."""
-    values = {one.name: getattr(m, one.name) for one in fields(m) if one.name != "incarnation"}
-    return Hold(kind_of(type(m)), sender, **values)
-
-
-class HoldQueue:
-    """The hold queue of one broker (Alg. 9), and the broker failures that this broker knows."""
-
-    def __init__(self, node: Node, ordering: Ordering) -> None:
-        self._node = node
-        self._ordering = ordering
-        self._handlers: Mapping[type, Callable[[Any, int], None]] = {
-            ms.Metadata: ordering.on_metadata,
-            ms.TotalAck: ordering.on_total_ack,
-            ms.TotalProcessed: ordering.on_total_processed,
-            ms.Current: ordering.on_current,
-        }
-
-    def take(self, m: Any, sender: int) -> None:  # noqa: ANN401 - any of `APPLICATION`
+    def receive(self, m: Any, sender: int) -> None:  # noqa: ANN401 - any of `APPLICATION`
         """Handles an application message, or holds it while the broker is under repair (Alg. 9, rule G8).
 
         Drops a message from a node that is not a neighbour. Records the failure in a Failed message at once, because
@@ -270,9 +258,9 @@ class HoldQueue:
             return
         if isinstance(m, ms.Failed):
             node.note_down(Incarnation(m.failed, m.incarnation))
-        self._take(m, sender)
+        self._handle(m, sender)
 
-    def _take(self, m: Any, sender: int) -> None:  # noqa: ANN401
+    def _handle(self, m: Any, sender: int) -> None:  # noqa: ANN401
         if self._node.is_waiting:
             self._node.hold.append(held(m, sender))
         elif isinstance(m, ms.Failed):
@@ -286,7 +274,7 @@ class HoldQueue:
         While this broker is under repair, the Failed message waits at the end of the hold queue.
         """
         self._node.note_down(one)
-        self._take(ms.Failed(*one), self._node.id)
+        self._handle(ms.Failed(*one), self._node.id)
 
     def on_failed(self, sender: int | None, broker: int) -> None:
         """Handles the first Failed message about `broker`, which `sender` sent: records the failure, and floods Failed.
@@ -297,7 +285,7 @@ class HoldQueue:
             return
         self._node.failed[broker] = FailedBroker(broker)
         self._node.flood(ms.Failed(broker, self._node.last_failed(broker)), sender)
-        self._ordering.try_topics()
+        self.try_topics()
 
     def release(self) -> None:
         """Handles the held messages in order, until none remains or the broker is under repair again (Alg. 9)."""
@@ -310,7 +298,7 @@ class HoldQueue:
                 cls = _CLASSES[row.kind]
                 message = cls(**{one.name: getattr(row, one.name) for one in fields(cls)})
                 self._handlers[cls](message, row.sender)
-        self._ordering.try_topics()
+        self.try_topics()
 
     def drop(self, partner: int) -> None:
         """Drops the held messages of the failed `partner`, because their predecessors are missing (rule G23)."""
@@ -318,6 +306,8 @@ class HoldQueue:
 
     def withdraw(self, child: int) -> None:
         """Withdraws the reports of the failed `child` about locked key items, and drops the held reports (rule G33)."""
-        self._ordering.withdraw(child)
+        for topic in self._topics:
+            for pending in topic.pending.values():
+                self._report(topic, pending, child, set())
         rows = [row for row in self._node.hold if row.sender != child or row.kind != "TotalAck"]
         self._node.hold = [replace(row, covered=()) if row.sender == child and row.covered else row for row in rows]

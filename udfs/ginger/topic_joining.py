@@ -16,7 +16,7 @@ from udfs.ginger import messages as ms
 from udfs.ginger.buffer import MissingSets
 from udfs.ginger.missing_messages import MissingMessages
 from udfs.ginger.node import Node
-from udfs.ginger.ordering import HoldQueue, Ordering
+from udfs.ginger.ordering import Ordering
 from udfs.ginger.repair_records import Postponed, TopicJoin
 from udfs.ginger.topics import Topic, Topics
 
@@ -25,8 +25,7 @@ class TopicJoining:
     """The searches for sub-trees at one broker. The broker searches for itself or on behalf of a neighbour."""
 
     def __init__(
-        self, node: Node, topics: Topics, ordering: Ordering, hold: HoldQueue, missing: MissingMessages,
-        admit: Callable[[], None],
+        self, node: Node, topics: Topics, ordering: Ordering, missing: MissingMessages, admit: Callable[[], None]
     ) -> None:  # fmt: skip
         """Stores the parts of the broker that the searches use.
 
@@ -35,7 +34,6 @@ class TopicJoining:
         self._node = node
         self._topics = topics
         self._ordering = ordering
-        self._hold = hold
         self._missing = missing
         self._admit = admit
 
@@ -163,7 +161,7 @@ class TopicJoining:
 
     def settle(self) -> None:
         """Handles the held messages, and then the JoinTopic messages that the broker postponed during its repair."""
-        self._hold.release()
+        self._ordering.release()
         while self._node.postponed and not self._is_postponing():
             asked = self._node.postponed.pop(0)
             self.on_join_topic(ms.JoinTopic(asked.topic), asked.sender)
