@@ -3,25 +3,20 @@
 -- neighbour. If a HELLO arrives after the crash of its sender, the failure detector starts again, so its report comes
 -- later. The audit does not check nodes with faults.
 with watched as (
-  select c.run_id, c.node_id as peer, l.src as node_id, c.crash_round,
-    greatest(l.latency_rounds, b.latency_rounds) as latency_rounds, max(coalesce(h.due_round, c.crash_round)) as watch_round
+  select c.run_id, c.node_id as peer, l.src as node_id, c.crash_round, max(coalesce(h.due_round, c.crash_round))
+    + greatest(l.latency_rounds, b.latency_rounds) + r.protocol_detection_rounds as known_round
   from node_recovery c
+  join parameter r on r.run_id = c.run_id
   join link l on l.run_id = c.run_id and l.dst = c.node_id
   join link b on b.run_id = c.run_id and b.src = c.node_id and b.dst = l.src
   left join fault_event u on u.run_id = l.run_id and u.node_id = l.src
   left join sent_message h on h.run_id = c.run_id and h.src = c.node_id and h.dst = l.src and h.kind = 'HELLO'
     and h.fate = 'delivered' and h.sent_round < c.crash_round and h.due_round >= c.crash_round
   where u.run_id is null
-  group by c.run_id, c.node_id, l.src, c.crash_round, l.latency_rounds, b.latency_rounds
-), reported as (
-  select w.run_id, w.peer, w.node_id, w.crash_round,
-    w.watch_round + w.latency_rounds + r.protocol_detection_rounds
-      as known_round
-  from watched w
-  join parameter r on r.run_id = w.run_id
+  group by c.run_id, c.node_id, l.src, c.crash_round, l.latency_rounds, b.latency_rounds, r.protocol_detection_rounds
 ), heard as (
   select p.run_id, p.peer, p.node_id, p.crash_round, p.known_round, min(m.due_round) as heard_round
-  from reported p
+  from watched p
   left join sent_message m on m.run_id = p.run_id and m.src = p.peer and m.dst = p.node_id
     and (m.sent_round >= p.crash_round or m.due_round >= p.known_round)
   group by p.run_id, p.peer, p.node_id, p.crash_round, p.known_round
