@@ -54,7 +54,6 @@ class SkipRing(NodeProgram):
         super().__init__()
         self._explicit_before: dict[str, Explicit] = {}
         self._supervisions: dict[str, Supervision] = {}
-        self._used: dict[str, Supervision] = {}
         self.has_checked_tries = False
 
     @classmethod
@@ -287,10 +286,11 @@ class SkipRing(NodeProgram):
             own = self.subscription.get(topic)
             if own is not None and explicit(own) != before:
                 self.configuration_change.append(configuration_change(own, round_))
-        for topic, used in sorted(self._used.items()):
-            self.database_change += database_changes(topic, round_, used.changed, self.database[topic].entries)
-            used.changed = {}
-        self._explicit_before, self._used = {}, {}
+        for topic, one in sorted(self._supervisions.items()):
+            if one.changed:
+                self.database_change += database_changes(topic, round_, one.changed, self.database[topic].entries)
+                one.changed = {}
+        self._explicit_before = {}
 
     # ---- the node's state of a topic
 
@@ -326,13 +326,11 @@ class SkipRing(NodeProgram):
         """Returns the `Supervision` of a topic, or None if another node supervises the topic (rule K21)."""
         if self._responsible(topic) != ctx.node:
             return None
-        database = self.database.setdefault(topic, Database(topic))
-        known = self._supervisions.get(topic)
-        if known is None or not known.is_current(database):
+        if topic not in self._supervisions:
             self._correct_verdicts(ctx)
-            known = self._supervisions[topic] = Supervision(database, self.crashed)
-        self._used[topic] = known
-        return known
+            database = self.database.setdefault(topic, Database(topic))
+            self._supervisions[topic] = Supervision(database, self.crashed)
+        return self._supervisions[topic]
 
     def _drop_database(self, topic: str, ctx: Context) -> None:
         """Deletes the database of a topic whose supervisor is another node (rule K21)."""

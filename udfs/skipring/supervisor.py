@@ -38,10 +38,6 @@ class Supervision:
         self._entries = database.entries
         self._repair()
 
-    def is_current(self, database: Database) -> bool:
-        """Returns whether neither `database` nor its entries dict has been replaced since construction."""
-        return self._database is database and self._entries is database.entries
-
     def timeout(self, ctx: Context) -> None:
         """Timeout: checks the database, and sends one subscriber its configuration, in round-robin order."""
         if not _is_repaired(self._entries, self._crashed):
