@@ -14,13 +14,12 @@ from udfs.ginger import records as rows, repair_records as repairs
 from udfs.ginger.buffer import Runs
 from udfs.ginger.messages import Incarnation, Lacking
 from udfs.ginger.records import Neighbour, TreeView
-from udfs.ginger.tree import relationship
+from udfs.ginger.tree import SIBLING, relationship
 from udfs.nodes.context import Context
 from udfs.nodes.program import NodeProgram, appended, keyed, one, ordered
 
 POSITIONS = 1 << 20
 """Number of positions that a node can assign in a round. Those of round r begin at r * POSITIONS."""
-_SIBLING = (1, 1)
 
 
 class Node(NodeProgram):
@@ -76,10 +75,7 @@ class Node(NodeProgram):
         self._near = {other: row.latency_rounds for other, row in self.neighbour.items()}
         self._far = {other: row.latency_rounds for other, row in self.tree_view.items()}
         for other, row in self.neighbour.items():
-            if row.relationship in ("parent", "edge"):
-                self.parent = other
-            else:
-                (self.children if row.relationship == "child" else self.clients).add(other)
+            self._place(other, row.relationship)
 
     def enter(self, ctx: Context, sender: int | None) -> None:
         """Prepares the node for an event. If the event is a message, also records the latency from its sender.
@@ -181,23 +177,21 @@ class Node(NodeProgram):
 
     # ---- neighbours
 
-    def set_parent(self, parent: Incarnation) -> None:
-        """Connects the node to its new parent, or a client to its new edge broker."""
-        self.parent = parent.broker
-        self._connect(parent, "edge" if self.repair.role == "client" else "parent")
-
-    def add_child(self, child: Incarnation, *, is_client: bool) -> None:
-        """Connects the node to its new child or client."""
-        (self.clients if is_client else self.children).add(child.broker)
-        self._connect(child, "client" if is_client else "child")
-
-    def _connect(self, one: Incarnation, kind: str) -> None:
+    def connect(self, one: Incarnation, relationship: str) -> None:
+        """Connects the node to its new neighbour `one`, whose role is parent, child, client or edge (`Neighbour`)."""
         other, incarnation = one
+        self._place(other, relationship)
         self.note_up(one)
         rounds = self._near[other] = self.rounds_from(other)
-        self.neighbour[other] = Neighbour(other, kind, rounds, incarnation)
-        if kind != "client":
+        self.neighbour[other] = Neighbour(other, relationship, rounds, incarnation)
+        if relationship != "client":
             self.ctx.watch(other, rounds)
+
+    def _place(self, other: int, relationship: str) -> None:
+        if relationship in ("parent", "edge"):
+            self.parent = other
+        else:
+            (self.children if relationship == "child" else self.clients).add(other)
 
     def watch_member(self, broker: int) -> None:
         """Watches `broker`, a live member of a topic, unless the node already watches it (rule G35)."""
@@ -216,24 +210,16 @@ class Node(NodeProgram):
 
     # ---- the view of the tree
 
-    def path_from(self, broker: int) -> tuple[int, int] | None:
-        """Returns the path from `broker` to the node as (number of links upwards, number of links downwards).
-
-        The links upwards are at the beginning of the path. Returns None if `broker` is not in the view.
-        """
-        seen = self.tree_view.get(broker)
-        return None if seen is None else (seen.n_up, seen.n_down)
-
     def is_sibling(self, broker: int) -> bool:
         """Returns whether `broker` is a sibling in the view: a child of the node's parent."""
-        return self.path_from(broker) == _SIBLING
+        return broker in self.tree_view and self.tree_view[broker].relationship == SIBLING
 
     def see(self, view: Iterable[tuple[int, int, int]]) -> None:
         """Replaces the view of the node.
 
         Args:
             view: The brokers of the new view with their paths to the node, as (id, number of links upwards, number of
-                links downwards). See `path_from`.
+                links downwards). The links upwards are at the beginning of the path.
         """
         rows = [TreeView(other, relationship(up, down), up, down, self.rounds_from(other)) for other, up, down in view]
         self.tree_view = {row.peer: row for row in rows}
@@ -242,7 +228,7 @@ class Node(NodeProgram):
     def see_sibling(self, broker: int) -> None:
         """Adds `broker` to the view of the node as a sibling."""
         rounds = self._far[broker] = self.rounds_from(broker)
-        self.tree_view[broker] = TreeView(broker, relationship(*_SIBLING), *_SIBLING, rounds)
+        self.tree_view[broker] = TreeView(broker, SIBLING, 1, 1, rounds)
 
     # ---- failures and recoveries
 
@@ -280,7 +266,7 @@ class Node(NodeProgram):
         client has no live broker, the list contains the live brokers of its earlier views (rule G21).
         """
         excluded = self.children | (set() if self.is_newcomer else self.repair.dead)
-        found = [(row.n_up + row.n_down, (row.n_up, row.n_down) == _SIBLING, broker)
+        found = [(row.n_up + row.n_down, row.relationship == SIBLING, broker)
                  for broker, row in self.tree_view.items() if broker not in excluded]  # fmt: skip
         return [broker for *_, broker in sorted(found)] or sorted(self.repair.seen.keys() - self.repair.dead)
 

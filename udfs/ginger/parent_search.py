@@ -97,7 +97,7 @@ class ParentSearch:
         own.asked = None
         answering = Incarnation(src, m.own_incarnation)
         if m.answer == ms.ACCEPTED:
-            node.set_parent(answering)
+            node.connect(answering, "edge" if own.role == "client" else "parent")
             self._await(src, node.patience(src))
             own.break_degree, own.n_passes, own.declined = False, 0, []
             for name in own.upward:
@@ -303,7 +303,7 @@ class Election:
         """
         node = self._node
         above = [node.latest(broker) for broker in node.candidates() if not node.is_sibling(broker)]
-        is_known = node.path_from(sender) is not None or sender in node.children
+        is_known = sender in node.tree_view or sender in node.children
         if is_known or not self._is_orphan(gone) or not all(_has_failed(one, gone) for one in above):
             return
         node.see_sibling(sender)

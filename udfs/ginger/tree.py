@@ -10,6 +10,8 @@ import pyarrow as pa
 from udfs.batches import rows_of_runs
 from udfs.ginger.records import Neighbour, TreeView
 
+SIBLING = "sibling"
+
 
 class Tree:
     """A rooted tree of brokers and clients.
@@ -135,7 +137,7 @@ def relationship(up: int, down: int) -> str:
         up: The number of links upwards, at the beginning of the path from the broker to the node.
         down: The number of links downwards, at the end of the path.
     """
-    return "sibling" if (up, down) == (1, 1) else "ancestor"
+    return SIBLING if (up, down) == (1, 1) else "ancestor"
 
 
 BROKEN = (("run_id", "bigint"), ("node_id", "bigint"), ("detail", "string"))

@@ -63,7 +63,7 @@ class TreeRepair:
         A `sender` that joins or recovers has no descendants. If the view shows it as an ancestor, the view is outdated.
         """
         node = self._node
-        is_seen_above = node.path_from(sender) is not None and not node.is_sibling(sender)
+        is_seen_above = sender in node.tree_view and not node.is_sibling(sender)
         is_above = sender == node.parent or (is_seen_above and not request.is_joining)
         return node.repair.is_level and not is_above and sender not in node.children
 
@@ -93,7 +93,7 @@ class TreeRepair:
                 self._topics.of(name).add(sender, "broker")
             self._topics.of(name).tell(known)
         self._node.awaited[sender] = Awaited(sender)
-        node.add_child(Incarnation(sender, request.incarnation), is_client=request.is_client)
+        node.connect(Incarnation(sender, request.incarnation), "client" if request.is_client else "child")
         node.send(sender, ms.ParentBuffer(known))
         node.ctx.set_timer(TIMER, sender, node.patience(sender))
         self.view_changed()
