@@ -13,8 +13,7 @@ from typing import Any
 import pytest
 
 from pipelines.engines.session import Session
-from pipelines.protocols.ginger import beyond
-from pipelines.protocols.ginger.audits import BOUND_INPUT
+from pipelines.protocols.ginger import BOUND_INPUT, beyond
 from pipelines.sql.query import StoreReader
 from pipelines.store.store import Store
 from pipelines.testing import run_all, run_configs, scenario

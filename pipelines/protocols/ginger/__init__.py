@@ -13,22 +13,31 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import pyarrow as pa
 from pydantic import Field
 
-from pipelines.contract.audit import SLOW_CRASHING_RUN, Reader, arrow_bound, sql_files
+from pipelines.contract.audit import (
+    SLOW_CRASHING_RUN,
+    Reader,
+    Relation,
+    arrow_bound,
+    arrow_rows,
+    sql_audits,
+    sql_files,
+)
 from pipelines.contract.predicate import topics_of
 from pipelines.contract.protocol import DerivedTable, Protocol
 from pipelines.contract.run_inputs import Faults, Overlay, Workload
 from pipelines.contract.settings import Natural, NodeName, Strict
 from pipelines.errors import Problem, listed, nearest
-from pipelines.protocols.ginger.audits import AUDITS, BOUND_INPUT, RELATIONS, UNDECIDED
-from udfs.ginger.bound import beyond_runs
+from udfs.ginger.bank import BALANCES, replay
+from udfs.ginger.bound import START_PARENTS, beyond_runs, start_parents
 from udfs.ginger.program import Ginger
 from udfs.ginger.records import Locked, locked_rows
-from udfs.ginger.tree import Tree
+from udfs.ginger.tree import BROKEN, Tree, broken_trees
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-_WAITS = sql_files("pipelines.protocols.ginger.waits")
+BOUND_INPUT = sql_files("pipelines.protocols.ginger")["bound"]
+"""SQL for the input of `udfs.ginger.bound.beyond_runs`: one row for each run with crashes."""
 
 
 def beyond(reader: Reader) -> DataFrame:
@@ -219,15 +228,43 @@ class GingerSettings(Strict):
     )
 
 
+_WAITS = sql_files("pipelines.protocols.ginger.waits")
+_SQL = sql_files("pipelines.protocols.ginger.audits")
+OPERATION = _SQL["bank_operation"]
+_REPLICAS = f"""
+select run_id, node_id, topic, start_balance,
+  array_sort(collect_list(struct(position, source, source_seq, guarantee, content))) as operations
+from ({OPERATION}) operation
+group by run_id, node_id, topic, start_balance
+"""  # noqa: S608 - built of constants
+_TREES = """
+select run_id, array_sort(collect_list(struct(node_id, above as parent))) as nodes
+from up_node
+where role = 'broker'
+group by run_id
+"""
+_RELATIONS: dict[str, Relation] = {
+    **{name: _SQL[name] for name in ("quiet_run", "key_item", "up_node")},
+    "balance": lambda evidence: arrow_rows(evidence.sql(_REPLICAS), replay, BALANCES),
+    "broken_tree": lambda evidence: arrow_rows(evidence.sql(_TREES), broken_trees, BROKEN),
+    "start_parent": lambda evidence: arrow_rows(evidence.sql(BOUND_INPUT), start_parents, START_PARENTS),
+    **{name: _SQL[name] for name in ("election_message", "election", "newcomer")},
+}
+"""The relations that audits read. A relation may read the relations before it.
+
+Three of them are computed in Python. A balance depends on all earlier operations of its replica. ``broken_tree`` has
+the live brokers that have no path to the root at the end of quiescent runs, and all roots of a run except the one with
+the lowest id. ``start_parent`` has the parents of brokers in the initial trees of runs with crashes.
+"""
 PROTOCOL = Protocol(
     name="ginger",
     summary="eventual, causal and total order on one tree of brokers, with locks on key items",
     settings=GingerSettings,
     program=Ginger,
-    audits=AUDITS,
-    audit_relations=RELATIONS,
+    audits=sql_audits("pipelines.protocols.ginger.audits"),
+    audit_relations=_RELATIONS,
     bound=beyond,
-    undecided=UNDECIDED,
+    undecided=_SQL["undecided"],
     assumes=frozenset({"no_loss", "no_duplicates", "order"}),
     waits={name: _WAITS[name] for name in ("repair", "entry_queue", "hold", "pending", "gap")},
     waited=_WAITS["waited"],

@@ -31,7 +31,7 @@ from support.ginger.setups import (
 )
 
 from pipelines.engines.session import Session
-from pipelines.protocols.ginger.audits import OPERATION
+from pipelines.protocols.ginger import OPERATION
 from pipelines.sql.query import StoreReader
 from pipelines.store.store import Store
 from pipelines.testing import (

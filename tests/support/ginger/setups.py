@@ -15,7 +15,7 @@ from oracles.ginger.messages import Id, Publication
 from oracles.ginger.network import Setup
 
 from pipelines.engines.session import Session
-from pipelines.protocols.ginger.audits import OPERATION
+from pipelines.protocols.ginger import OPERATION
 from pipelines.sql.query import StoreReader
 from pipelines.store.store import Store
 from pipelines.testing import rows, run_all, run_configs, scenario
