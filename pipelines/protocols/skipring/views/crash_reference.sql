@@ -9,18 +9,10 @@
 -- :n_left number of references that remain at the end
 with crash as (
   select run_id, node_id as dead, round as crash_round from fault_event where kind = 'crash'
-), state as (
-  select run_id, node_id, topic, round,
-    lead(round) over (partition by run_id, node_id, topic order by round) as until_round,
-    array_union(filter(array(`left`.node, `right`.node, ring.node), one -> one is not null),
-      filter(transform(slots, slot -> slot.node), one -> one is not null)) as held_nodes
-  from state_configuration_change
-), held as (
-  select run_id, node_id, topic, until_round, explode(held_nodes) as held_node from state
 ), met as (
-  select c.run_id, c.dead, c.crash_round, h.topic, h.until_round
+  select c.run_id, c.dead, c.crash_round, h.topic, h.node_id, h.until_round
   from crash c
-  join held h on h.run_id = c.run_id and h.held_node = c.dead
+  join held_edge h on h.run_id = c.run_id and h.held_node_id = c.dead
   left join crash o on o.run_id = h.run_id and o.dead = h.node_id
   where coalesce(h.until_round, c.crash_round + 1) > c.crash_round and o.dead is null
 )
@@ -28,7 +20,7 @@ select m.run_id, m.dead as node_id, n.name, m.topic, m.crash_round,
   case when count_if(m.until_round is null) = 0 then max(m.until_round) end as forgotten_round,
   case when count_if(m.until_round is null) = 0 then max(m.until_round) - m.crash_round end as forget_rounds,
   case when count_if(m.until_round is null) = 0 then (max(m.until_round) - m.crash_round) * r.round_ms end as forget_ms,
-  count_if(m.until_round is null) as n_left
+  count(distinct case when m.until_round is null then m.node_id end) as n_left
 from met m
 join run r on r.run_id = m.run_id
 join node n on n.run_id = m.run_id and n.node_id = m.dead
