@@ -308,8 +308,9 @@ class TopicReplay(TopicState):
         wanted = {nth(index) for index in range(len(members))}
         for label in sorted(wanted - self.entries.keys()):
             yield self.supervisor or 0, f"label {label} is missing in its database"
-        for node, entries in sorted(self.databases.items()):
-            for label, subscriber in sorted(entries.items()):
+        down = {node for node, _ in self._down}
+        for node in sorted(self.databases.keys() - down):
+            for label, subscriber in sorted(self.databases[node].items()):
                 own = None if subscriber is None else self.kept.get(subscriber)
                 if node != self.supervisor:
                     yield node, f"it has label {label} in a database, and is not the supervisor"
