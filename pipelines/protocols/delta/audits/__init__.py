@@ -36,7 +36,7 @@ def tree_paths(evidence: Evidence) -> DataFrame:
 
 _READ = (
     "path", "judged_path", "detached", "unreachable", "time_limit", "due_subscription", "near", "entry", "judged_entry",
-    "broken_view", "broken_level_1", "broken_level_2",
+    "broken_view", "broken_entry",
 )  # fmt: skip
 RELATIONS: Mapping[str, Relation] = {
     "member": _SQL["member"],

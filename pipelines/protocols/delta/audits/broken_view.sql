@@ -31,8 +31,7 @@ with unfinished_join as (
 ), names as (
   select run_id, map_from_entries(collect_list(struct(node_id, name))) as name_of from node group by run_id
 )
-select w.run_id, cast(null as bigint) as round, w.node_id, cast(null as bigint) as source,
-  cast(null as bigint) as source_seq, concat('TOP ', case
+select w.run_id, w.node_id, concat('TOP ', case
     when n_held = 0 then 'lacks'
     when n_expected = 0 then 'holds, beyond its reach,'
     when n_held > 1 then 'holds more than once'

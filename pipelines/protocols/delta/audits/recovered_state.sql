@@ -1,10 +1,9 @@
 -- audit: a recovered node has the view and the routing entries of a node that never failed
 -- Lemma 4: Eq. (1) and both levels hold at recovered nodes. Column round is the last round in which the node became
 -- OPERATIONAL.
-select w.run_id, r.round, w.node_id, w.source, w.source_seq,
-  concat('recovered in round ', r.round, ': ', w.detail) as detail
+select w.run_id, r.round, w.node_id, concat('recovered in round ', r.round, ': ', w.detail) as detail
 from (
-  select * from broken_view union all select * from broken_level_1 union all select * from broken_level_2
+  select run_id, node_id, detail from broken_view union all select run_id, node_id, detail from broken_entry
 ) w
 join (
   select run_id, node_id, max(operational_round) as round

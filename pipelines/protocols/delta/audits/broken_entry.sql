@@ -1,4 +1,9 @@
--- Level 2 (4.3) is about a node N more than δ+1 hops from subscriber S. The entry of N names P(N, S)[δ+1], the node δ+1
+-- The entries that violate Level 1 (is_near) or Level 2 (4.3). Level 1 is about the nodes within δ+1 hops of subscriber S:
+-- the node has exactly one entry of a live subscription, with S as origin and the first hop of the path to S, and no
+-- entry of an ended subscription. A crash of S, or of a node on the path, changes only column responsible, which names
+-- the closest live node.
+--
+-- Level 2 is about a node N more than δ+1 hops from subscriber S. The entry of N names P(N, S)[δ+1], the node δ+1
 -- hops from N on the path P(N, S). A table of all paths P(N, S) would have a row for each pair of nodes. So this audit
 -- uses only paths of at most δ+1 hops, and the entry of the next hop B of N (column responsible). B is k = d(N, B) hops
 -- from N. There are three checks:
@@ -22,13 +27,13 @@ with entry_count as (
   left join due_subscription d on d.run_id = e.run_id and d.subscription_id = e.subscription_id
   where s.run_id is null or d.run_id is not null
 ), wrong_count as (
-  -- Far nodes that do not have exactly one entry of a live subscription, or that have an entry of a subscription that
-  -- is not live.
-  select c.run_id, c.node_id, c.subscription_id, c.subscriber, sum(c.required) as n_required, sum(c.held) as n_held
+  -- The nodes that do not have exactly one entry of a live subscription, or that have an entry of a subscription that is
+  -- not live.
+  select c.run_id, c.node_id, c.subscription_id, c.subscriber, n.run_id is not null as is_near,
+    sum(c.required) as n_required, sum(c.held) as n_held
   from entry_count c
   left join near n on n.run_id = c.run_id and n.node_id = c.node_id and n.subscription_id = c.subscription_id
-  where n.run_id is null
-  group by c.run_id, c.node_id, c.subscription_id, c.subscriber
+  group by c.run_id, c.node_id, c.subscription_id, c.subscriber, n.run_id is not null
   having sum(c.required) <> sum(c.held)
 ), followed as (
   select e.run_id, e.node_id, e.subscription_id, e.subscriber, e.origin, e.responsible, e.delta, e.path,
@@ -53,8 +58,7 @@ with entry_count as (
 ), names as (
   select run_id, map_from_entries(collect_list(struct(node_id, name))) as name_of from node group by run_id
 )
-select w.run_id, cast(null as bigint) as round, w.node_id, cast(null as bigint) as source,
-  cast(null as bigint) as source_seq, concat('subscription ', subscription_id, case
+select w.run_id, w.node_id, w.is_near, concat('subscription ', subscription_id, case
     when subscriber is null then ' was never issued and has an entry'
     when n_held = 0 then concat(' of ', name_of[subscriber], ' has no entry')
     when n_required = 0 then concat(' of ', name_of[subscriber], ' has ended and still has an entry')
@@ -62,10 +66,10 @@ select w.run_id, cast(null as bigint) as round, w.node_id, cast(null as bigint) 
 from wrong_count w
 join names n on n.run_id = w.run_id
 union all
-select w.run_id, cast(null as bigint) as round, w.node_id, cast(null as bigint) as source,
-  cast(null as bigint) as source_seq, concat('subscription ', subscription_id, ' of ',
-  name_of[subscriber], case
-    when not (distance <=> delta + 1) then concat(' has an entry from ',
+select w.run_id, w.node_id, w.is_near, concat('subscription ', subscription_id, ' of ', name_of[subscriber], case
+    when is_near and not (origin <=> subscriber) then concat(' has an entry from ',
+      coalesce(name_of[origin], cast(origin as string), 'nowhere'))
+    when not is_near and not (distance <=> delta + 1) then concat(' has an entry from ',
       coalesce(name_of[origin], cast(origin as string), 'nowhere'), ', not ', delta + 1, ' hops away')
     when not (entry_responsible <=> responsible) then concat(' has an entry via ',
       coalesce(name_of[entry_responsible], cast(entry_responsible as string), 'nowhere'), ', the way is via ',
@@ -75,11 +79,9 @@ select w.run_id, cast(null as bigint) as round, w.node_id, cast(null as bigint) 
       coalesce(name_of[first_hop], cast(first_hop as string), 'nowhere')) end) as detail
 from judged_entry w
 join names n on n.run_id = w.run_id
-where not is_near and not is_right
+where not is_right
 union all
-select w.run_id, cast(null as bigint) as round, w.node_id, cast(null as bigint) as source,
-  cast(null as bigint) as source_seq, concat('subscription ', subscription_id, ' of ',
-  name_of[subscriber], case
+select w.run_id, w.node_id, false as is_near, concat('subscription ', subscription_id, ' of ', name_of[subscriber], case
     when turns_back then concat(' has an entry via ', name_of[responsible], ', whose own turns back')
     else concat(' has an entry from ', coalesce(name_of[origin], cast(origin as string), 'nowhere'), ', that of ',
       name_of[responsible], ' asks for ', coalesce(name_of[wanted], cast(wanted as string), 'nowhere')) end) as detail
