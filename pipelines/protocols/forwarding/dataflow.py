@@ -10,13 +10,23 @@ from __future__ import annotations
 from pyspark.sql import DataFrame, types as T
 
 from pipelines.contract.round import DataflowForm, Round, RoundResult, StateRelation
-from pipelines.contract.rows import KEY, NODE, called, deliveries, issued, outbox, received, row_number
+from pipelines.contract.rows import (
+    KEY,
+    NODE,
+    EntryChanges,
+    called,
+    deliveries,
+    issued,
+    outbox,
+    received,
+    remaining_entries,
+    seen_entries,
+)
 from pipelines.engines.frames import union
 from pipelines.tables import BIGINT, INT, LONGS, table
 
 COPY = [*KEY, "trigger"]
 """The key of a copy of a message at a node. The message alone is no key, because a link may deliver several copies."""
-_ENTRY = [*NODE, "subscription_id"]
 _CALLS = {"publish": "PUB", "subscribe": "SUB", "unsubscribe": "UNSUB"}
 _FIELDS = {"hops": INT, "issued_round": BIGINT, "subscription_id": BIGINT, "matches": LONGS}
 PAYLOAD = T.StructType([T.StructField(name, kind) for name, kind in _FIELDS.items()])
@@ -37,43 +47,13 @@ def handled_rows(inbox: DataFrame, calls: DataFrame | None) -> DataFrame:
     return came.unionByName(called(calls, _CALLS, PAYLOAD, **own))
 
 
-def entry_changes(message: DataFrame) -> DataFrame:
-    """Returns the entries that SUB sets or UNSUB deletes, with their ``trigger``.
-
-    A deleted entry has null ``next_hop``.
-    """
-    next_hop = "case when kind = 'SUB' then coalesce(sender, node_id) end as next_hop"
-    return message.where("kind <> 'PUB'").selectExpr(*NODE, "subscription_id", "trigger", next_hop)
-
-
-def changed_table(entry: DataFrame, changes: DataFrame) -> DataFrame:
-    """Returns the routing entries after a round. If an entry changes several times, the last change is applied."""
-    age = row_number("changes of an entry", ", ".join(_ENTRY), "trigger desc")
-    last = changes.selectExpr("*", f"{age} as age").where("age = 1")
-    kept = entry.join(last.select(_ENTRY).hint("shuffle_hash"), _ENTRY, "left_anti")
-    return kept.unionByName(last.where("next_hop is not null").select(entry.columns)).select(entry.columns)
-
-
-def seen_entries(wanted: DataFrame, entry: DataFrame, changes: DataFrame | None) -> DataFrame:
-    """Joins each message with the routing entries that its node has when it handles the message.
-
-    These are the entries before the round, and the changes of the round whose trigger is lower than that of the
-    message.
-
-    Args:
-        wanted: The messages: columns `COPY`, ``subscription_id`` and further columns.
-        entry: The entries before the round.
-        changes: The changes of the round (`entry_changes`). None if no entry changes.
-    """
-    # Messages are few: engines without statistics build the hash table from the side with the hint.
-    wanted = wanted.hint("shuffle_hash")
-    if changes is None:
-        return wanted.join(entry, _ENTRY)
-    before = entry.selectExpr(*_ENTRY, "cast(-1 as bigint) as change", "next_hop")
-    version = before.unionByName(changes.withColumnRenamed("trigger", "change"))
-    age = row_number("changes of an entry", ", ".join([*COPY, "subscription_id"]), "change desc")
-    seen = wanted.join(version, _ENTRY).where("change < trigger").selectExpr("*", f"{age} as age")
-    return seen.where("age = 1 and next_hop is not null")
+def entry_changes(message: DataFrame) -> EntryChanges:
+    """Returns the routing entries that SUB adds and UNSUB removes. Each tree link carries one SUB of a subscription."""
+    next_hop = "coalesce(sender, node_id) as next_hop"
+    return EntryChanges(
+        message.where("kind = 'SUB'").selectExpr(*NODE, "subscription_id", next_hop, "trigger"),
+        message.where("kind = 'UNSUB'").selectExpr(*NODE, "subscription_id", "trigger as removed_trigger"),
+    )
 
 
 def flooded(message: DataFrame, link: DataFrame) -> DataFrame:
@@ -83,7 +63,7 @@ def flooded(message: DataFrame, link: DataFrame) -> DataFrame:
     return neighbour.join(routed, NODE).where("sender is null or next_hop <> sender").select(*COPY, "next_hop")
 
 
-def matched(message: DataFrame, entry: DataFrame, changes: DataFrame | None) -> DataFrame:
+def matched(message: DataFrame, entry: DataFrame, changes: EntryChanges | None) -> DataFrame:
     """Returns the next hops of PUB: the distinct next hops of matching entries, except the sender.
 
     Columns: `COPY` and ``next_hop``.
@@ -112,7 +92,7 @@ class ForwardingProtocol(DataflowForm):
         entry, changes, out = round_.state["routing_entry"], None, []
         if not kinds.isdisjoint(("SUB", "UNSUB", "subscribe", "unsubscribe")):
             changes = entry_changes(message)
-            result.state["routing_entry"] = changed_table(entry, changes)
+            result.state["routing_entry"] = remaining_entries(entry, changes)
             out.append(flooded(message, round_.run.link))
         if not kinds.isdisjoint(("PUB", "publish")):
             out.append(round_.keep("matched", matched(message, entry, changes)))
