@@ -61,16 +61,8 @@ describes the faults.
 """
 OVERLAY = ("node_id", "name", "role")
 """The struct fields of a node in the input of the first block."""
+_ROWS: Mapping[str, Mapping[str, pa.DataType]] = {"nodes": NODE, **EVENTS}
 _DUE = list(FLIGHT).index("due_round")
-
-
-def block_types(rows: ProgramColumns) -> dict[str, Mapping[str, pa.DataType]]:
-    """Returns the struct fields of each list column of a result row."""
-    return {
-        "nodes": NODE,
-        **EVENTS,
-        **{name: shown_type(one) for name, one in {**rows.plan.appended, **rows.tables}.items()},
-    }
 
 
 def shown_type(one: Declared) -> dict[str, pa.DataType]:
@@ -79,8 +71,9 @@ def shown_type(one: Declared) -> dict[str, pa.DataType]:
 
 
 def block_schema(rows: ProgramColumns) -> pa.Schema:
-    """Returns the schema of the result rows of a block: columns `PLAYED`, and a list for each of `block_types`."""
-    lists = {name: structs(**types) for name, types in block_types(rows).items()}
+    """Returns the schema of the result rows of a block: columns `PLAYED`, and a list column for each kind of row."""
+    tables = {name: shown_type(one) for name, one in {**rows.plan.appended, **rows.tables}.items()}
+    lists = {name: structs(**types) for name, types in {**_ROWS, **tables}.items()}
     return pa.schema([*PLAYED.items(), *lists.items()])
 
 
@@ -253,12 +246,11 @@ def _flight(rows: ProgramColumns, *columns: Any) -> Flight:  # noqa: ANN401
 
 
 def _result_rows(rows: ProgramColumns, runs: Sequence[BlockRun]) -> pa.RecordBatch:
-    types = block_types(rows)
     columns: dict[str, pa.Array] = {
         "run_id": pa.array([one.run for one in runs], _LONG),
         "last_played": pa.array([one.network.last_played for one in runs], _LONG),
         "counted": pa.array([None if one.faults is None else one.faults.counted for one in runs], COUNTED),
-        **_table_lists(rows, [one.network for one in runs]),
+        **_table_lists(rows, runs),
         "in_flight": _flight_lists(rows, [one.network.flights for one in runs], are_whole=True),
         "handled": _flight_lists(rows, [one.history.handled for one in runs], are_whole=False),
     }
@@ -269,9 +261,7 @@ def _result_rows(rows: ProgramColumns, runs: Sequence[BlockRun]) -> pa.RecordBat
         "nodes": [_node_rows(one.network) for one in runs],
     }
     for name, of_runs in flat.items():
-        columns[name] = as_lists(of_runs, structs(**types[name]))
-    for name in rows.plan.appended:
-        columns[name] = _added_lists(rows, name, [one.history.appended.get(name, []) for one in runs])
+        columns[name] = as_lists(of_runs, structs(**_ROWS[name]))
     schema = block_schema(rows)
     return pa.RecordBatch.from_arrays([columns[name] for name in schema.names], schema=schema)
 
@@ -289,17 +279,21 @@ def _flight_lists(rows: ProgramColumns, of_runs: Sequence[Sequence[Flight]], *, 
     return lists_of([len(flights) for flights in of_runs], columns, structs(**FLIGHT))
 
 
-def _table_lists(rows: ProgramColumns, networks: Sequence[Network]) -> dict[str, pa.Array]:
-    """Returns a column for each table of the nodes, with one list of rows for each network.
+def _table_lists(rows: ProgramColumns, runs: Sequence[BlockRun]) -> dict[str, pa.Array]:
+    """Returns a column for each table of the nodes, with one list of rows for each run.
 
     A node that is down has rows in the tables of its durable state only.
     """
     found = {}
-    nodes = [(sorted(network.nodes.items()), sorted(network.down.items())) for network in networks]
-    for name, one in rows.tables.items():
-        of_runs: list[list[tuple[int, Sequence[Any]]]] = []
-        for up, down in nodes:
-            of_run = [(at, rows.rows(name, node)) for at, node in up]
+    nodes = [(sorted(one.network.nodes.items()), sorted(one.network.down.items())) for one in runs]
+    for name, one in {**rows.plan.appended, **rows.tables}.items():
+        of_runs = list[list[tuple[int, Sequence[Any]]]]()
+        for run, (up, down) in zip(runs, nodes, strict=True):
+            of_run: list[tuple[int, Sequence[Any]]]
+            if one.form == "appended":
+                of_run = [(at, (row,)) for at, row in run.history.appended.get(name, ())]
+            else:
+                of_run = [(at, rows.rows(name, node)) for at, node in up]
             if name in rows.plan.durable:
                 of_run += [(at, rows_of_value(one, kept[name])) for at, kept in down]
             of_runs.append(of_run)
@@ -311,10 +305,3 @@ def _table_lists(rows: ProgramColumns, networks: Sequence[Network]) -> dict[str,
         lengths = [sum(len(of_node) for _, of_node in of_run) for of_run in of_runs]
         found[name] = lists_of(lengths, columns, structs(**shown_type(one)))
     return found
-
-
-def _added_lists(rows: ProgramColumns, name: str, of_runs: Sequence[Sequence[tuple[int, Any]]]) -> pa.Array:
-    flat = [one for added in of_runs for one in added]
-    columns = record_columns(rows.plan.appended[name], [row for _, row in flat])
-    columns["node_id"] = [at for at, _ in flat]
-    return lists_of([len(added) for added in of_runs], columns, structs(**block_types(rows)[name]))

@@ -93,12 +93,16 @@ class Context:
     ) -> None:
         """Creates the context of a node in round `round_`, without actions."""
         self.node = node
-        self.round = round_
         self.settings = settings
         self._internal = internal
         self._seed = settings.get("seed", 0)
         self.message_id: int | None = None
         self.sent_round: int | None = None
+        self.begin(round_, run or RunView())
+
+    def begin(self, round_: int, run: RunView) -> None:
+        """Starts round `round_` with empty lists of actions. A node keeps its context until it crashes."""
+        self.round, self.run = round_, run
         self.sent: list[SentMessage] = []
         self.deliveries: list[Delivery] = []
         self.statuses: list[str] = []
@@ -106,25 +110,6 @@ class Context:
         self.fates: list[tuple[int, str]] = []
         self.connected: list[int] = []
         self.issued: list[int] = []
-        self.run = run or RunView()
-
-    def begin(self, round_: int, run: RunView) -> None:
-        """Starts round `round_` with empty lists of actions. A node keeps its context until it crashes."""
-        self.round, self.run = round_, run
-        if self.sent:
-            self.sent = []
-        if self.deliveries:
-            self.deliveries = []
-        if self.statuses:
-            self.statuses = []
-        if self.confirmed:
-            self.confirmed = []
-        if self.fates:
-            self.fates = []
-        if self.connected:
-            self.connected = []
-        if self.issued:
-            self.issued = []
 
     def send(self, dst: int, message: Any, after: int | None = None) -> None:  # noqa: ANN401
         """Sends a message. Within a round, the order of calls of `send` is the order of the node's message ids.

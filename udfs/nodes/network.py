@@ -189,15 +189,9 @@ class Network:
         fates: dict[int, str] = {}
         acting = sorted({*inbox, *calls, *recovered, *awake, *noticed, *changed})
         self._store(acting)
-        is_calm = not (recovered or noticed or changed)
         for at in acting:
-            received, of_node = inbox.get(at, ()), calls.get(at, ())
-            if is_calm:
-                ctx = self._play_node(at, received, of_node, rows)
-            else:
-                ctx = self._play_node(
-                    at, received, of_node, rows, at in recovered, noticed.get(at, ()), changed.get(at)
-                )  # fmt: skip
+            events = inbox.get(at, ()), calls.get(at, ()), at in recovered, noticed.get(at, ()), changed.get(at)
+            ctx = self._play_node(at, rows, *events)
             if ctx.fates:
                 fates.update(ctx.fates)
             if ctx.sent:
@@ -210,8 +204,8 @@ class Network:
         self.put(self.numbered(out))
 
     def _play_node(
-        self, at: int, received: Sequence[Flight], calls: Sequence[Call], rows: HistoryRows,
-        is_recovered: bool = False, crashed: Sequence[int] = (), links: LinkChange | None = None,
+        self, at: int, rows: HistoryRows, received: Sequence[Flight], calls: Sequence[Call], is_recovered: bool,
+        crashed: Sequence[int], links: LinkChange | None,
     ) -> Context:  # fmt: skip
         given, node, round_ = self._given, self.nodes[at], self.round
         ctx = self._contexts.get(at)
