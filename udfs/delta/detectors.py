@@ -39,20 +39,20 @@ def _first_visits(turn: Turn, copies: Sequence[MulticastCopy]) -> list[Multicast
     A message that this node issues itself has no visited list, and is always a first copy.
     """
     newest = {node: one.last_seq for node, one in turn.node.detector.items()}
-    first = []
-    for copy in copies:
-        pairs = [
-            (one.node, one.msg_id) for one in copy.visited or () if one.node is not None and one.msg_id is not None
-        ]
-        if copy.sender is not None and (not pairs or any(number <= newest.get(node, -1) for node, number in pairs)):
-            continue
-        for node, number in pairs:
-            newest[node] = max(number, newest.get(node, number))
-        first.append(copy)
+    first = [copy for copy in copies if copy.sender is None or _succeeds(newest, copy.visited or ())]
     in_turn = sorted(first, key=lambda one: (one.trigger, one.source, one.source_seq))
     for place, copy in enumerate(in_turn, 1):
         copy.msg_id = turn.round * _MSG_IDS + place
     return first
+
+
+def _succeeds(newest: dict[int, int], visited: Iterable[tuple[int | None, int | None]]) -> bool:
+    """Returns whether all MsgIds of a visited list are higher than those in `newest`. If so, stores them there."""
+    pairs = {node: number for node, number in visited if node is not None and number is not None}
+    if any(number <= newest.get(node, -1) for node, number in pairs.items()):
+        return False
+    newest.update(pairs)
+    return True
 
 
 def record_identifiers(turn: Turn, first: Iterable[MulticastCopy]) -> None:
@@ -114,8 +114,5 @@ def accepted_copies(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatc
 def _accepted(copies: Iterable[Mapping[str, Any]]) -> Iterator[int]:
     newest: dict[int, int] = {}
     for copy in sorted(copies, key=lambda one: int(one["trigger"])):
-        pairs = [(one["node"], one["msg_id"]) for one in copy["visited"] if one["msg_id"] is not None]
-        if all(msg_id > newest.get(node, msg_id - 1) for node, msg_id in pairs):
-            for node, msg_id in pairs:
-                newest[node] = max(newest.get(node, msg_id), msg_id)
+        if _succeeds(newest, ((one["node"], one["msg_id"]) for one in copy["visited"])):
             yield copy["trigger"]
