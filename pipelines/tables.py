@@ -12,7 +12,6 @@ from typing import Final
 from pyspark.sql import types as T
 
 BIGINT: Final = T.LongType()
-INT: Final = T.IntegerType()
 STRING: Final = T.StringType()
 BOOLEAN: Final = T.BooleanType()
 LONGS: Final = T.ArrayType(BIGINT)

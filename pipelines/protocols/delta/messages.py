@@ -10,7 +10,7 @@ from pyspark.sql import DataFrame, types as T
 
 from pipelines.contract.round import in_flight_schema, outbox_types
 from pipelines.contract.rows import outbox
-from pipelines.tables import BIGINT, BOOLEAN, INT, LONGS, STRING
+from pipelines.tables import BIGINT, BOOLEAN, LONGS, STRING
 
 MULTICAST = ("J", "SUB", "UNSUB", "PUB", "REJOIN")
 
@@ -20,9 +20,9 @@ def _array(**fields: T.DataType) -> T.ArrayType:
 
 
 _FIELDS = {
-    "hops": INT, "issued_round": BIGINT, "subscription_id": BIGINT, "origin": BIGINT, "join_point": BIGINT,
+    "hops": BIGINT, "issued_round": BIGINT, "subscription_id": BIGINT, "origin": BIGINT, "join_point": BIGINT,
     "matches": LONGS, "links": _array(a=BIGINT, b=BIGINT, is_marked=BOOLEAN),
-    "entries": _array(subscription_id=BIGINT, origin=BIGINT, distance=INT), "peer": BIGINT, "status": STRING,
+    "entries": _array(subscription_id=BIGINT, origin=BIGINT, distance=BIGINT), "peer": BIGINT, "status": STRING,
     "incarnation": BIGINT, "for_incarnation": BIGINT, "guide": _array(path=LONGS, is_done=BOOLEAN),
     "origin_path": LONGS, "tombstones": LONGS, "visited": _array(node=BIGINT, msg_id=BIGINT),
 }  # fmt: skip

@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Sequence
 
-from pyspark.sql import DataFrame, types as T
+from pyspark.sql import DataFrame, functions as F
 
 from pipelines.contract.nodes import record_table
 from pipelines.contract.round import StateRelation
-from pipelines.tables import INT, Table
+from pipelines.contract.rows import NODE
 from udfs.delta import state
 from udfs.delta.program import ProcessingRow
+
+
+def with_value(
+    relation: DataFrame, row: DataFrame, column: str, value: str, key: Sequence[str] = tuple(NODE)
+) -> DataFrame:  # fmt: skip
+    """Returns `relation` with the SQL expression `value` in `column` of the rows whose `key` is in `row`."""
+    found = row.select(*key).distinct().selectExpr(*key, "true as is_found")
+    now = F.expr(f"case when is_found then {value} else {column} end")
+    return relation.join(found, [*key], "left").withColumn(column, now).drop("is_found")
 
 
 def newest_per_source(increments: DataFrame) -> DataFrame:
@@ -18,35 +27,22 @@ def newest_per_source(increments: DataFrame) -> DataFrame:
     return increments.groupBy("run_id", "node_id", "source").agg({"last_seq": "max"}).toDF(*DETECTOR.columns)
 
 
-_INTS = ("distance", "hops")
-"""Columns that count links. Their SQL type is INT, the result type of array functions."""
-
-
-def _table(name: str, record: type) -> Table:
-    table = record_table(name, record)
-    fields = [
-        T.StructField(one.name, INT if one.name in _INTS else one.dataType, one.nullable, one.metadata)
-        for one in table.schema
-    ]
-    return replace(table, schema=T.StructType(fields))
-
-
-TOPOLOGY = _table("topology", state.ViewLink)
-PATH = _table("path", state.Path)
-ROUTING_ENTRY = _table("routing_entry", state.SubscriptionEntry)
-PROCESSING = _table("processing", ProcessingRow)
-WAITING = _table("waiting", state.Waiting)
-DETECTOR = _table("detector", state.Detected)
-JOIN = _table("join", state.JoinState)
-JOIN_REQUEST = _table("join_request", state.JoinRequest)
-CALL = _table("call", state.WaitingCall)
-PEER = _table("peer", state.PeerState)
-STATUS = _table("status", state.Status)
-SYNCH = _table("synch", state.Synch)
-SYN_REQUEST = _table("syn_request", state.SynRequested)
-TOMBSTONE = _table("tombstone", state.Tombstone)
-OWN_SUBSCRIPTION = _table("own_subscription", state.ConfirmedSubscription)
-DELIVERED = _table("delivered", state.DeliveredSource)
+TOPOLOGY = record_table("topology", state.ViewLink)
+PATH = record_table("path", state.Path)
+ROUTING_ENTRY = record_table("routing_entry", state.SubscriptionEntry)
+PROCESSING = record_table("processing", ProcessingRow)
+WAITING = record_table("waiting", state.Waiting)
+DETECTOR = record_table("detector", state.Detected)
+JOIN = record_table("join", state.JoinState)
+JOIN_REQUEST = record_table("join_request", state.JoinRequest)
+CALL = record_table("call", state.WaitingCall)
+PEER = record_table("peer", state.PeerState)
+STATUS = record_table("status", state.Status)
+SYNCH = record_table("synch", state.Synch)
+SYN_REQUEST = record_table("syn_request", state.SynRequested)
+TOMBSTONE = record_table("tombstone", state.Tombstone)
+OWN_SUBSCRIPTION = record_table("own_subscription", state.ConfirmedSubscription)
+DELIVERED = record_table("delivered", state.DeliveredSource)
 STATES = (
     StateRelation(TOPOLOGY, is_durable=True),
     StateRelation(PATH),

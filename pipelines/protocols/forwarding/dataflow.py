@@ -23,12 +23,12 @@ from pipelines.contract.rows import (
     seen_entries,
 )
 from pipelines.engines.frames import union
-from pipelines.tables import BIGINT, INT, LONGS, table
+from pipelines.tables import BIGINT, LONGS, table
 
 COPY = [*KEY, "trigger"]
 """The key of a copy of a message at a node. The message alone is no key, because a link may deliver several copies."""
 _CALLS = {"publish": "PUB", "subscribe": "SUB", "unsubscribe": "UNSUB"}
-_FIELDS = {"hops": INT, "issued_round": BIGINT, "subscription_id": BIGINT, "matches": LONGS}
+_FIELDS = {"hops": BIGINT, "issued_round": BIGINT, "subscription_id": BIGINT, "matches": LONGS}
 PAYLOAD = T.StructType([T.StructField(name, kind) for name, kind in _FIELDS.items()])
 ROUTING_ENTRY = table(
     "routing_entry", "an entry of a broker's routing table", "node_id,subscription_id",

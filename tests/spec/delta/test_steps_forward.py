@@ -188,11 +188,11 @@ def test_what_is_confirmed_is_noted_and_what_is_finished_goes(listed: DataFrame,
 
 
 def test_only_messages_that_changed_can_be_finished(sail: Session, listed: DataFrame) -> None:
-    row = listed.selectExpr("*", "if(source_seq in (3, 5), 7, null) as conf_trigger", "3 as conf_round")
-    assert found(confirmations.finished_messages(row), "source_seq") == []
+    row = listed.where("source_seq in (3, 5)").selectExpr("*", "3 as now_round")
+    assert found(confirmations.abandoned_messages(listed, row), "source_seq") == []
     done = processing(sail, (1, 2, 2, True), (1, 3, None, False), (2, 2, 2, True))
-    row = done.selectExpr("*", "if(source_seq = 1, 7, null) as conf_trigger", "3 as conf_round")
-    assert found(confirmations.finished_messages(row), "source_seq trigger round") == [(1, 7, 3)]
+    row = done.where("source_seq = 1").selectExpr("*", "3 as now_round")
+    assert found(confirmations.abandoned_messages(done, row), "source_seq trigger round") == [(1, -1, 3)]
 
 
 def test_a_copy_that_goes_nowhere_is_finished_at_once(sail: Session) -> None:
@@ -218,10 +218,6 @@ def test_the_sender_of_a_duplicate_waits_or_is_answered_at_once(sail: Session) -
     assert found(confirmations.answered_at_once(late, rows), "source_seq sender") == [(2, 4)]
     waiting = frame(sail, WAITING.columns, *({**HERE, "source_seq": k, "sender": 4} for k in (1, 3)))
     assert found(confirmations.answered_waiting(late, waiting), "source_seq sender trigger") == [(1, 4, 1)]
-    assert found(confirmations.refused_as_finished(late), "source_seq kind sender") == [
-        (1, "SUB", None),
-        (2, "SUB", None),
-    ]
 
 
 def test_senders_get_conf_behind_copies_and_the_source_its_call_confirmed(sail: Session) -> None:

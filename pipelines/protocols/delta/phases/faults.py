@@ -18,6 +18,7 @@ from pipelines.contract.rows import KEY, NODE
 from pipelines.engines.frames import union
 from pipelines.protocols.delta.phases import updates
 from pipelines.protocols.delta.steps import confirmations, connections, copies, join, recovery, routing
+from pipelines.protocols.delta.tables import with_value
 from pipelines.protocols.delta.work import Work
 
 _CONNECTING = ("CON_REQUEST", "SYN_REQUEST", "STATUS", "PAR_TOP")
@@ -109,8 +110,8 @@ def _join_again(work: Work, recovered: DataFrame) -> DataFrame:
     """
     again = work.keep("again_joining", join.started_again(work.now("join"), recovered))
     work.put("topology", work.now("topology").join(again.select(NODE), NODE, "left_anti"))
-    work.put("join", join.detached_again(work.now("join"), again))
-    work.put("status", recovery.next_status(work.now("status"), again, "OPERATIONAL"))
+    work.put("join", with_value(work.now("join"), again, "status", "'DETACHED'"))
+    work.put("status", with_value(work.now("status"), again, "status", "'OPERATIONAL'"))
     state = "case when is_asked then 'RECOVERING' else 'DETACHED' end as status"
     work.statuses.append(again.selectExpr(*NODE, "round", state))
     updates.ask_again(work, again.where("is_asked"))
@@ -202,7 +203,7 @@ def _resend_orphans(work: Work, failure: DataFrame, path: DataFrame) -> None:
     taken = work.keep("taken", connections.rerouted(orphan, path, work.now("peer")))
     work.resent.append(taken)
     rerouted = work.put("processing", copies.with_rows(processing, taken))
-    finished = work.finish("abandoned", confirmations.finished_messages(connections.without_answer(rerouted, taken)))
+    finished = work.finish("abandoned", confirmations.abandoned_messages(rerouted, taken))
     work.put("processing", confirmations.without_finished(rerouted, finished))
     if not work.is_empty(finished):
         updates.apply_finished(work, finished, path)
@@ -268,6 +269,8 @@ def _apply_routing_information(work: Work) -> None:
 
     Writes topology, path, routing_entry, tombstone and synch.
     """
+    told_by = work.inbox.where("kind in ('PAR_TOP', 'PAR_SUB') and source_seq is null")
+    told_by = told_by.selectExpr("run_id", "dst as node_id", "src as peer", "kind")
     if work.has("PAR_TOP"):
         updates.add_received_links(work, recovery.told_links(work.inbox))
     if work.has("PAR_SUB"):
@@ -275,9 +278,9 @@ def _apply_routing_information(work: Work) -> None:
         tombstone = work.put("tombstone", over)
         told = recovery.told_entries(work.inbox)
         work.put("routing_entry", recovery.merged_entries(work.now("routing_entry"), told, tombstone))
-        work.put("synch", recovery.answered_synch(work.now("synch"), work.inbox))
-    told_by = work.inbox.where("kind in ('PAR_TOP', 'PAR_SUB') and source_seq is null")
-    updates.update_paths(work, told_by.selectExpr("run_id", "dst as node_id"))
+        answered = told_by.where("kind = 'PAR_SUB'")
+        work.put("synch", with_value(work.now("synch"), answered, "is_answered", "true", [*NODE, "peer"]))
+    updates.update_paths(work, told_by)
 
 
 def _hand_over(work: Work) -> None:
@@ -292,7 +295,7 @@ def _hand_over(work: Work) -> None:
     timed = ready.selectExpr("*", work.round_column)
     timed = work.keep("handed_links", recovery.with_links(timed, work.now("topology"), path, work.setting))
     tombstone, subscriber = work.now("tombstone"), work.round.run.subscription
-    work.send(recovery.send_topology(timed, work.setting))
+    work.send(recovery.low_priority(timed, "PAR_TOP", ["links"], work.setting))
     entries = recovery.send_entries(timed, work.now("routing_entry"), path, tombstone, subscriber, work.setting)
     work.send(entries)
     work.put("syn_request", request.join(ready, [*NODE, "peer"], "left_anti"))
@@ -311,8 +314,8 @@ def _end_recovery(work: Work) -> None:
         return
     alone = work.keep("alone", recovery.isolated_nodes(ready, work.now("path")))
     others = ready.join(alone.select(NODE), NODE, "left_anti")
-    status = recovery.next_status(recovery.next_status(status, ready, "REJOINING"), alone, "OPERATIONAL")
-    work.put("status", status)
+    status = with_value(status, ready, "status", "'REJOINING'")
+    work.put("status", with_value(status, alone, "status", "'OPERATIONAL'"))
     work.statuses.append(alone.selectExpr(*NODE, "round", "'OPERATIONAL' as status"))
     work.alone.append(alone.selectExpr(*NODE, "cast(-1 as bigint) as trigger", "round"))
     updates.tell_peers(work, ready)

@@ -43,8 +43,7 @@ def forward_copies(work: Work) -> None:
         late = None
     if late is not None and (work.is_recovering or work.round.facts["join"]["detached"]):
         known = work.now("processing").select(KEY).unionByName(first.select(KEY))
-        refused = recovery.refused(late, known, updates.synchronising(work))
-        work.finish("refused", confirmations.refused_as_finished(refused))
+        work.finish("refused", confirmations.refused(late, known, updates.synchronising(work)))
     here = _route(work, first)
     if late is not None:
         _drop_duplicates(work, late)

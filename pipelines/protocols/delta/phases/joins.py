@@ -8,8 +8,8 @@ from pipelines.contract.rows import NODE, held, issued
 from pipelines.engines.frames import union
 from pipelines.protocols.delta.messages import MULTICAST
 from pipelines.protocols.delta.phases import updates
-from pipelines.protocols.delta.steps import confirmations, copies, join, recovery, routing
-from pipelines.protocols.delta.tables import CALL, JOIN_REQUEST
+from pipelines.protocols.delta.steps import confirmations, copies, join, routing
+from pipelines.protocols.delta.tables import CALL, JOIN_REQUEST, with_value
 from pipelines.protocols.delta.work import Work
 
 _EVENT = ["run_id", "node_id", "trigger", "round"]
@@ -69,7 +69,7 @@ def _send_join_requests(work: Work, calls: DataFrame) -> None:
     work.send(join.send_join_requests(asked, work.now("status")))
     if work.round.faults.may_crash:
         asked = work.of_crashing(asked)
-        work.put("join", join.with_asked(work.now("join"), asked))
+        work.put("join", with_value(work.now("join"), asked, "is_asked", "true"))
         updates.watch_join_points(work, asked)
 
 
@@ -89,14 +89,15 @@ def _entered(work: Work) -> DataFrame:
             confirmed = confirmations.confirmed_nodes(done, "J")
         before, waits = work.now("join"), work.now("synch").where("not is_answered")
         after = work.put("join", join.next_join(before, work.inbox, confirmed, waits))
-        work.statuses.append(work.keep("status_change", join.status_changes(before, after, work.round_column)))
-        entered = work.keep("entered", join.entered_now(before, after).selectExpr(*NODE, work.round_column))
+        changes = work.keep("status_change", join.status_changes(before, after, work.round_column))
+        work.statuses.append(changes)
+        entered = changes.where("status = 'VALID_JOINED'").drop("status")
         events.append(entered.selectExpr(*NODE, "cast(-1 as bigint) as trigger", "round"))
         if work.is_disturbed:
             updates.tell_peers(work, work.of_disturbed(entered))
     if done is not None and work.is_recovering:
         back = confirmations.confirmed_nodes(done, "REJOIN")
-        work.put("status", recovery.next_status(work.now("status"), back, "OPERATIONAL"))
+        work.put("status", with_value(work.now("status"), back, "status", "'OPERATIONAL'"))
         work.statuses.append(back.selectExpr(*NODE, "round", "'OPERATIONAL' as status"))
         events.append(back.select(_EVENT))
     return union(events)

@@ -14,7 +14,7 @@ from pipelines.protocols.delta.messages import to_send
 from pipelines.protocols.delta.tables import PROCESSING
 
 _BODY = ["kind", "sender", "subscription_id", "origin", "join_point"]
-_ORIGIN = ["cast(size(origin_path) - 1 as int) as origin_distance", "get(origin_path, 1) as origin_hop"]
+_ORIGIN = ["size(origin_path) - 1 as origin_distance", "get(origin_path, 1) as origin_hop"]
 _CONFIRMED_BY = "array_sort(collect_list(case when conf_trigger is not null then responsible end)) as confirmed_by"
 FINISHED = [
     *KEY, "kind", "trigger", "round", "sender", "subscription_id", "origin", "join_point",
@@ -63,12 +63,14 @@ def after_confirmations(processing: DataFrame, moved: DataFrame) -> DataFrame:
     return left.selectExpr(*kept)
 
 
-def finished_messages(row: DataFrame) -> DataFrame:
-    """Returns the messages in `row` whose next hops (Out) have all confirmed.
+def abandoned_messages(processing: DataFrame, row: DataFrame) -> DataFrame:
+    """Returns the messages in `row` whose next hops (Out) have all confirmed, after they have lost a next hop.
 
-    `row` has all processing rows of these messages, with ``conf_trigger, conf_round`` of the CONF that changed them.
+    `processing` has all processing rows of these messages. Column ``now_round`` of `row` is the present round.
     """
-    return _by_message(row).where("is_finished").select(FINISHED)
+    message = row.groupBy(KEY).agg({"now_round": "max"}).toDF(*KEY, "conf_round")
+    unanswered = processing.join(message, KEY).selectExpr("*", "cast(-1 as bigint) as conf_trigger")
+    return _by_message(unanswered).where("is_finished").select(FINISHED)
 
 
 def _by_message(row: DataFrame, *more: str) -> DataFrame:
@@ -107,10 +109,20 @@ def unfinished_rows(row: DataFrame) -> DataFrame:
     return row.join(busy.hint("shuffle_hash"), KEY, "left_semi")
 
 
-def refused_as_finished(duplicate: DataFrame) -> DataFrame:
-    """Returns duplicates (`recovery.refused`) as finished messages, whose routing information is applied later."""
+def refused(late: DataFrame, known: DataFrame, synchronising: DataFrame) -> DataFrame:
+    """Returns the duplicates of J, SUB and UNSUB that synchronising nodes do not have in ProcessingList, as finished.
+
+    A node applies the routing information of these duplicates, which it may lack: the PAR_SUB that contained it did not
+    arrive because its sender failed, and newer messages have raised the highest number in the duplicate detector.
+    Applying known routing information again changes nothing. `known` has the messages in ProcessingList.
+    """
+    routing = late.where("kind in ('J', 'SUB', 'UNSUB')").join(synchronising, NODE, "left_semi")
     body = ["cast(null as bigint) as sender" if name == "sender" else name for name in _BODY]
-    return duplicate.selectExpr(*KEY, *body, *_ORIGIN, "trigger", "round").select(FINISHED)
+    return (
+        routing.join(known.select(KEY).distinct(), KEY, "left_anti")
+        .selectExpr(*KEY, *body, *_ORIGIN, "trigger", "round")
+        .select(FINISHED)
+    )
 
 
 def answered_at_once(duplicate: DataFrame, processing: DataFrame) -> DataFrame:

@@ -23,7 +23,7 @@ from __future__ import annotations
 
 from pyspark.sql import DataFrame, functions as F
 
-from pipelines.contract.rows import KEY, NODE, row_number
+from pipelines.contract.rows import NODE, row_number
 from pipelines.protocols.delta.messages import FAULT_TRIGGER, INBOX, LINKS, to_send
 from pipelines.protocols.delta.steps.routing import CLOSEST, NEAREST_LIVE, peer_lists
 from pipelines.protocols.delta.tables import PEER, PROCESSING
@@ -209,15 +209,6 @@ def rerouted(orphan: DataFrame, path: DataFrame, peer: DataFrame) -> DataFrame:
         .selectExpr(*kept, "path as told_path", "coalesce(path, seen_path) as path", "failed", "opened")
         .selectExpr(*kept, "told_path as path", f"{CLOSEST} as responsible")
     )
-
-
-def without_answer(processing: DataFrame, row: DataFrame) -> DataFrame:
-    """Returns all processing rows of the messages in `row`, as input of `confirmations.finished_messages`.
-
-    The messages in `row` have lost a next hop, and may be finished without a CONF.
-    """
-    message = row.groupBy(KEY).agg({"now_round": "max"}).toDF(*KEY, "conf_round")
-    return processing.join(message, KEY).selectExpr("*", "cast(-1 as bigint) as conf_trigger")
 
 
 _LINK = ["run_id", "src", "dst"]

@@ -234,9 +234,8 @@ def visited_lists(outbox: DataFrame, path: DataFrame, setting: DataFrame) -> Dat
     hops = path.selectExpr("run_id", "node_id as src", "target as dst", "distance")
     kept = [name for name in SENT_AS if name != "visited"]
     nil = "named_struct('node', cast(null as bigint), 'msg_id', cast(null as bigint))"
-    whole = (
-        f"case when distance > 1 then concat(visited, array_repeat({nil}, distance - 1)) else visited end as visited"
-    )
+    skipped = f"array_repeat({nil}, cast(distance - 1 as int))"
+    whole = f"case when distance > 1 then concat(visited, {skipped}) else visited end as visited"
     return (
         outbox.join(hops, _END, "left")
         .join(setting.select("run_id", "delta").hint("shuffle_hash"), "run_id")

@@ -43,14 +43,6 @@ def asked_now(call: DataFrame) -> DataFrame:
     )
 
 
-def with_asked(join: DataFrame, asked: DataFrame) -> DataFrame:
-    """Returns relation ``join`` with ``is_asked`` set for the nodes in `asked`, which send JOIN_REQUEST."""
-    now = asked.selectExpr(*NODE, "true as now_asked")
-    return join.join(now, NODE, "left").selectExpr(
-        *NODE, "join_point", "source_seq", "is_asked or coalesce(now_asked, false) as is_asked", "status"
-    )
-
-
 def waiting_connections(join: DataFrame, link: DataFrame) -> DataFrame:
     """Returns the connections of joining nodes to the join points to which they have sent JOIN_REQUEST.
 
@@ -90,25 +82,11 @@ def next_join(join: DataFrame, inbox: DataFrame, confirmed: DataFrame, waits: Da
     )  # fmt: skip
 
 
-def entered_now(before: DataFrame, after: DataFrame) -> DataFrame:
-    """Returns the nodes that become VALID_JOINED. `before` and `after` are versions of relation ``join``."""
-    was = before.where("status <> 'VALID_JOINED'").select(NODE)
-    return after.where("status = 'VALID_JOINED'").select(NODE).join(was, NODE, "left_semi")
-
-
 def started_again(join: DataFrame, recovered: DataFrame) -> DataFrame:
     """Returns the unfinished joins of the nodes `recovered`: rows of relation ``join`` with ``round``."""
     return join.where("status <> 'VALID_JOINED'").join(recovered.select(*NODE, "round"), NODE).select(
         *NODE, "join_point", "source_seq", "is_asked", "round"
     )  # fmt: skip
-
-
-def detached_again(join: DataFrame, node: DataFrame) -> DataFrame:
-    """Returns relation ``join`` after the nodes in `node` got status DETACHED."""
-    again = node.select(NODE).selectExpr(*NODE, "true as is_again")
-    return join.join(again, NODE, "left").selectExpr(
-        *NODE, "join_point", "source_seq", "is_asked", "case when is_again then 'DETACHED' else status end as status"
-    )
 
 
 def gone_joiners(inbox: DataFrame, path: DataFrame, blocked: DataFrame) -> DataFrame:

@@ -183,28 +183,10 @@ def merged_entries(routing_entry: DataFrame, told: DataFrame, tombstone: DataFra
     return known.selectExpr("*", f"{best} as position").where("position = 1").select(ROUTING_ENTRY.columns)
 
 
-def answered_synch(synch: DataFrame, inbox: DataFrame) -> DataFrame:
-    """Returns relation ``synch`` with ``is_answered`` set if PAR_SUB of the peer has arrived (Alg. 6, line 15)."""
-    came = inbox.where("kind = 'PAR_SUB' and source_seq is null").selectExpr(
-        "run_id", "dst as node_id", "src as peer", "true as came"
-    )
-    return synch.join(came.distinct(), _PAIR, "left").selectExpr(
-        *_PAIR, "is_answered or coalesce(came, false) as is_answered"
-    )
-
-
 def ready_nodes(status: DataFrame, synch: DataFrame) -> DataFrame:
     """Returns ``run_id, node_id, incarnation`` of nodes that wait for no synchronisation point (Alg. 5, line 8)."""
     waits = synch.where("not is_answered").select(NODE).distinct()
     return status.where("status = 'RECOVERING'").join(waits, NODE, "left_anti").select(*NODE, "incarnation")
-
-
-def next_status(status: DataFrame, node: DataFrame, to: str) -> DataFrame:
-    """Returns relation ``status`` of all nodes. The nodes in `node` get status `to`; other rows are unchanged."""
-    now = node.select(NODE).distinct().selectExpr(*NODE, "true as is_now")
-    return status.join(now, NODE, "left").selectExpr(
-        *NODE, f"case when is_now then '{to}' else status end as status", "incarnation"
-    )
 
 
 def isolated_nodes(ready: DataFrame, path: DataFrame) -> DataFrame:
@@ -238,17 +220,6 @@ def guided_again(late: DataFrame, processing: DataFrame, status: DataFrame) -> D
         .selectExpr(*KEY, "guide", "round as now_round")
     )
     return processing.select(*KEY, *BODY).distinct().join(guide, KEY).select(*COPY, "msg_id", "now_round")
-
-
-def refused(late: DataFrame, processing: DataFrame, synchronising: DataFrame) -> DataFrame:
-    """Returns the duplicates of J, SUB and UNSUB that synchronising nodes do not have in ProcessingList.
-
-    A node applies the routing information of these duplicates, which it may lack: the PAR_SUB that contained it did not
-    arrive because its sender failed, and newer messages have raised the highest number in the duplicate detector.
-    Applying known routing information again changes nothing.
-    """
-    routing = late.where("kind in ('J', 'SUB', 'UNSUB')").join(synchronising, NODE, "left_semi")
-    return routing.join(processing.select(KEY).distinct(), KEY, "left_anti")
 
 
 _SHARED = "size(array_intersect(to_peer, path))"
@@ -306,11 +277,6 @@ def with_links(ready: DataFrame, topology: DataFrame, path: DataFrame, setting: 
     return ready.join(link, _PAIR, "left")
 
 
-def send_topology(ready: DataFrame, setting: DataFrame) -> DataFrame:
-    """Returns the PAR_TOP messages that answer the requests `ready` (Algorithm 7, line 13)."""
-    return _low_priority(ready, "PAR_TOP", ["links"], setting)
-
-
 def send_entries(
     ready: DataFrame, routing_entry: DataFrame, path: DataFrame, tombstone: DataFrame, subscriber: DataFrame,
     setting: DataFrame,
@@ -330,7 +296,7 @@ def send_entries(
         .selectExpr(
             *_PAIR, "subscription_id",
             "case when size(route) > delta + 2 then get(route, delta + 1) else origin end as origin",
-            "cast(least(size(route) - 1, delta + 1) as int) as distance",
+            "least(size(route) - 1, delta + 1) as distance",
         )
         .where("origin <> peer")
         .groupBy(_PAIR)
@@ -338,11 +304,13 @@ def send_entries(
     )  # fmt: skip
     over = tombstone.groupBy(NODE).agg(F.expr("array_sort(collect_list(subscription_id)) as tombstones"))
     told = ready.join(entry, _PAIR, "left").join(over, NODE, "left")
-    return _low_priority(told, "PAR_SUB", ["entries", "tombstones"], setting)
+    return low_priority(told, "PAR_SUB", ["entries", "tombstones"], setting)
 
 
-def _low_priority(row: DataFrame, kind: str, content: Sequence[str], setting: DataFrame) -> DataFrame:
-    """Returns outbox rows that sort behind normal messages and have a delay that grows with their size (rule R10).
+def low_priority(row: DataFrame, kind: str, content: Sequence[str], setting: DataFrame) -> DataFrame:
+    """Returns the answers of `kind` to the requests `row`, with the columns `content` (Algorithm 7, line 13).
+
+    They sort behind normal messages and have a delay that grows with their size (rule R10).
 
     PAR_SUB waits at least as long as its PAR_TOP, so that the link keeps their order.
     """
