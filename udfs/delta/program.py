@@ -14,6 +14,7 @@ A node handles a round in five phases, each for all due messages (rule R34):
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
 from typing import Annotated, ClassVar
 
 import pyarrow as pa
@@ -26,11 +27,12 @@ from udfs.delta.messages import MESSAGES
 from udfs.delta.recovery import handle_faults
 from udfs.delta.state import JoinState, NodeTables, Path, Processed, ViewLink
 from udfs.delta.turn import Turn, leave
-from udfs.delta.view import Ends, ends_of, paths_from
+from udfs.delta.view import paths_from
 from udfs.nodes.calls import JoinCall
 from udfs.nodes.context import Context
 from udfs.nodes.records import Keyed, record
 from udfs.nodes.world import RoundDue, World
+from udfs.reach import neighbours
 
 
 class Delta(NodeTables):
@@ -48,7 +50,7 @@ class Delta(NodeTables):
         Nodes that join later get status DETACHED and no view.
         """
         joins = {node: call for node, calls in world.calls.items() for call in calls if isinstance(call, JoinCall)}
-        ends = ends_of(sorted({(min(link), max(link)) for link in world.links if joins.keys().isdisjoint(link)}))
+        ends = neighbours(link for link in world.links if joins.keys().isdisjoint(link))
         radius = int(world.settings["delta"]) + 1
         for number in world.nodes:
             node: NodeTables = world.program(number)
@@ -86,7 +88,7 @@ class Delta(NodeTables):
         leave(turn)
 
 
-def _set_initial_view(node: NodeTables, number: int, ends: Ends, radius: int) -> None:
+def _set_initial_view(node: NodeTables, number: int, ends: Mapping[int, Collection[int]], radius: int) -> None:
     """Sets the view and the paths of node `number` of the initial overlay. `ends` has the neighbours of each node."""
     near = paths_from(number, ends, radius)
     links = sorted({(one, other) for one in near for other in ends.get(one, ()) if one < other and other in near})

@@ -5,28 +5,20 @@ Sections 4.6 and 4.7 define this effect for J and SUB.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from udfs.delta.messages import ToldLink
 from udfs.delta.state import ConfirmedSubscription, NodeTables, Path, SubscriptionEntry, Tombstone, ViewLink
 from udfs.delta.turn import Finished, Turn
 from udfs.nodes.records import Keyed
-
-Ends = dict[int, list[int]]
-"""The neighbours of each node."""
+from udfs.reach import neighbours
 
 
-def ends_of(links: Iterable[tuple[int, int]]) -> Ends:
-    """Returns the neighbours of each node that `links` name."""
-    ends: Ends = {}
-    for a, b in links:
-        ends.setdefault(a, []).append(b)
-        ends.setdefault(b, []).append(a)
-    return ends
+def paths_from(node: int, ends: Mapping[int, Collection[int]], radius: int) -> dict[int, tuple[int, ...]]:
+    """Returns the path from `node` to each node at most `radius` hops away (rules R7 and R17).
 
-
-def paths_from(node: int, ends: Ends, radius: int) -> dict[int, tuple[int, ...]]:
-    """Returns the path from `node` to each node at most `radius` hops away (rules R7 and R17)."""
+    `ends` has the neighbours of each node.
+    """
     found: dict[int, tuple[int, ...]] = {node: (node,)}
     reached = [node]
     for _ in range(radius):
@@ -59,7 +51,7 @@ def nearest_live(node: NodeTables, path: Sequence[int]) -> int | None:
 
 def compute_paths(turn: Turn) -> None:
     """Computes the paths of this node from its view, then the distance and next hop of its routing entries."""
-    ends = ends_of(turn.node.topology)
+    ends = neighbours(turn.node.topology)
     found = paths_from(turn.id, ends, turn.delta + 1) if ends else {}
     turn.node.path = Keyed.in_order((target, _path(turn.node, target, found[target])) for target in sorted(found))
     turn.has_new_links = False
@@ -109,7 +101,7 @@ def add_received_links(turn: Turn, told: Iterable[ToldLink]) -> None:
     fresh = [one for one in told if one[:2] not in top or (top[one[:2]].is_marked and not one.is_marked)]
     if not fresh:
         return
-    near = paths_from(turn.id, ends_of({*top, *(one[:2] for one in fresh)}), turn.delta + 1)
+    near = paths_from(turn.id, neighbours({*top, *(one[:2] for one in fresh)}), turn.delta + 1)
     within = [one for one in fresh if one.a in near and one.b in near]
     if within:
         merge_links(turn.node, within)
