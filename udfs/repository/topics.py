@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -62,28 +62,31 @@ def set_initial_topics(world: World) -> None:
 
 
 def _served(world: World) -> list[Served]:
-    """Returns the topics that settings or calls name, with their bundles.
-
-    A bundle without topics in its settings serves every topic that no bundle names.
-    """
+    """Returns the topics that settings or calls name, with their bundles."""
     ids = {info.name: node for node, info in world.nodes.items()}
     later = {node for node, calls in world.calls.items() if any(isinstance(call, JoinCall) for call in calls)}
-    everybody = [node for node, info in sorted(world.nodes.items()) if info.role == REPOSITORY]
-    size = world.settings.get("bundle_size")
-    first = None if size is None else [world.nodes[node].name for node in everybody[:size]]
-    bundles = world.settings["bundles"] or [{"repositories": first, "topics": None}]
-    named = {topic for bundle in bundles for topic in bundle["topics"] or ()}
+    everybody = [info.name for _, info in sorted(world.nodes.items()) if info.role == REPOSITORY]
+    named = {topic for bundle in world.settings["bundles"] for topic in bundle["topics"] or ()}
     called = {call.topic or "" for calls in world.calls.values() for call in calls if call.kind in OF_A_TOPIC}
     served = []
     for number, topic in enumerate(sorted(named | called | {*world.settings["topics"]})):
-        of = [one for one in bundles if topic in (one["topics"] or ()) or (not one["topics"] and topic not in named)]
-        names = [one["repositories"] for one in of]
-        found = {ids[name] for one in names for name in one or ()} | {*(everybody if None in names else ())}
-        serving = tuple(sorted(found))
+        serving = tuple(sorted(ids[name] for name in bundle_of(topic, world.settings, everybody)))
         rules = world.settings["topics"].get(topic)
         members = tuple(one for one in serving if one not in later)
         served.append(Served(topic, number, serving, members, *_registered(rules, ids)))
     return served
+
+
+def bundle_of(topic: str, settings: Mapping[str, Any], everybody: Sequence[str]) -> set[str]:
+    """Returns the names of the repositories that serve `topic` at some time.
+
+    A bundle without topics in the `settings` serves every topic that no bundle names. `everybody` has the names of all
+    repositories, ascending by id.
+    """
+    bundles = settings["bundles"] or [{"repositories": everybody[: settings.get("bundle_size")], "topics": None}]
+    named = {one for bundle in bundles for one in bundle["topics"] or ()}
+    serving = (one for one in bundles if topic in (one["topics"] or ()) or (not one["topics"] and topic not in named))
+    return {name for one in serving for name in (everybody if one["repositories"] is None else one["repositories"])}
 
 
 def _registered(

@@ -16,6 +16,7 @@ from pipelines.contract.settings import Composed, Natural, NodeName, Strict
 from pipelines.errors import KeyPath, Problem, listed, nearest
 from udfs.reach import repository_beyond
 from udfs.repository.program import Repository
+from udfs.repository.topics import bundle_of
 
 Work = Annotated[int, Field(ge=0, le=1_000_000, strict=True)]
 Count = Annotated[int, Field(ge=0, le=1_000_000, strict=True)]
@@ -193,7 +194,8 @@ def _call_problems(settings: Any, overlay: Overlay, workload: Workload) -> Itera
         role, names = ("client", _clients(overlay)) if kind in _AT_CLIENTS else ("server", _servers(overlay))
         yield from _named((*place, "at"), at, role, names)
         if kind == "steer":
-            served = [overlay.names[node] for node in sorted(_serving(settings, overlay, row["topic"] or ""))]
+            serving = bundle_of(row["topic"] or "", settings.model_dump(), _servers(overlay))
+            served = [name for name in _servers(overlay) if name in serving]
             yield from _named((*place, "peer"), overlay.names[row["peer"]], "server of the topic", served)
         elif kind in ("join", "leave"):
             if at in _servers(overlay):
@@ -234,38 +236,22 @@ def _early_leaves(overlay: Overlay, workload: Workload) -> Iterator[Problem]:
 
 def _members(settings: Any, overlay: Overlay) -> list[str]:  # noqa: ANN401
     """Returns the names of the repositories that serve any topic at some time."""
-    named = [bundle.repositories for bundle in settings.bundles]
-    if not named:
-        return [overlay.names[node] for node in sorted(_serving(settings, overlay, ""))]
+    named = [bundle.repositories for bundle in settings.bundles] or [_servers(overlay)[: settings.bundle_size]]
     return [name for name in _servers(overlay) if any(names is None or name in names for names in named)]
-
-
-def _serving(settings: Any, overlay: Overlay, topic: str) -> set[int]:  # noqa: ANN401
-    """Returns the ids of the repositories that serve `topic` at some time."""
-    everybody = set(range(overlay.n_brokers, overlay.first_client))
-    if not settings.bundles:
-        return everybody if settings.bundle_size is None else {*sorted(everybody)[: settings.bundle_size]}
-    named = {one for bundle in settings.bundles for one in bundle.topics or ()}
-    ids = {name: node for node, name in enumerate(overlay.names)}
-    found: set[int] = set()
-    for bundle in settings.bundles:
-        if topic in (bundle.topics or ()) or (not bundle.topics and topic not in named):
-            found |= everybody if bundle.repositories is None else {ids[name] for name in bundle.repositories}
-    return found
 
 
 def _unserved(settings: Any, overlay: Overlay, workload: Workload) -> Iterator[Problem]:  # noqa: ANN401
     """Yields a problem for each topic that no repository serves in round 0."""
     if settings.baseline:
         return
-    calls = workload.other_call.to_pylist()
-    later = {row["node_id"] for row in calls if row["kind"] == "join"}
+    calls, given = workload.other_call.to_pylist(), settings.model_dump()
+    later = {overlay.names[row["node_id"]] for row in calls if row["kind"] == "join"}
     used = [
         *topics_of(workload.subscription["predicate"], is_alone=False).to_pylist(),
         *workload.publication["topic"].to_pylist(),
     ]
     for topic in sorted({topic or "" for topic in used}):
-        if not _serving(settings, overlay, topic) - later:
+        if not bundle_of(topic, given, _servers(overlay)) - later:
             message = f"no repository serves topic {topic!r} from the start"
             allowed = "allowed: a bundle for it, with a repository that does not join later"
             yield Problem(("protocol", "bundles"), f"{message}; {allowed}")
