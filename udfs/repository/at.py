@@ -6,9 +6,8 @@ from typing import Any, TypeVar
 
 from udfs.nodes.context import Context
 from udfs.repository import routes
-from udfs.repository.client_records import Bundle, OrderedDelivery
 from udfs.repository.events import OfTopic, Publication
-from udfs.repository.repository_records import Duty, Log
+from udfs.repository.records import Bundle, Duty, Log, OrderedDelivery
 from udfs.repository.state import State
 
 T = TypeVar("T", bound=OfTopic)

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from udfs.repository import membership, recovery, registrations, slots, storage, syncs
 from udfs.repository.at import At
-from udfs.repository.events import Key
-from udfs.repository.repository_events import Entry, GossipAck, GossipLeave, Told
-from udfs.repository.repository_records import ACTION, STORED, VOID, PeerPrefix
+from udfs.repository.events import Entry, GossipAck, GossipLeave, Key, Told
+from udfs.repository.records import ACTION, STORED, VOID, PeerPrefix
 
 
 def on_gossip_timer(at: At) -> None:

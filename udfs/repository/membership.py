@@ -8,10 +8,18 @@ from __future__ import annotations
 from udfs.nodes.calls import DeregisterCall, RegisterCall, RemoveCall
 from udfs.repository import storage
 from udfs.repository.at import At
-from udfs.repository.client_records import Registering
-from udfs.repository.events import Deregister, Key, Register
-from udfs.repository.repository_events import Action, GossipAck, GossipLeave, Migrate, Refuse, RegistrationConfirm
-from udfs.repository.repository_records import STORED, Confirming, Member, Peer
+from udfs.repository.events import (
+    Action,
+    Deregister,
+    GossipAck,
+    GossipLeave,
+    Key,
+    Migrate,
+    Refuse,
+    Register,
+    RegistrationConfirm,
+)
+from udfs.repository.records import STORED, Confirming, Member, Peer, Registering
 
 LEFT = "LEFT"
 

@@ -28,7 +28,6 @@ from udfs.repository import (
     membership,
     publisher,
     recovery,
-    repository_events as repository,
     routes,
     steering,
     storage,
@@ -37,8 +36,8 @@ from udfs.repository import (
     topics,
 )
 from udfs.repository.at import At
-from udfs.repository.client_records import PUBLISHER, SUBSCRIBER, Subscribed
 from udfs.repository.events import Message, Publication
+from udfs.repository.records import PUBLISHER, SUBSCRIBER, Subscribed
 from udfs.repository.state import State
 
 
@@ -75,18 +74,18 @@ Timer = Callable[[At], object]
 
 AT_CLIENTS: Mapping[type, Handler] = {
     events.Message: subscriber.on_message,
-    repository.ProbeAnswer: steering.on_answer,
-    repository.Migrate: steering.on_migrate,
-    repository.Refuse: steering.on_refuse,
-    repository.RegistrationConfirm: membership.on_confirm,
-    repository.PublisherAck: publisher.on_ack,
-    repository.PublisherNak: publisher.on_nak,
-    repository.PublisherRecovered: publisher.on_recovery,
-    repository.Persistent: subscriber.on_persistent,
-    repository.SubscriberRetransmit: subscriber.on_retransmit,
-    repository.Sync: subscriber.on_sync,
-    repository.Rectify: subscriber.on_rectify,
-    repository.SubscribeConfirm: subscriber.on_confirm,
+    events.ProbeAnswer: steering.on_answer,
+    events.Migrate: steering.on_migrate,
+    events.Refuse: steering.on_refuse,
+    events.RegistrationConfirm: membership.on_confirm,
+    events.PublisherAck: publisher.on_ack,
+    events.PublisherNak: publisher.on_nak,
+    events.PublisherRecovered: publisher.on_recovery,
+    events.Persistent: subscriber.on_persistent,
+    events.SubscriberRetransmit: subscriber.on_retransmit,
+    events.Sync: subscriber.on_sync,
+    events.Rectify: subscriber.on_rectify,
+    events.SubscribeConfirm: subscriber.on_confirm,
 }
 AT_REPOSITORIES: Mapping[type, Handler] = {
     events.Message: storage.on_message,
@@ -100,12 +99,12 @@ AT_REPOSITORIES: Mapping[type, Handler] = {
     events.SubscriberNak: syncs.on_nak,
     events.Register: membership.on_register,
     events.Deregister: membership.on_register,
-    repository.GossipAck: gossip.on_gossip,
-    repository.GossipLeave: gossip.on_leave,
-    repository.BundleNak: recovery.on_nak,
-    repository.BundleRetransmit: recovery.on_retransmit,
-    repository.Assist: recovery.on_assist,
-    repository.BundleRecovery: recovery.on_recovery,
+    events.GossipAck: gossip.on_gossip,
+    events.GossipLeave: gossip.on_leave,
+    events.BundleNak: recovery.on_nak,
+    events.BundleRetransmit: recovery.on_retransmit,
+    events.Assist: recovery.on_assist,
+    events.BundleRecovery: recovery.on_recovery,
 }
 TIMERS: Mapping[str, Timer] = {
     f"seek {PUBLISHER}": lambda at: steering.seek_again(at, PUBLISHER),

@@ -5,9 +5,17 @@ from __future__ import annotations
 from udfs.nodes.calls import PublishCall
 from udfs.repository import steering, subscriber
 from udfs.repository.at import At
-from udfs.repository.client_records import PUBLISHER, Publishing, Queued, Steering, Unstable
-from udfs.repository.events import Message, Order, Publication, PublisherRecovery, Retransmit
-from udfs.repository.repository_events import PublisherAck, PublisherNak, PublisherRecovered
+from udfs.repository.events import (
+    Message,
+    Order,
+    Publication,
+    PublisherAck,
+    PublisherNak,
+    PublisherRecovered,
+    PublisherRecovery,
+    Retransmit,
+)
+from udfs.repository.records import PUBLISHER, Publishing, Queued, Steering, Unstable
 
 
 def start(at: At) -> None:

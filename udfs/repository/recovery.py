@@ -11,17 +11,19 @@ from typing import Any
 
 from udfs.repository import membership, registrations, slots, storage
 from udfs.repository.at import At
-from udfs.repository.events import Key, Probe, Publication
-from udfs.repository.repository_events import (
+from udfs.repository.events import (
     Assist,
     BundleNak,
     BundleRecovery,
     BundleRetransmit,
     Copy,
     GossipAck,
+    Key,
+    Probe,
     ProbeAnswer,
+    Publication,
 )
-from udfs.repository.repository_records import Duty, Lacking, Missed
+from udfs.repository.records import Duty, Lacking, Missed
 
 
 def record_holder(at: At, repository: int, key: Key) -> None:

@@ -6,10 +6,17 @@ from dataclasses import replace
 
 from udfs.repository import slots
 from udfs.repository.at import At
-from udfs.repository.client_records import PUBLISHER, SUBSCRIBER
-from udfs.repository.events import Key
-from udfs.repository.repository_events import Action, Choice, Migrate, Refuse
-from udfs.repository.repository_records import ACTION, Designation, Incarnation, Registration, Slot, Subscriber
+from udfs.repository.events import Action, Choice, Key, Migrate, Refuse
+from udfs.repository.records import (
+    ACTION,
+    PUBLISHER,
+    SUBSCRIBER,
+    Designation,
+    Incarnation,
+    Registration,
+    Slot,
+    Subscriber,
+)
 
 BEGINNING = -1
 """The action number of registrations that the scenario contains."""

@@ -3,19 +3,8 @@
 from __future__ import annotations
 
 from udfs.repository.at import At
-from udfs.repository.events import Key, Publication
-from udfs.repository.repository_events import Action
-from udfs.repository.repository_records import (
-    ACTION,
-    RESERVED,
-    STORED,
-    VOID,
-    Identity,
-    Incarnation,
-    Numbered,
-    Orphan,
-    Slot,
-)
+from udfs.repository.events import Action, Key, Publication
+from udfs.repository.records import ACTION, RESERVED, STORED, VOID, Identity, Incarnation, Numbered, Orphan, Slot
 
 
 def find(at: At, key: Key) -> Slot | None:

@@ -7,9 +7,8 @@ from __future__ import annotations
 
 from udfs.nodes.calls import SteerCall
 from udfs.repository.at import At
-from udfs.repository.client_records import PUBLISHER, Steering
-from udfs.repository.events import Designated, Probe
-from udfs.repository.repository_events import Migrate, ProbeAnswer, Refuse, SubscriberRetransmit
+from udfs.repository.events import Designated, Migrate, Probe, ProbeAnswer, Refuse, SubscriberRetransmit
+from udfs.repository.records import PUBLISHER, Steering
 
 
 def start(at: At, role: str) -> None:

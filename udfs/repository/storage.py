@@ -7,20 +7,26 @@ from __future__ import annotations
 
 from udfs.repository import registrations, slots
 from udfs.repository.at import At
-from udfs.repository.client_records import PUBLISHER, Buffered
-from udfs.repository.events import Key, Message, Order, Publication, PublisherRecovery, Retransmit
-from udfs.repository.repository_events import (
+from udfs.repository.events import (
     Action,
     BundleNak,
+    Key,
+    Message,
+    Order,
     Persistent,
+    Publication,
     PublisherAck,
     PublisherNak,
     PublisherRecovered,
+    PublisherRecovery,
     Receiver,
+    Retransmit,
 )
-from udfs.repository.repository_records import (
+from udfs.repository.records import (
+    PUBLISHER,
     STORED,
     Acknowledged,
+    Buffered,
     Incarnation,
     Live,
     Missed,

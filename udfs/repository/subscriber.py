@@ -10,19 +10,23 @@ from dataclasses import replace
 from udfs.nodes.calls import SubscribeCall, UnsubscribeCall
 from udfs.repository import steering
 from udfs.repository.at import At
-from udfs.repository.client_records import SUBSCRIBER, Buffered, Expected, Mark, Reading, Steering, Subscribed, Unsynced
 from udfs.repository.events import (
     Interest,
     Key,
     Message,
+    Persistent,
     Publication,
+    Rectify,
     Run,
     Subscribe,
+    SubscribeConfirm,
     SubscriberAck,
     SubscriberNak,
     SubscriberRecovery,
+    SubscriberRetransmit,
+    Sync,
 )
-from udfs.repository.repository_events import Persistent, Rectify, SubscribeConfirm, SubscriberRetransmit, Sync
+from udfs.repository.records import SUBSCRIBER, Buffered, Expected, Mark, Reading, Steering, Subscribed, Unsynced
 
 MARKER = -1
 

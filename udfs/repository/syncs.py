@@ -9,18 +9,21 @@ from __future__ import annotations
 
 from udfs.repository import registrations, slots, storage
 from udfs.repository.at import At
-from udfs.repository.client_records import SUBSCRIBER
-from udfs.repository.events import Key, Subscribe, SubscriberAck, SubscriberNak, SubscriberRecovery
-from udfs.repository.repository_events import (
+from udfs.repository.events import (
     Action,
+    Key,
     Listed,
     Rectify,
+    Subscribe,
     SubscribeConfirm,
+    SubscriberAck,
+    SubscriberNak,
+    SubscriberRecovery,
     SubscriberRetransmit,
     Sync,
     SyncFact,
 )
-from udfs.repository.repository_records import STORED, ForeignAck, ForeignSync, Located, Slot, Subscriber
+from udfs.repository.records import STORED, SUBSCRIBER, ForeignAck, ForeignSync, Located, Slot, Subscriber
 
 
 def acknowledged_elsewhere(at: At, repository: int, client: int, seqs: list[int]) -> None:

@@ -11,8 +11,7 @@ from udfs.nodes.context import Context
 from udfs.nodes.world import World
 from udfs.repository import publisher, recovery, registrations, subscriber
 from udfs.repository.at import At
-from udfs.repository.client_records import Bundle
-from udfs.repository.repository_records import Duty, Log, Member, Registration
+from udfs.repository.records import Bundle, Duty, Log, Member, Registration
 from udfs.repository.state import Home, State
 
 CLIENT = "client"

@@ -9,9 +9,8 @@ from udfs.nodes.context import Context, Internal
 from udfs.nodes.world import Flight
 from udfs.repository import recovery, storage
 from udfs.repository.at import At
-from udfs.repository.events import Key, Order, Publication
-from udfs.repository.repository_events import BundleRecovery
-from udfs.repository.repository_records import Orphan
+from udfs.repository.events import BundleRecovery, Key, Order, Publication
+from udfs.repository.records import Orphan
 
 CHAIN = {"r1": 1, "r2": 2, "r3": 3}
 SETTINGS = {"publisher_rounds": 12, "failure_rounds": 50, "idle_rounds": 40, "fetch_rounds": 10, "assist_rounds": 60}
