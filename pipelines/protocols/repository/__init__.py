@@ -289,7 +289,8 @@ PROTOCOL = Protocol(
     program=Repository,
     audits=sql_audits("pipelines.protocols.repository.audits"),
     audit_relations={
-        name: _SQL[name] for name in ("moved_member", "ordered_delivery", "placed_delivery", "acknowledged_number")
+        name: _SQL[name]
+        for name in ("moved_member", "ordered_delivery", "placed_delivery", "acknowledged_number", "gossip_entry")
     },
     bound=arrow_bound(sql_files(__name__)["bound"], repository_beyond),
     undecided=_SQL["undecided"],

@@ -9,13 +9,7 @@ with said as (
     cast(get_json_object(body, '$.incarnation') as bigint) as incarnation,
     cast(get_json_object(body, '$.n') as bigint) as n
   from sent_message
-  where kind in ('R2P-NAK', 'R2R-NAK', 'Gossip-ACK', 'Message', 'P2R-Order', 'P2R-Retransmit')
-), gossip as (
-  select run_id, src as node_id, topic, sent_round, explode(concat(
-    from_json(get_json_object(body, '$.entries'), 'array<struct<publisher:bigint,incarnation:bigint,n:bigint>>'),
-    from_json(get_json_object(body, '$.beyond'), 'array<struct<publisher:bigint,incarnation:bigint,n:bigint>>'))) as one
-  from said
-  where kind = 'Gossip-ACK' and src = origin
+  where kind in ('R2P-NAK', 'R2R-NAK', 'Message', 'P2R-Order', 'P2R-Retransmit')
 ), announced as (
   select run_id, dst as node_id, topic, source as publisher, source_seq, incarnation, n, due_round
   from said
@@ -41,9 +35,9 @@ with said as (
 ), possessed as (
   select run_id, node_id, topic, publisher, incarnation, n, sent_round as round from acknowledged_number
   union all
-  select run_id, node_id, topic, one.publisher as publisher, one.incarnation as incarnation, one.n as n,
-    sent_round as round
-  from gossip
+  select run_id, origin as node_id, topic, publisher, incarnation, n, sent_round as round
+  from gossip_entry
+  where src = origin
   union all
   select run_id, node_id, topic, publisher, incarnation, n, round from received
 ), had as (

@@ -1,18 +1,12 @@
 -- audit: the cut of a deregistration has no message that was published after all members knew the deregistration
 -- Sections 3.3 and 3.8, rule P25. A member knows the deregistration when it sends the deregistration by gossip. The cut
 -- contains the messages that a member had stored before.
-with gossip as (
-  select run_id, src as node_id, get_json_object(body, '$.topic') as topic, sent_round,
-    explode(from_json(get_json_object(body, '$.entries'),
-      'array<struct<action:struct<client:bigint,role:string,number:bigint,is_registered:boolean>>>')) as one
-  from sent_message
-  where kind = 'Gossip-ACK' and src = cast(get_json_object(body, '$.origin') as bigint)
-), told as (
-  select run_id, node_id, topic, one.action.client as client, one.action.role as role, one.action.number as number,
+with told as (
+  select run_id, origin as node_id, topic, action.client as client, action.role as role, action.number as number,
     min(sent_round) as round
-  from gossip
-  where not one.action.is_registered
-  group by run_id, node_id, topic, one.action.client, one.action.role, one.action.number
+  from gossip_entry
+  where src = origin and not action.is_registered
+  group by run_id, origin, topic, action.client, action.role, action.number
 ), known as (
   select run_id, topic, client, role, number, max(round) as round
   from told

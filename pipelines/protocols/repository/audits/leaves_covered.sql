@@ -9,7 +9,7 @@ with departed as (
   where m.kind = 'Gossip-LEAVE' and m.src = cast(get_json_object(m.body, '$.origin') as bigint) and c.run_id is null
   group by m.run_id, m.src, get_json_object(m.body, '$.topic')
 ), heard as (
-  select d.run_id, d.node_id, d.topic, d.round, m.message_id, m.due_round, m.body,
+  select d.run_id, d.node_id, d.topic, d.round, m.message_id, m.due_round,
     cast(get_json_object(m.body, '$.origin') as bigint) as member,
     from_json(get_json_object(m.body, '$.leaving'), 'array<bigint>') as leaving,
     from_json(get_json_object(m.body, '$.left'), 'array<bigint>') as gone
@@ -32,21 +32,12 @@ with departed as (
   from remaining m
   join parameter r on r.run_id = m.run_id
   where m.heard_round > m.round - r.protocol_assist_rounds
-), entry as (
-  select run_id, node_id, topic, member, explode(from_json(get_json_object(body, '$.entries'),
-    'array<struct<publisher:bigint,incarnation:bigint,n:bigint>>')) as one
-  from heard
 ), told as (
-  select run_id, node_id, topic, member, one.publisher as publisher, one.incarnation as incarnation, max(one.n) as n
-  from entry
-  group by run_id, node_id, topic, member, one.publisher, one.incarnation
-), beyond as (
-  select distinct run_id, node_id, topic, member, one.publisher as publisher, one.incarnation as incarnation, one.n as n
-  from (
-    select run_id, node_id, topic, member, explode(from_json(get_json_object(body, '$.beyond'),
-      'array<struct<publisher:bigint,incarnation:bigint,n:bigint>>')) as one
-    from heard
-  ) listed
+  select h.run_id, h.node_id, h.topic, h.member, e.publisher, e.incarnation, max(case when e.seq is not null then e.n end)
+    as n, collect_set(case when e.seq is null then e.n end) as beyond
+  from heard h
+  join gossip_entry e on e.run_id = h.run_id and e.message_id = h.message_id
+  group by h.run_id, h.node_id, h.topic, h.member, e.publisher, e.incarnation
 )
 select s.run_id, s.round, s.node_id, cast(null as bigint) as source,
   concat('leaves, and ', n.name, ' does not know that it leaves') as detail
@@ -61,7 +52,5 @@ join node n on n.run_id = s.run_id and n.node_id = s.member
 join acknowledged_number a on a.run_id = s.run_id and a.node_id = s.node_id and a.topic = s.topic
   and a.sent_round <= s.round
 left join told t on t.run_id = s.run_id and t.node_id = s.node_id and t.topic = s.topic and t.member = s.member
-  and t.publisher = a.publisher and t.incarnation = a.incarnation and t.n >= a.n
-left join beyond b on b.run_id = s.run_id and b.node_id = s.node_id and b.topic = s.topic and b.member = s.member
-  and b.publisher = a.publisher and b.incarnation = a.incarnation and b.n = a.n
-where t.run_id is null and b.run_id is null
+  and t.publisher = a.publisher and t.incarnation = a.incarnation and (t.n >= a.n or array_contains(t.beyond, a.n))
+where t.run_id is null

@@ -11,16 +11,11 @@ with range as (
   where kind = 'S2R-ACK' and fate = 'delivered'
 ), acknowledged as (
   select run_id, node_id, topic, client, steering, due_round, explode(sequence(one.first, one.last)) as seq from range
-), entry as (
-  select run_id, dst as node_id, get_json_object(body, '$.topic') as topic,
-    cast(get_json_object(body, '$.origin') as bigint) as repository, due_round,
-    explode(from_json(get_json_object(body, '$.entries'), 'array<struct<seq:bigint,n:bigint>>')) as one
-  from sent_message
-  where kind = 'Gossip-ACK' and fate = 'delivered'
 ), located as (
-  select run_id, node_id, topic, repository, one.seq as seq, min(due_round) as due_round
-  from entry
-  group by run_id, node_id, topic, repository, one.seq
+  select run_id, dst as node_id, topic, origin as repository, seq, min(due_round) as due_round
+  from gossip_entry
+  where fate = 'delivered'
+  group by run_id, dst, topic, origin, seq
 ), known as (
   select a.run_id, a.node_id, a.topic, a.client, a.steering, a.seq, min(a.due_round) as known_round
   from acknowledged a

@@ -21,20 +21,15 @@ with said as (
     and g.fate = 'delivered' and g.due_round > c.silent_round and g.due_round <= c.round
   left join moved_member m on not m.is_join and m.run_id = g.run_id and m.node_id = g.origin
   where m.run_id is null
-), entry as (
-  select run_id, dst, topic, due_round, explode(from_json(get_json_object(body, '$.entries'),
-    'array<struct<action:struct<client:bigint,role:string,number:bigint>>>')) as one
-  from said
-  where kind = 'Gossip-ACK' and fate = 'delivered'
 ), known as (
   select run_id, dst as member, topic, client, role, number, due_round as round
   from said
   where kind in ('Register', 'Deregister') and fate = 'delivered'
   union all
-  select run_id, dst as member, topic, one.action.client as client, one.action.role as role,
-    one.action.number as number, due_round as round
-  from entry
-  where one.action is not null
+  select run_id, dst as member, topic, action.client as client, action.role as role, action.number as number,
+    due_round as round
+  from gossip_entry
+  where fate = 'delivered' and action is not null
 )
 select distinct h.run_id, h.round, h.node_id,
   concat('confirms the registration of ', c.name, ' as ', h.role, ', and ', n.name, ' does not have it') as detail

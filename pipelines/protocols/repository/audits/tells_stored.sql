@@ -6,7 +6,7 @@ with stored as (
   from acknowledged_number
   group by run_id, node_id, topic, publisher, incarnation, n
 ), gossip as (
-  select run_id, message_id, src as node_id, get_json_object(body, '$.topic') as topic, sent_round, body,
+  select run_id, message_id, src as node_id, get_json_object(body, '$.topic') as topic, sent_round,
     from_json(get_json_object(body, '$.to'), 'array<bigint>') as receivers
   from sent_message
   where kind = 'Gossip-ACK' and src = cast(get_json_object(body, '$.origin') as bigint)
@@ -15,19 +15,11 @@ with stored as (
   from gossip g
   left join moved_member m on not m.is_join and m.run_id = g.run_id and array_contains(g.receivers, m.node_id)
   where m.run_id is null
-), entry as (
-  select run_id, node_id, topic, sent_round, explode(from_json(get_json_object(body, '$.entries'),
-    'array<struct<publisher:bigint,incarnation:bigint,n:bigint>>')) as one
-  from gossip
 ), told as (
-  select run_id, node_id, topic, one.publisher as publisher, one.incarnation as incarnation, one.n as n,
-    min(sent_round) as round
-  from entry
-  group by run_id, node_id, topic, one.publisher, one.incarnation, one.n
-), beyond as (
-  select run_id, message_id, explode(from_json(get_json_object(body, '$.beyond'),
-    'array<struct<publisher:bigint,incarnation:bigint,n:bigint>>')) as one
-  from gossip
+  select run_id, origin as node_id, topic, publisher, incarnation, n, min(sent_round) as round
+  from gossip_entry
+  where src = origin and seq is not null
+  group by run_id, origin, topic, publisher, incarnation, n
 )
 select g.run_id, g.sent_round as round, g.node_id, s.publisher as source,
   concat('gossip lacks number ', s.n, ' of its publisher, acknowledged in round ', s.round) as detail
@@ -35,6 +27,6 @@ from stored s
 join regular g on g.run_id = s.run_id and g.node_id = s.node_id and g.topic = s.topic and g.sent_round > s.round
 left join told t on t.run_id = s.run_id and t.node_id = s.node_id and t.topic = s.topic
   and t.publisher = s.publisher and t.incarnation = s.incarnation and t.n = s.n and t.round <= g.sent_round
-left join beyond b on b.run_id = g.run_id and b.message_id = g.message_id and b.one.publisher = s.publisher
-  and b.one.incarnation = s.incarnation and b.one.n = s.n
+left join gossip_entry b on b.run_id = g.run_id and b.message_id = g.message_id and b.seq is null
+  and b.publisher = s.publisher and b.incarnation = s.incarnation and b.n = s.n
 where t.run_id is null and b.run_id is null
