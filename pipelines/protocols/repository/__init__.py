@@ -282,16 +282,17 @@ def _too_distant(settings: Any, overlay: Overlay, workload: Workload) -> Iterato
 
 
 _SQL, _WAITS = (sql_files(f"pipelines.protocols.repository.{folder}") for folder in ("audits", "waits"))
+_RELATIONS = (
+    "moved_member", "ordered_delivery", "placed_delivery", "acknowledged_number", "acknowledged_seq",
+    "announced_message", "gossip_entry",
+)  # fmt: skip
 PROTOCOL = Protocol(
     name="repository",
     summary="publish/subscribe with storage: repositories number, store and recover publications",
     settings=RepositorySettings,
     program=Repository,
     audits=sql_audits("pipelines.protocols.repository.audits"),
-    audit_relations={
-        name: _SQL[name]
-        for name in ("moved_member", "ordered_delivery", "placed_delivery", "acknowledged_number", "gossip_entry")
-    },
+    audit_relations={name: _SQL[name] for name in _RELATIONS},
     bound=arrow_bound(sql_files(__name__)["bound"], repository_beyond),
     undecided=_SQL["undecided"],
     waits={name: _WAITS[name] for name in ("queued", "unstable", "slot", "expected", "buffered")},

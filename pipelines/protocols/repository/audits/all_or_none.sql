@@ -9,21 +9,10 @@ from placed_delivery
 where seq is null or not is_filled
 union all
 select * from (
-with listed as (
-  select run_id, dst, due_round, explode(from_json(get_json_object(body, '$.listed'),
-    'array<struct<source:bigint,source_seq:bigint>>')) as one
-  from message
-  where kind = 'R2S-Rectify' and fate = 'delivered'
-), named as (
-  select run_id, dst, due_round, source, source_seq
-  from message
-  where kind in ('R2S*-Persistent', 'R2S-Retransmit') and fate = 'delivered'
-  union all
-  select run_id, dst, due_round, one.source as source, one.source_seq as source_seq from listed
-), first as (
-  select run_id, dst as subscriber, source, source_seq, min(due_round) as round
-  from named
-  group by run_id, dst, source, source_seq
+with first as (
+  select run_id, node_id as subscriber, source, source_seq, min(due_round) as round
+  from announced_message
+  group by run_id, node_id, source, source_seq
 )
 select d.run_id, d.round, d.subscriber as node_id, d.source, d.source_seq,
   concat('delivered in round ', d.round, '; told to be stored ',

@@ -2,32 +2,19 @@
 -- Sections 4.3 and 4.6, rules P11 and P15. A steering repository knows an acknowledgement when the S2R-ACK has arrived.
 -- Any other repository knows it when both the S2R-ACK and the Gossip-ACK with the entry of the acknowledged number have
 -- arrived. The audit ignores repositories that join or leave, or that crash before the acknowledgement is known.
-with range as (
-  select run_id, dst as node_id, get_json_object(body, '$.topic') as topic,
-    cast(get_json_object(body, '$.origin') as bigint) as client,
-    cast(get_json_object(body, '$.steering') as bigint) as steering, due_round,
-    explode(from_json(get_json_object(body, '$.runs'), 'array<struct<first:bigint,last:bigint>>')) as one
-  from sent_message
-  where kind = 'S2R-ACK' and fate = 'delivered'
-), acknowledged as (
-  select run_id, node_id, topic, client, steering, due_round, explode(sequence(one.first, one.last)) as seq from range
-), located as (
+with located as (
   select run_id, dst as node_id, topic, origin as repository, seq, min(due_round) as due_round
   from gossip_entry
   where fate = 'delivered'
   group by run_id, dst, topic, origin, seq
 ), known as (
-  select a.run_id, a.node_id, a.topic, a.client, a.steering, a.seq, min(a.due_round) as known_round
-  from acknowledged a
-  where a.steering = a.node_id
-  group by a.run_id, a.node_id, a.topic, a.client, a.steering, a.seq
-  union all
-  select a.run_id, a.node_id, a.topic, a.client, a.steering, a.seq, min(greatest(a.due_round, l.due_round))
-    as known_round
-  from acknowledged a
-  join located l on l.run_id = a.run_id and l.node_id = a.node_id and l.topic = a.topic and l.repository = a.steering
+  select a.run_id, a.dst as node_id, a.topic, a.client, a.steering, a.seq,
+    min(greatest(a.due_round, l.due_round)) as known_round
+  from acknowledged_seq a
+  left join located l on l.run_id = a.run_id and l.node_id = a.dst and l.topic = a.topic and l.repository = a.steering
     and l.seq = a.seq
-  group by a.run_id, a.node_id, a.topic, a.client, a.steering, a.seq
+  where a.fate = 'delivered' and (a.steering = a.dst or l.run_id is not null)
+  group by a.run_id, a.dst, a.topic, a.client, a.steering, a.seq
 ), noted as (
   select k.run_id, k.node_id, k.topic, k.client, s.source, s.incarnation, s.n, min(k.known_round) as known_round
   from known k
