@@ -35,8 +35,8 @@ def tree_paths(evidence: Evidence) -> DataFrame:
 
 
 _READ = (
-    "path", "judged_path", "detached", "unreachable", "time_limit", "due_subscription", "near", "entry", "judged_entry",
-    "broken_view", "broken_entry",
+    "path", "judged_path", "rejoin", "detached", "unreachable", "time_limit", "due_subscription", "near", "entry",
+    "judged_entry", "broken_view", "broken_entry",
 )  # fmt: skip
 RELATIONS: Mapping[str, Relation] = {
     "member": _SQL["member"],

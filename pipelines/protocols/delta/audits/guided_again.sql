@@ -3,22 +3,12 @@
 -- Guided publication if its g.to lacks a subscriber within δ+1 hops of N (rule R32). The audit considers only
 -- subscriptions that were confirmed before the publication and never end. It does not consider subscribers behind a
 -- node that crashes at some time.
-with life as (
-  select run_id, node_id, recovery_round, lead(crash_round) over (partition by run_id, node_id order by crash_round)
-    as next_round
-  from node_recovery
-), risen as (
-  select l.run_id, l.node_id, l.recovery_round, min(j.sent_round) as round
-  from life l
-  join sent_message j on j.run_id = l.run_id and j.kind = 'REJOIN' and j.src = l.node_id and j.source = l.node_id
-    and j.sent_round >= l.recovery_round and j.sent_round < coalesce(l.next_round, 9223372036854775807)
-  group by l.run_id, l.node_id, l.recovery_round
-), guided as (
-  select r.run_id, r.node_id, r.recovery_round, r.round, m.source, m.source_seq, m.src as sender, m.fate,
+with guided as (
+  select r.run_id, r.node_id, r.recovery_round, r.rejoin_round as round, m.source, m.source_seq, m.src as sender, m.fate,
     explode(from_json(get_json_object(m.body, '$.guide'), 'array<struct<path:array<bigint>,is_done:boolean>>')) as step
-  from risen r
+  from rejoin r
   join sent_message m on m.run_id = r.run_id and m.kind = 'PUB' and m.dst = r.node_id
-    and m.fate in ('delivered', 'duplicate') and m.due_round >= r.recovery_round and m.due_round < r.round
+    and m.fate in ('delivered', 'duplicate') and m.due_round >= r.recovery_round and m.due_round < r.rejoin_round
   where get_json_object(m.body, '$.guide') is not null
 ), accepted as (
   select run_id, node_id, recovery_round, round, source, source_seq, min(sender) as told_by

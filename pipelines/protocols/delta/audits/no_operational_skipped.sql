@@ -14,17 +14,10 @@ with far as (
   select f.*, explode(slice(p.path, 2, size(p.path) - 2)) as node_id
   from far f
   join path p on p.run_id = f.run_id and p.node_id = f.src and p.target = f.dst
-), rejoin as (
-  select run_id, src as node_id, source_seq, min(sent_round) as sent_round
-  from sent_message
-  where kind = 'REJOIN' and src = source
-  group by run_id, src, source_seq
 ), absent as (
-  select n.run_id, n.node_id, n.crash_round, coalesce(min(r.sent_round), max(n.end_round)) as back_round
+  select n.run_id, n.node_id, n.crash_round, coalesce(r.rejoin_round, n.end_round) as back_round
   from node_recovery n
-  left join rejoin r on r.run_id = n.run_id and r.node_id = n.node_id
-    and r.sent_round >= n.recovery_round and (n.end_round is null or r.sent_round <= n.end_round)
-  group by n.run_id, n.node_id, n.crash_round
+  left join rejoin r on r.run_id = n.run_id and r.node_id = n.node_id and r.recovery_round = n.recovery_round
 ), passed as (
   select b.run_id, b.node_id, b.kind, b.src, b.dst, b.sent_round, b.source, b.source_seq
   from between_ends b
