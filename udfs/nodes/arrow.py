@@ -9,7 +9,6 @@ import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields
 from itertools import accumulate
-from operator import attrgetter
 from typing import Annotated, Any
 
 import pyarrow as pa
@@ -267,7 +266,6 @@ def table_schema(one: Declared) -> pa.Schema:
     )
 
 
-_Head = Callable[[Any], tuple[int | None, int | None]]
 _Text = Callable[[Any], str | None]
 _of_text = json.JSONDecoder().decode
 
@@ -277,11 +275,10 @@ class Messages:
 
     def __init__(self, plan: Plan) -> None:
         """Compiles a JSON writer and a reader for each message class."""
-        self._head, self._body, self._hidden = dict[type, _Head](), dict[type, _Text](), dict[type, _Text]()
+        self._body, self._hidden = dict[type, _Text](), dict[type, _Text]()
         for cls in plan.kinds.values():
             types, hidden = spec_of(cls).types, hidden_of(cls)
             body = {name: kind for name, kind in types.items() if name not in {*HEAD, *hidden}}
-            self._head[cls] = _head(*(name in types for name in HEAD))
             self._body[cls] = remembered(body) if body else _nothing
             self._hidden[cls] = written({name: types[name] for name in types if name in hidden}) if hidden else _nothing
         self._classes = {kind: _made(cls) for kind, cls in plan.kinds.items()}
@@ -296,8 +293,7 @@ class Messages:
         Raises:
             ProgramError: A value does not have the type of its field.
         """
-        heads = [self._head[type(one)](one) for one in messages]
-        source, source_seq = map(list, zip(*heads, strict=True)) if heads else ([], [])
+        source, source_seq = ([getattr(one, name, None) for one in messages] for name in HEAD)
         try:
             body = [self._body[type(one)](one) for one in messages]
             hidden = [self._hidden[type(one)](one) if are_whole else None for one in messages]
@@ -314,13 +310,6 @@ class Messages:
             given |= _of_text(hidden)
         given["source"], given["source_seq"] = source, source_seq
         return self._classes[kind](given)
-
-
-def _head(has_source: bool, has_seq: bool) -> _Head:
-    """Returns a function that reads (source, source_seq) of a message, or ``None`` for a field that it lacks."""
-    if has_source and has_seq:
-        return attrgetter(*HEAD)
-    return lambda one: (one.source if has_source else None, one.source_seq if has_seq else None)
 
 
 def _nothing(_: object) -> None:
