@@ -14,26 +14,26 @@ from typing import Any
 import pyarrow as pa
 
 from udfs.batches import as_batch, schema_of
-from udfs.delta.state import Detected
-from udfs.delta.turn import Key, MulticastCopy, Turn
+from udfs.delta.state import Detected, Key, Processing
+from udfs.delta.turn import Turn
 
 _MSG_IDS = 1 << 20
 
 
-def first_copies(turn: Turn, copies: Sequence[MulticastCopy]) -> list[MulticastCopy]:
+def first_copies(turn: Turn, copies: Sequence[Processing]) -> list[Processing]:
     """Returns the first copies of messages among `copies`, in the order of `copies` (Algorithm 1, lines 1 to 12)."""
     if _is_visited(turn):
         return _first_visits(turn, copies)
-    first, seen, detector = list[MulticastCopy](), set[Key](), turn.node.detector
+    first, seen, detector = list[Processing](), set[Key](), turn.node.detector
     for copy in copies:
-        key, known = (copy.source, copy.source_seq), detector.get(_identity(copy))
-        if key not in seen and (known is None or known.last_seq < abs(copy.source_seq)):
+        known = detector.get(_identity(copy))
+        if copy.key not in seen and (known is None or known.last_seq < abs(copy.source_seq)):
             first.append(copy)
-        seen.add(key)
+        seen.add(copy.key)
     return first
 
 
-def _first_visits(turn: Turn, copies: Sequence[MulticastCopy]) -> list[MulticastCopy]:
+def _first_visits(turn: Turn, copies: Sequence[Processing]) -> list[Processing]:
     """Returns the first copies among `copies` according to their visited lists, and sets the MsgId of each.
 
     A message that this node issues itself has no visited list, and is always a first copy.
@@ -55,7 +55,7 @@ def _succeeds(newest: dict[int, int], visited: Iterable[tuple[int | None, int | 
     return True
 
 
-def record_identifiers(turn: Turn, first: Iterable[MulticastCopy]) -> None:
+def record_identifiers(turn: Turn, first: Iterable[Processing]) -> None:
     """Stores the identifiers of the first copies `first` in the detector (Algorithm 1, line 11).
 
     If visited lists detect duplicates, the source of a message also stores its own MsgId of the message (rule R18).
@@ -80,7 +80,7 @@ def _note(turn: Turn, source: int, number: int) -> None:
         known.last_seq = number
 
 
-def _identity(copy: MulticastCopy) -> int:
+def _identity(copy: Processing) -> int:
     return -1 - copy.source if copy.kind == "REJOIN" else copy.source
 
 

@@ -11,8 +11,8 @@ from operator import attrgetter
 
 from udfs.delta import detectors
 from udfs.delta.messages import Conf
-from udfs.delta.state import DeliveredSource, Path, Processing, Recipient, Waiting
-from udfs.delta.turn import Finished, Key, MulticastCopy, Turn
+from udfs.delta.state import DeliveredSource, Key, Path, Processing, Recipient, Waiting
+from udfs.delta.turn import Finished, Turn
 from udfs.delta.view import (
     Changes,
     change_entries,
@@ -52,7 +52,7 @@ def forward(turn: Turn) -> None:
     answer_duplicates(turn, late)
     for copy in late if is_recovering else ():
         m = node.processing_list.get(copy.key)
-        if m is not None and copy.guide is not None:
+        if m is not None:
             _add_recipients(turn, m, guided(turn, copy))
     for m in turn.guided:
         here += _compute_again(turn, m)
@@ -60,21 +60,21 @@ def forward(turn: Turn) -> None:
         _deliver(turn, here)
 
 
-def _late(copies: Iterable[MulticastCopy], first: Iterable[MulticastCopy]) -> list[MulticastCopy]:
+def _late(copies: Iterable[Processing], first: Iterable[Processing]) -> list[Processing]:
     firsts = {id(copy) for copy in first}
     return [copy for copy in copies if id(copy) not in firsts]
 
 
-def _accepted(turn: Turn) -> Iterable[MulticastCopy]:
+def _accepted(turn: Turn) -> Iterable[Processing]:
     """Yields the Guided copies, and drops all other copies, which a RECOVERING node cannot route (section 6.1)."""
     for copy in turn.copies:
-        if copy.guide is None:
+        if copy.trigger not in turn.guides:
             turn.ctx.drop("lost_crash", copy.trigger)
         else:
             yield copy
 
 
-def _apply_refused(turn: Turn, late: list[MulticastCopy], first: set[Key]) -> None:
+def _apply_refused(turn: Turn, late: list[Processing], first: set[Key]) -> None:
     """Applies the routing information of J, SUB and UNSUB copies that a synchronising node rejects as duplicates.
 
     The node may lack this routing information. The failure of a sender may have lost the PAR_SUB that contained it, and
@@ -86,10 +86,10 @@ def _apply_refused(turn: Turn, late: list[MulticastCopy], first: set[Key]) -> No
             finish(turn, Finished(copy, copy.trigger, None))
 
 
-def _route(turn: Turn, first: list[MulticastCopy], *, is_recovering: bool) -> list[MulticastCopy | Processing]:
+def _route(turn: Turn, first: list[Processing], *, is_recovering: bool) -> list[Processing]:
     """Forwards the first copies `first` to their recipients. Returns the publications that this node delivers."""
-    node, here = turn.node, list[MulticastCopy | Processing]()
-    routed: list[tuple[MulticastCopy, dict[int, Recipient], list[int]]] = []
+    node, here = turn.node, list[Processing]()
+    routed: list[tuple[Processing, dict[int, Recipient], list[int]]] = []
     publications = []
     for copy in first:
         if is_recovering:
@@ -119,7 +119,7 @@ def _route(turn: Turn, first: list[MulticastCopy], *, is_recovering: bool) -> li
     return here
 
 
-def _send(turn: Turn, copy: MulticastCopy, responsible: int) -> None:
+def _send(turn: Turn, copy: Processing, responsible: int) -> None:
     """Forwards a copy to the node `responsible` (Algorithm 1, lines 16 to 18).
 
     If this node answers a JOIN_REQUEST of `responsible` in this round, the copy follows the answer. It also follows the
@@ -132,7 +132,7 @@ def _send(turn: Turn, copy: MulticastCopy, responsible: int) -> None:
         turn.send(copy.trigger, 2, copy.kind, responsible, copy)
 
 
-def _out(turn: Turn, copy: MulticastCopy, recipients: Mapping[int, Recipient]) -> list[int]:
+def _out(turn: Turn, copy: Processing, recipients: Mapping[int, Recipient]) -> list[int]:
     """Returns the next hops of a message (Out), ascending. Finishes a message without next hops (rule R13)."""
     out = {one.responsible for one in recipients.values() if one.responsible is not None}
     out.discard(turn.id)
@@ -141,18 +141,14 @@ def _out(turn: Turn, copy: MulticastCopy, recipients: Mapping[int, Recipient]) -
     return sorted(out)
 
 
-def _process(turn: Turn, copy: MulticastCopy, recipients: dict[int, Recipient]) -> None:
+def _process(turn: Turn, copy: Processing, recipients: dict[int, Recipient]) -> None:
     """Adds an unconfirmed message and its recipients to ProcessingList (Algorithm 1, lines 13 to 15)."""
     recipients.pop(turn.id, None)
-    matches = copy.matches if turn.ctx.run.has_crashes else None
-    turn.node.processing_list[copy.key] = Processing(
-        copy.source, copy.source_seq, copy.kind, turn.round, copy.trigger, copy.sender, copy.hops,
-        copy.subscription_id, copy.origin, copy.join_point, copy.issued_round, matches, copy.origin_path, copy.msg_id,
-        copy.visited, recipients,
-    )  # fmt: skip
+    copy.recipients = recipients
+    turn.node.processing_list[copy.key] = copy
 
 
-def _compute_again(turn: Turn, m: Processing) -> list[MulticastCopy | Processing]:
+def _compute_again(turn: Turn, m: Processing) -> list[Processing]:
     """Computes the recipients of publication `m` again after the recovery of this node (rule R32).
 
     The node received `m` as a Guided message while it was RECOVERING, and now sends `m` to the new recipients. Returns
@@ -170,7 +166,7 @@ def _add_recipients(turn: Turn, m: Processing, recipients: Mapping[int, Recipien
     A finished message gets an entry again only if one of the new recipients has a live responsible node. Without one,
     the entry would wait for a confirmation that no node can send.
     """
-    known = turn.node.processing_list.get((m.source, m.source_seq))
+    known = turn.node.processing_list.get(m.key)
     rows = {} if known is None else known.recipients
     fresh = {one: row for one, row in recipients.items() if one not in rows and one != turn.id}
     if not fresh:
@@ -179,13 +175,13 @@ def _add_recipients(turn: Turn, m: Processing, recipients: Mapping[int, Recipien
         if all(row.responsible is None for row in fresh.values()):
             return
         m.recipients = {}
-        turn.node.processing_list[m.source, m.source_seq] = m
+        turn.node.processing_list[m.key] = m
     m.recipients |= fresh
     for row in fresh.values():
         turn.send_again(m, row.responsible)
 
 
-def _deliver(turn: Turn, here: list[MulticastCopy | Processing]) -> None:
+def _deliver(turn: Turn, here: list[Processing]) -> None:
     """Delivers each of the publications `here` at most once (Algorithm 1, line 26; rules R12 and R31)."""
     delivered = turn.node.delivered
     known = {source: one.last_seq for source, one in delivered.items()}
@@ -227,7 +223,7 @@ def finish(turn: Turn, one: Finished) -> None:
     Removes the message of `one` from ProcessingList.
     """
     turn.finished.append(one)
-    turn.node.processing_list.pop(one.key, None)
+    turn.node.processing_list.pop(one.m.key, None)
 
 
 def routing_changes(turn: Turn) -> Changes:
@@ -243,7 +239,7 @@ def routing_changes(turn: Turn) -> Changes:
     return changes_of(turn, finished, turn.told)
 
 
-def answer_duplicates(turn: Turn, late: Iterable[MulticastCopy]) -> None:
+def answer_duplicates(turn: Turn, late: Iterable[Processing]) -> None:
     """Answers the sender of each duplicate in `late` (Algorithm 1, lines 1 to 9).
 
     The sender gets CONF at once if this node has finished the message. Otherwise CONF follows when the message is
@@ -265,15 +261,15 @@ def answer_senders(turn: Turn) -> None:
     Sends CONF to all senders of each message, and confirms the calls of this node. Unmarks the link of each finished J.
     """
     waiting = turn.node.waiting
-    ended = {one.key for one in turn.finished} if waiting else set()
+    ended = {one.m.key for one in turn.finished} if waiting else set()
     answered = [row for row in waiting.values() if (row.source, row.source_seq) in ended] if ended else []
     for one in turn.finished:
         m, trigger, sender = one
         senders = {sender} if sender is not None else set()
         if answered:
-            senders |= {row.sender for row in answered if (row.source, row.source_seq) == one.key}
+            senders |= {row.sender for row in answered if (row.source, row.source_seq) == m.key}
         for waiting_sender in sorted(senders) if answered else senders:
-            turn.send(trigger, 3, "CONF", waiting_sender, Conf(m.source, m.source_seq, None))
+            turn.send(trigger, 3, "CONF", waiting_sender, Conf(*m.key, None))
         if m.source == turn.id and m.source_seq > 0:
             turn.ctx.confirm(m.source_seq)
     unmark(turn, turn.finished)
@@ -292,7 +288,7 @@ def sender_hop(turn: Turn, sender: int | None) -> int | None:
     return path.path[1] if path is not None and path.distance else sender
 
 
-def in_view(turn: Turn, m: MulticastCopy | Processing) -> list[Path]:
+def in_view(turn: Turn, m: Processing) -> list[Path]:
     """Returns the recipients (Γ) of J, REJOIN, SUB or UNSUB `m` among the nodes X in the view of this node N.
 
     - SUB, UNSUB: all nodes that are not behind the sender (section 4.7).
@@ -328,7 +324,7 @@ def new_members(paths: Collection[Path], known: Mapping[int, Recipient]) -> dict
     return unconfirmed(fresh)
 
 
-def matching(turn: Turn, m: MulticastCopy | Processing, changes: Changes, trigger: int) -> dict[int, int | None]:
+def matching(turn: Turn, m: Processing, changes: Changes, trigger: int) -> dict[int, int | None]:
     """Returns the recipients (Γ) of publication `m`: the origins of matching entries of SUBS_SET (section 4.8).
 
     Entries behind the sender of `m` are excluded.
@@ -357,14 +353,14 @@ def matching(turn: Turn, m: MulticastCopy | Processing, changes: Changes, trigge
     return found
 
 
-def guided(turn: Turn, copy: MulticastCopy) -> dict[int, Recipient]:
+def guided(turn: Turn, copy: Processing) -> dict[int, Recipient]:
     """Returns the recipients (Γ) of a Guided message at a RECOVERING node: the ends of the paths in g.to (section 6.1).
 
     A recipient is confirmed if `is_done` of its path is true. The node itself is a recipient if g.to contains its
     one-node path. For a publication, one of the node's own subscriptions must also match (rule R32).
     """
     found = {}
-    for path, is_done in copy.guide or ():
+    for path, is_done in turn.guides.get(copy.trigger, ()):
         recipient = path[-1]
         is_own = any(one in turn.node.own_subscription for one in copy.matches or ())
         if recipient == turn.id and copy.kind == "PUB" and not is_own:

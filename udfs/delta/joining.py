@@ -18,7 +18,7 @@ from udfs.delta import bypass, view
 from udfs.delta.messages import ParSub, ParTop, ToldEntry, ToldLink
 from udfs.delta.recovery import forget_behind
 from udfs.delta.state import JoinRequest, PeerState, Recipient, SubscriptionEntry, WaitingCall
-from udfs.delta.turn import CALL, MulticastCopy, Turn
+from udfs.delta.turn import CALL, Turn
 from udfs.nodes.calls import Call, JoinCall, PublishCall, SubscribeCall, UnsubscribeCall
 
 _ISSUED = {"publish": "PUB", "subscribe": "SUB", "unsubscribe": "UNSUB"}
@@ -53,12 +53,11 @@ def handle_joins(turn: Turn) -> None:
         view.compute_paths(turn)
     for ready in calls:
         turn.ctx.issue(ready.source_seq)
-        turn.copies.append(MulticastCopy(
-            _ISSUED[ready.kind], turn.id, ready.source_seq, CALL + ready.source_seq, None, issued_round=turn.round,
-            subscription_id=ready.subscription_id, origin=None if ready.kind == "publish" else turn.id,
-            matches=ready.matches,
-        ))  # fmt: skip
-    turn.copies += map(MulticastCopy.of, turn.multicast)
+        origin = None if ready.kind == "publish" else turn.id
+        trigger = CALL + ready.source_seq
+        turn.issue(_ISSUED[ready.kind], ready.source_seq, trigger, ready.subscription_id, origin, matches=ready.matches)
+    for one in turn.multicast:
+        turn.receive(one)
 
 
 def _send_join_request(turn: Turn, call: JoinCall) -> None:
@@ -109,10 +108,7 @@ def _take_offer(turn: Turn) -> list[ToldLink]:
         if one.message.source_seq is not None:
             links += [link._replace(is_marked=False) for link in one.message.links or ()]
             links.append(view.link_of(one.src, turn.id, is_marked=True))
-            turn.copies.append(MulticastCopy(
-                "J", one.message.source, one.message.source_seq, one.message_id, None, issued_round=turn.round,
-                join_point=one.src,
-            ))  # fmt: skip
+            turn.issue("J", one.message.source_seq, one.message_id, join_point=one.src)
     for one in turn.of("PAR_SUB"):
         if one.message.source_seq is not None:
             for id_, origin, distance in one.message.entries or ():

@@ -11,7 +11,7 @@ from udfs.delta import bypass, view
 from udfs.delta.forwarding import in_view, new_members
 from udfs.delta.messages import ParSub, ParTop, ToldEntry, ToldLink
 from udfs.delta.state import PeerState, Processing, Recipient, Status, SubscriptionEntry, SynRequested, Tombstone
-from udfs.delta.turn import MulticastCopy, Turn
+from udfs.delta.turn import Turn
 from udfs.nodes.records import Keyed
 from udfs.nodes.world import Flight
 
@@ -281,10 +281,7 @@ def _end_recovery(turn: Turn) -> None:
         turn.ctx.status("OPERATIONAL")
         turn.entered.append(bypass.ABANDONED)
     else:
-        rejoin = MulticastCopy(
-            "REJOIN", turn.id, -status.incarnation, 0, None, issued_round=turn.round, join_point=turn.id
-        )
-        turn.copies.append(rejoin)
+        turn.issue("REJOIN", -status.incarnation, 0, join_point=turn.id)
 
 
 _LOW = -1

@@ -10,6 +10,8 @@ from udfs.nodes.program import NodeProgram, keyed
 from udfs.nodes.records import record
 
 R = TypeVar("R")
+Key = tuple[int, int]
+"""The identity of a multicast message: its source and its number at the source."""
 
 
 class Visit(NamedTuple):
@@ -101,6 +103,11 @@ class Processed:
     visited: Annotated[
         tuple[Visit, ...] | None, "field `visited` of the received m, if visited lists detect duplicates; else null"
     ]
+
+    @property
+    def key(self) -> Key:
+        """The source of the message, and the number of the message at its source."""
+        return self.source, self.source_seq
 
 
 @record(key="source,source_seq")

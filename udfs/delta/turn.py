@@ -11,7 +11,7 @@ trigger (rule R36). The trigger of a message is the id of the message that cause
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from udfs.delta.messages import MULTICAST, GuideStep, Multicast
@@ -27,61 +27,6 @@ AGAIN = 1 << 40
 """The number that is subtracted from MsgId_N to get the trigger of a resent message. This trigger sorts behind STATUS
 and before PAR_TOP.
 """
-Key = tuple[int, int]
-"""The identity of a multicast message: its source and its number at the source."""
-
-
-@dataclass(slots=True)
-class MulticastCopy:
-    """A copy of a multicast message m that a node N receives or issues.
-
-    Attributes:
-        kind: The message kind.
-        source: The node that issued the message.
-        source_seq: The number of the message at its source.
-        trigger: The message id of the copy; for an issued message `CALL` plus the number of the call.
-        sender: The neighbour that sent the copy; None at the source.
-        hops: The number of links from the source to N.
-        issued_round: The round in which the message was issued.
-        subscription_id: The subscription of a SUB or UNSUB.
-        origin: m.from of a SUB or UNSUB.
-        join_point: The join point of a J, or the source of a REJOIN.
-        matches: The subscriptions whose predicate a PUB satisfies.
-        guide: g.to of a Guided message.
-        origin_path: The path from N to m.from in a Guided message.
-        visited: m.visited.
-        msg_id: MsgId_N; None unless visited lists detect duplicates.
-    """
-
-    kind: str
-    source: int
-    source_seq: int
-    trigger: int
-    sender: int | None
-    hops: int | None = 0
-    issued_round: int | None = None
-    subscription_id: int | None = None
-    origin: int | None = None
-    join_point: int | None = None
-    matches: tuple[int, ...] | None = None
-    guide: tuple[GuideStep, ...] | None = None
-    origin_path: tuple[int, ...] | None = None
-    visited: tuple[Visit, ...] | None = None
-    msg_id: int | None = None
-
-    @property
-    def key(self) -> Key:
-        """The source of the message, and the number of the message at its source."""
-        return self.source, self.source_seq
-
-    @classmethod
-    def of(cls, one: Flight) -> MulticastCopy:
-        """Returns the copy in a received message."""
-        m: Multicast = one.message
-        return cls(
-            one.kind, m.source, m.source_seq, one.message_id, one.src, m.hops, m.issued_round, m.subscription_id,
-            m.from_, m.join_point, m.matches, m.guide, m.origin_path, m.visited,
-        )  # fmt: skip
 
 
 class Finished(NamedTuple):
@@ -93,14 +38,9 @@ class Finished(NamedTuple):
         sender: The sender of the first copy, which gets CONF; None if no CONF is sent.
     """
 
-    m: MulticastCopy | Processing
+    m: Processing
     trigger: int
     sender: int | None
-
-    @property
-    def key(self) -> Key:
-        """The source of the message, and the number of the message at its source."""
-        return self.m.source, self.m.source_seq
 
 
 class Leaving(NamedTuple):
@@ -159,7 +99,8 @@ class Turn:
         again: The entries of ProcessingList to resend, by source, number and receiver.
         asked: The receivers of SYN_REQUEST in this round.
         accepted: The trigger of the JOIN_REQUEST of each joining node that this node answers in this round.
-        copies: The received and issued multicast copies to forward.
+        copies: The received and issued copies of multicast messages to forward, without recipients.
+        guides: g.to of each received Guided message, by its trigger.
         guided: The Guided publications whose recipients are computed again after the recovery.
         entered: The triggers of the events of this round that end the node's join or recovery.
         outbox: The outgoing messages.
@@ -168,7 +109,7 @@ class Turn:
 
     __slots__ = (
         "accepted", "again", "asked", "broken", "copies", "ctx", "delta", "due", "entered", "finished", "guided",
-        "has_new_links", "id", "inbox", "is_disturbed", "multicast", "node", "outbox", "round", "told",
+        "guides", "has_new_links", "id", "inbox", "is_disturbed", "multicast", "node", "outbox", "round", "told",
     )  # fmt: skip
 
     def __init__(self, node: NodeTables, ctx: Context, due: RoundDue, delta: int) -> None:
@@ -184,7 +125,8 @@ class Turn:
         self.again: dict[tuple[int, int, int], Processing] = {}
         self.asked: set[int] = set()
         self.accepted: dict[int, int] = {}
-        self.copies: list[MulticastCopy] = []
+        self.copies: list[Processing] = []
+        self.guides: dict[int, tuple[GuideStep, ...]] = {}
         self.guided: list[Processing] = []
         self.entered: list[int] = []
         self.outbox: list[Leaving] = []
@@ -199,6 +141,26 @@ class Turn:
     def has(self, *kinds: str) -> bool:
         """Returns whether a message of one of the kinds `kinds` is due."""
         return not self.inbox.keys().isdisjoint(kinds)
+
+    def receive(self, one: Flight) -> None:
+        """Adds the copy in a received multicast message to `copies`. Its trigger is the id of the message."""
+        m: Multicast = one.message
+        if m.guide is not None:
+            self.guides[one.message_id] = m.guide
+        self.copies.append(Processing(
+            m.source, m.source_seq, one.kind, self.round, one.message_id, one.src, m.hops, m.subscription_id, m.from_,
+            m.join_point, m.issued_round, m.matches, m.origin_path, None, m.visited, {},
+        ))  # fmt: skip
+
+    def issue(
+        self, kind: str, source_seq: int, trigger: int, subscription_id: int | None = None, origin: int | None = None,
+        join_point: int | None = None, matches: tuple[int, ...] | None = None,
+    ) -> None:  # fmt: skip
+        """Adds a multicast message of this node to `copies`. The arguments are fields of `Processing`."""
+        self.copies.append(Processing(
+            self.id, source_seq, kind, self.round, trigger, None, 0, subscription_id, origin, join_point, self.round,
+            matches, None, None, None, {},
+        ))  # fmt: skip
 
     def send(
         self, trigger: int, rank: int, kind: str, dst: int, body: Any,  # noqa: ANN401 - any message class
@@ -223,13 +185,18 @@ _SKIPPED = Visit(None, None)
 
 
 def leave(turn: Turn) -> None:
-    """Sends the outbox and the messages to resend, in the order of rule R36."""
+    """Sends the outbox and the messages to resend, in the order of rule R36.
+
+    In runs without crashes, no message is resent, so ProcessingList does not keep the matches of publications.
+    """
     for (_, _, responsible), m in turn.again.items():
         turn.send(m.round - AGAIN, m.trigger, m.kind, responsible, m)
     if len(turn.outbox) > 1:
         turn.outbox.sort()
     for one in turn.outbox:
         _send(turn, one)
+    for copy in turn.copies if not turn.ctx.run.has_crashes else ():
+        copy.matches = None
 
 
 def _send(turn: Turn, one: Leaving) -> None:
@@ -262,7 +229,7 @@ def _send(turn: Turn, one: Leaving) -> None:
 
 
 def _copy(
-    turn: Turn, m: MulticastCopy | Processing, dst: int, guide: tuple[GuideStep, ...] | None, incarnation: int | None
+    turn: Turn, m: Processing, dst: int, guide: tuple[GuideStep, ...] | None, incarnation: int | None
 ) -> object:  # fmt: skip
     """make_copy_send: returns message `m` with m.from, g.to and visited list for receiver `dst` (Alg. 1, line 17)."""
     origin, origin_path = m.origin, None
@@ -278,7 +245,7 @@ def _copy(
     )  # fmt: skip
 
 
-def _path_to_origin(turn: Turn, m: MulticastCopy | Processing, dst: int) -> tuple[int, ...] | None:
+def _path_to_origin(turn: Turn, m: Processing, dst: int) -> tuple[int, ...] | None:
     """Returns the path from receiver `dst` to m.from.
 
     The result has at most the first δ+1 hops of the path (rule R1). Returns None if this node knows no path to `dst` or
@@ -293,7 +260,7 @@ def _path_to_origin(turn: Turn, m: MulticastCopy | Processing, dst: int) -> tupl
     return (*paths[dst].path[:0:-1], *onward)[: turn.delta + 2]
 
 
-def _visited(turn: Turn, m: MulticastCopy | Processing, dst: int, msg_id: int) -> tuple[Visit, ...]:
+def _visited(turn: Turn, m: Processing, dst: int, msg_id: int) -> tuple[Visit, ...]:
     """Returns m.visited for receiver `dst`: adds the pair of this node, and an empty pair for each bypassed node.
 
     The result has only the last δ+1 pairs (section 5).
@@ -304,13 +271,13 @@ def _visited(turn: Turn, m: MulticastCopy | Processing, dst: int, msg_id: int) -
     return whole[-(turn.delta + 1) :]
 
 
-def _guide(turn: Turn, m: MulticastCopy | Processing, dst: int) -> tuple[GuideStep, ...] | None:
+def _guide(turn: Turn, m: Processing, dst: int) -> tuple[GuideStep, ...] | None:
     """Returns g.to of the copy of `m` for `dst`: a step for each recipient of `m` whose path leads through `dst`.
 
     A step has the part of this path that begins with `dst`. Recipients and paths are those of `m` in ProcessingList.
     Returns None if no path leads through `dst`, or if this node has finished `m` in this round.
     """
-    known = turn.node.processing_list.get((m.source, m.source_seq))
+    known = turn.node.processing_list.get(m.key)
     steps = []
     for recipient, row in known.recipients.items() if known is not None else ():
         seen = turn.node.path.get(recipient)
