@@ -105,17 +105,18 @@ def _route(turn: Turn, first: list[Processing], *, is_recovering: bool) -> list[
         routed.append((copy, recipients, _out(turn, copy, recipients)))
     changes = routing_changes(turn)
     for copy in publications:
-        matched = matching(turn, copy, changes, copy.trigger)
-        recipients = {one: Recipient(None, responsible) for one, responsible in matched.items() if one != turn.id}
-        if turn.id in matched:
+        recipients = matching(turn, copy, changes)
+        if turn.id in recipients:
             here.append(copy)
         routed.append((copy, recipients, _out(turn, copy, recipients)))
     change_entries(node.routing_entry, changes)
     for copy, recipients, out in routed:
         for responsible in out:
             _send(turn, copy, responsible)
-        if out:
-            _process(turn, copy, recipients)
+        if out:  # Algorithm 1, lines 13 to 15
+            recipients.pop(turn.id, None)
+            copy.recipients = recipients
+            node.processing_list[copy.key] = copy
     return here
 
 
@@ -141,23 +142,15 @@ def _out(turn: Turn, copy: Processing, recipients: Mapping[int, Recipient]) -> l
     return sorted(out)
 
 
-def _process(turn: Turn, copy: Processing, recipients: dict[int, Recipient]) -> None:
-    """Adds an unconfirmed message and its recipients to ProcessingList (Algorithm 1, lines 13 to 15)."""
-    recipients.pop(turn.id, None)
-    copy.recipients = recipients
-    turn.node.processing_list[copy.key] = copy
-
-
 def _compute_again(turn: Turn, m: Processing) -> list[Processing]:
     """Computes the recipients of publication `m` again after the recovery of this node (rule R32).
 
     The node received `m` as a Guided message while it was RECOVERING, and now sends `m` to the new recipients. Returns
     `m` in a list if the node itself is a recipient, else an empty list.
     """
-    matched = matching(turn, m, _UNCHANGED, m.trigger)
-    away = {one: Recipient(None, responsible) for one, responsible in matched.items() if one != turn.id}
-    _add_recipients(turn, m, away)
-    return [m] if turn.id in matched else []
+    recipients = matching(turn, m, _UNCHANGED)
+    _add_recipients(turn, m, recipients)
+    return [m] if turn.id in recipients else []
 
 
 def _add_recipients(turn: Turn, m: Processing, recipients: Mapping[int, Recipient]) -> None:
@@ -324,7 +317,7 @@ def new_members(paths: Collection[Path], known: Mapping[int, Recipient]) -> dict
     return unconfirmed(fresh)
 
 
-def matching(turn: Turn, m: Processing, changes: Changes, trigger: int) -> dict[int, int | None]:
+def matching(turn: Turn, m: Processing, changes: Changes) -> dict[int, Recipient]:
     """Returns the recipients (Γ) of publication `m`: the origins of matching entries of SUBS_SET (section 4.8).
 
     Entries behind the sender of `m` are excluded.
@@ -332,24 +325,22 @@ def matching(turn: Turn, m: Processing, changes: Changes, trigger: int) -> dict[
     Args:
         turn: The round of this node. SUBS_SET has its content from the end of the previous round.
         m: The copy of the publication that this node received or issued.
-        changes: The changes of SUBS_SET in this round.
-        trigger: The trigger of the publication. Only changes with earlier triggers apply.
+        changes: The changes of SUBS_SET in this round. Only changes with triggers before that of `m` apply.
 
     Returns:
-        The responsible node of each recipient, or None if no node on the path is live. This node itself may be a
-        recipient.
+        An unconfirmed `Recipient` for each recipient. This node itself may be a recipient.
     """
-    hop, (added, removed), found = sender_hop(turn, m.sender), changes, dict[int, int | None]()
+    hop, (added, removed), found = sender_hop(turn, m.sender), changes, dict[int, Recipient]()
     before = turn.node.routing_entry
     for subscription in m.matches or ():
-        if removed and removed.get(subscription, trigger) < trigger:
+        if removed and removed.get(subscription, m.trigger) < m.trigger:
             continue
         entry = before.get(subscription)
-        if entry is None and subscription in added and added[subscription][0] < trigger:
+        if entry is None and subscription in added and added[subscription][0] < m.trigger:
             entry = added[subscription][1]
         if entry is None or (hop is not None and (entry.first_hop is None or entry.first_hop == hop)):
             continue
-        found[entry.origin] = entry.responsible
+        found[entry.origin] = Recipient(None, entry.responsible)
     return found
 
 
