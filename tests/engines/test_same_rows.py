@@ -51,7 +51,7 @@ def in_executors(spark: Session, runs: Sequence[RunConfig], root: Path, patch: p
     Spark interprets the plans of rounds, because compiling them takes a quarter of the time. Arrow tables have large
     string types, which a caller's session may set.
     """
-    patch.setattr("pipelines.rounds.execute.is_small", lambda inputs: False)
+    patch.setattr("pipelines.rounds.execute.FEW_ROWS", -1)
     spark.activate()
     with spread(spark, 5) as session, session.suited(is_small=True):
 
