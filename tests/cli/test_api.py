@@ -198,7 +198,7 @@ def test_the_jvm_compiles_less_for_node_programs(
         raise EngineError("not now")
 
     monkeypatch.setattr("pipelines.api.open_session", opened)
-    monkeypatch.setattr("pipelines.api.is_small", lambda _: False)
+    monkeypatch.setattr("pipelines.api.FEW_ROWS", -1)
     with pytest.raises(EngineError, match="not now"):
         rt.run(scenario, engine="spark", form=form)
     assert asked == [is_small]

@@ -43,12 +43,6 @@ class Ordering:
     def __init__(self, node: Node, topics: Topics) -> None:
         self._node = node
         self._topics = topics
-        self._handlers: Mapping[type, Callable[[Any, int], None]] = {
-            ms.Metadata: self.on_metadata,
-            ms.TotalAck: self.on_total_ack,
-            ms.TotalProcessed: self.on_total_processed,
-            ms.Current: self.on_current,
-        }
 
     def on_metadata(self, m: ms.Metadata, sender: int) -> None:
         """Adds a message from a client to the entry queue. Passes a message from a broker to `take`."""
@@ -266,7 +260,7 @@ class Ordering:
         elif isinstance(m, ms.Failed):
             self.on_failed(sender, m.failed)
         else:
-            self._handlers[type(m)](m, sender)
+            _HANDLERS[type(m)](self, m, sender)
 
     def lost(self, one: Incarnation) -> None:
         """Records that incarnation `one` has failed, and handles a Failed message about it.
@@ -297,7 +291,7 @@ class Ordering:
             else:
                 cls = _CLASSES[row.kind]
                 message = cls(**{one.name: getattr(row, one.name) for one in fields(cls)})
-                self._handlers[cls](message, row.sender)
+                _HANDLERS[cls](self, message, row.sender)
         self.try_topics()
 
     def drop(self, partner: int) -> None:
@@ -311,3 +305,12 @@ class Ordering:
                 self._report(topic, pending, child, set())
         rows = [row for row in self._node.hold if row.sender != child or row.kind != "TotalAck"]
         self._node.hold = [replace(row, covered=()) if row.sender == child and row.covered else row for row in rows]
+
+
+# Bound methods in an attribute would form a reference cycle.
+_HANDLERS: Mapping[type, Callable[[Ordering, Any, int], None]] = {
+    ms.Metadata: Ordering.on_metadata,
+    ms.TotalAck: Ordering.on_total_ack,
+    ms.TotalProcessed: Ordering.on_total_processed,
+    ms.Current: Ordering.on_current,
+}
