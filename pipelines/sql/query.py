@@ -320,9 +320,9 @@ class StoreReader:
     def _computed(self, parts: Sequence[tuple[StoreReader, ComputedView]], round_: int | None) -> DataFrame:
         """Returns the rows of a computed view: the union of the rows of its parts."""
         made = [view.make(partial(reader.sql, as_of_round=round_)) for reader, view in parts]
+        frames = [rows for rows in made if not isinstance(rows, pa.Table)]
         if tables := [rows for rows in made if isinstance(rows, pa.Table)]:
-            return frame_of(self._session.spark, pa.concat_tables(tables))
-        frames = (rows for rows in made if not isinstance(rows, pa.Table))
+            frames.append(frame_of(self._session.spark, pa.concat_tables(tables)))
         return reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), frames)
 
     def _stored_name(self, name: str) -> str:
