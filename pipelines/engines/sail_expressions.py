@@ -59,9 +59,11 @@ def parsed(text: str) -> proto.Expression | None:
     """
     if text.strip() == "*":
         return proto.Expression(unresolved_star=proto.Expression.UnresolvedStar())
+    if "\\" in text:
+        return None
     try:
         trees = _DIALECT.parse(text)
-        return None if "\\" in text or len(trees) != 1 else _converted(trees[0])
+        return _converted(trees[0]) if len(trees) == 1 else None
     except (SqlglotError, _OtherSyntaxError):
         return None
 

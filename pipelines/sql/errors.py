@@ -78,14 +78,14 @@ def query_error(
             " if GROUP BY has every such column, Sail cannot plan the statement: open the store with the engine spark"
         )
     column = _first(_NO_COLUMN, message)
-    if column is not None and column[-1].lower() == "all" and _BY_ALL.search(text):
+    if column is None:
+        return QueryError(f"the statement cannot be answered: {_one_line(message, text, prefix)}")
+    if column[-1].lower() == "all" and _BY_ALL.search(text):
         return QueryError(
             "engine local answers neither GROUP BY ALL nor ORDER BY ALL; write the columns or their positions, e.g."
             " GROUP BY 1, 2, or choose engine spark"
         )
-    if column is not None:
-        return _column_error(column, columns())
-    return QueryError(f"the statement cannot be answered: {_one_line(message, text, prefix)}")
+    return _column_error(column, columns())
 
 
 def unknown_table(name: str, tables: Sequence[str]) -> QueryError:
