@@ -16,6 +16,8 @@ from pipelines.engines.session import Session
 if TYPE_CHECKING:
     from graphframes import GraphFrame
 
+_RUN_FACTOR = 2**32
+"""The factor of the run id in a vertex id. Node ids are less."""
 _RESULT = ("run_id", "node_id", "target", "distance", "path", "responsible")
 
 
@@ -60,25 +62,27 @@ def _motif_paths(graph: GraphFrame, link: DataFrame, max_hops: int) -> DataFrame
         walks = graph.find("; ".join(f"(n{i})-[]->(n{i + 1})" for i in range(hops)))
         for i in range(2, hops + 1):
             # In a tree, a walk that never reverses a step is a path.
-            walks = walks.where(f"n{i - 2}.node_id <> n{i}.node_id")
-        nodes = ", ".join(f"n{i}.node_id" for i in range(hops + 1))
+            walks = walks.where(f"n{i - 2}.id <> n{i}.id")
+        node = [f"n{i}.id & {_RUN_FACTOR - 1}" for i in range(hops + 1)]
         found.append(
             walks.selectExpr(
-                "n0.run_id", "n0.node_id", f"n{hops}.node_id as target", f"{hops} as distance",
-                f"array({nodes}) as path", "n1.node_id as responsible",
+                f"n0.id div {_RUN_FACTOR} as run_id", f"{node[0]} as node_id", f"{node[-1]} as target",
+                f"{hops} as distance", f"array({', '.join(node)}) as path", f"{node[1]} as responsible",
             )
         )  # fmt: skip
     return _union(found)
 
 
 def _graph(link: DataFrame) -> GraphFrame | None:
-    """Returns the links of all runs as one graph; None if the session lacks GraphFrames' jar."""
+    """Returns the links of all runs as one graph; None if the session lacks GraphFrames' jar.
+
+    A vertex id combines run and node into one number: with structs as ids, Spark takes 1.5 to 6 times the CPU time.
+    """
     from graphframes import GraphFrame
 
-    node = link.selectExpr("struct(run_id, src as node_id) as id", "run_id", "src as node_id").distinct()
-    edge = link.selectExpr("struct(run_id, src as node_id) as src", "struct(run_id, dst as node_id) as dst")
+    src, dst = (f"run_id * {_RUN_FACTOR} + {end}" for end in ("src", "dst"))
     try:
-        return GraphFrame(node, edge)
+        return GraphFrame(link.selectExpr(f"{src} as id").distinct(), link.selectExpr(f"{src} as src", f"{dst} as dst"))
     except Py4JJavaError as error:
         if "ClassNotFound" not in str(error.java_exception):
             raise
