@@ -28,7 +28,7 @@ from pipelines.engines.session import Session
 from pipelines.errors import EngineError
 from pipelines.experiment.build import parameters_json, setting_rows
 from pipelines.experiment.inputs import Inputs
-from pipelines.experiment.jobs import FEW_ROWS, Batch, batches_of, forms_of, jobs_of
+from pipelines.experiment.jobs import FEW_ROWS, Batch, batches_of, forms_of, has_small_load, jobs_of
 from pipelines.experiment.manifest import versions
 from pipelines.protocols import PROTOCOLS, protocol_form
 from pipelines.rounds.blocks import Blocks
@@ -125,8 +125,9 @@ def execute(
         start(batch)
         part, is_begun = experiment.of(batch), last is not None and last.first_run == batch.first_run
         store.is_small = small = part.inputs.n_state_rows <= FEW_ROWS
+        is_light = has_small_load([experiment.forms[batch.protocol][0]], is_small=small)
         with (
-            ties_named(), session.suited(is_small=small),
+            ties_named(), session.suited(is_small=is_light),
             closing(checkpoints_for(session, len(part.runs), is_small=small)) as checkpoints,
         ):  # fmt: skip
             names = {name: table.name for name, table in tables[batch.protocol].items()}
