@@ -39,10 +39,12 @@ from pipelines.engines.remote import connect_from_environment, engine_of, start_
 from pipelines.errors import EngineError
 
 _INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
+# With derived constraints, a union of checkpointed frames that drops a column fails ("key not found").
+_SUITED = {"spark.sql.constraintPropagation.enabled": "false"}
 _DESCRIPTION = "spark.job.description"
 _NO_TAG = re.compile(r"[,\s]+")
 """A pattern of the characters that Spark Connect rejects in a tag."""
-_IN_ONE = {"spark.sql.shuffle.partitions": "1"}
+_PARTITIONS = "spark.sql.shuffle.partitions"
 _LOCAL_MASTER = re.compile(r"local(\[.*\])?")
 _N_THREADS = 6
 _MEMORY = Path("/dev/shm")  # noqa: S108 - the folder made in it is private
@@ -143,7 +145,7 @@ class Session:
 
     @contextmanager
     def suited(self, *, is_small: bool, is_in_one: bool = False) -> Iterator[None]:
-        """Tunes the engine inside the block.
+        """Tunes the engine inside the block: an exchange has `partitions` partitions.
 
         Args:
             is_small: Whether the jobs have few rows. Spark then interprets plans, because compiling a plan takes longer
@@ -151,7 +153,8 @@ class Session:
             is_in_one: Whether exchanges have one partition, because each partition costs a task.
         """
         conf = self.spark.conf
-        wanted = (_INTERPRETED if is_small else {}) | (_IN_ONE if is_in_one else {})
+        wanted = _SUITED | {_PARTITIONS: "1" if is_in_one else str(self.partitions)}
+        wanted |= _INTERPRETED if is_small else {}
         chosen = {} if self.engine == "local" else wanted
         earlier = {key: conf.get(key, None) for key in chosen if conf.isModifiable(key)}
         for key in earlier:
@@ -209,17 +212,33 @@ def open_session(
         with _interrupts_kept():
             given = spark or (running_session() if chosen == "spark" else None)
             found = given or _start(chosen, scratch, closing, say, scheme, is_small)
-            kind, cores = engine_of(found), os.cpu_count() or 1
+            kind = engine_of(found)
         if kind != "local":
             check_spark(found.version, "the session", "use a session of a tested Spark, or engine 'local'")
         if kind == "spark" and not is_running(found):
             raise EngineError(_SESSION_STOPPED)
-        asked = "" if kind == "local" else found.conf.get("spark.sql.shuffle.partitions") or ""
-        partitions = int(asked) if asked.isdigit() else cores  # Databricks also accepts "auto"
-        session = Session(found, kind, partitions, given is None, scratch, closing.pop_all())
+        session = Session(found, kind, _n_partitions(found, kind), given is None, scratch, closing.pop_all())
     atexit.register(session._closing.close)
     session.activate()
     return session
+
+
+def _n_partitions(spark: SparkSession, kind: Engine) -> int:
+    """Returns the number of partitions of an exchange: the setting of the session, but at most one for each core.
+
+    Spark's default setting is 200. The number of cores is unknown on Spark Connect and with dynamic allocation, where
+    the setting is not limited.
+    """
+    cores = os.cpu_count() or 1
+    if kind == "local":
+        return cores
+    is_limited = kind == "spark" and spark.conf.get("spark.dynamicAllocation.enabled", "false") != "true"
+    if is_limited:
+        cores = spark.sparkContext.defaultParallelism
+    asked = spark.conf.get(_PARTITIONS) or ""
+    if not asked.isdigit():  # Databricks also accepts "auto"
+        return cores
+    return min(int(asked), cores) if is_limited else int(asked)
 
 
 @contextmanager
