@@ -143,8 +143,8 @@ def _scattered(overlay: Overlay, members: dict[str, set[int]]) -> Iterator[Probl
 
 _SQL = sql_files("pipelines.protocols.gossipsub.audits")
 _RELATIONS = (
-    "ended", "joined", "had", "forgotten", "pruned", "parted", "grafted", "member", "standing", "in_mesh",
-    "gossip_id",
+    "ended", "first_fault", "joined", "had", "forgotten", "pruned", "parted", "grafted", "member", "standing",
+    "in_mesh", "gossip_id",
 )  # fmt: skip
 PROTOCOL = Protocol(
     name="gossipsub",

@@ -1,6 +1,7 @@
 -- audit, is_unconditional: at the end no mesh lacks neighbours that its node may graft
--- Rules S1 and S12. The audit does not check nodes with faults, nor nodes that sent or received GRAFT, PRUNE or
--- ANNOUNCE in the last two heartbeats. It does not check runs with a fault in the last three heartbeats.
+-- Rules S1 and S12. The audit does not check nodes with a fault in the last two heartbeats, nor nodes that sent or
+-- received GRAFT, PRUNE or ANNOUNCE in the last two heartbeats, nor nodes of which a neighbour or a link had a fault in
+-- the last three heartbeats. A backoff that ended three heartbeats ago prevents no GRAFT.
 with moved as (
   select run_id, node_id, max(round) as round from (
     select run_id, src as node_id, sent_round as round from sent_message where kind in ('GRAFT', 'PRUNE', 'ANNOUNCE')
@@ -9,15 +10,19 @@ with moved as (
   ) message
   group by run_id, node_id
 ), struck as (
-  select f.run_id, max(f.round) + max(l.latency_rounds)
-    + max(r.protocol_detection_rounds) as round
+  select f.run_id, l.dst as node_id,
+    max(f.round + greatest(l.latency_rounds, b.latency_rounds) + r.protocol_detection_rounds) as round
   from fault_event f
   join parameter r on r.run_id = f.run_id
-  join (select run_id, max(latency_rounds) as latency_rounds from link group by run_id) l on l.run_id = f.run_id
-  group by f.run_id
+  join link l on l.run_id = f.run_id and (f.node_id = l.src or f.node_id is null)
+  join link b on b.run_id = l.run_id and b.src = l.dst and b.dst = l.src
+  group by f.run_id, l.dst
 ), blocked as (
-  select run_id, topic, node_id, kept.key as peer, kept.value as until_round
-  from (select run_id, topic, node_id, explode(backoff) as kept from state_topic) of_peer
+  select k.run_id, k.topic, k.node_id, k.kept.key as peer
+  from (select run_id, topic, node_id, explode(backoff) as kept from state_topic) k
+  join parameter r on r.run_id = k.run_id
+  join ended e on e.run_id = k.run_id
+  where k.kept.value + 3 * r.protocol_heartbeat_rounds >= e.round
 ), opened as (
   select run_id, topic, node_id, peer,
     case when (node_id < peer) = ((node_id + peer) % 2 = 0) then 1 else 0 end as is_outbound
@@ -44,7 +49,8 @@ join parameter r on r.run_id = h.run_id
 join ended e on e.run_id = h.run_id
 left join moved m on m.run_id = h.run_id and m.node_id = h.node_id
 left join fault_event u on u.run_id = h.run_id and u.node_id = h.node_id
-left join struck f on f.run_id = h.run_id
+  and u.round + 2 * r.protocol_heartbeat_rounds > e.round
+left join struck f on f.run_id = h.run_id and f.node_id = h.node_id
 where u.run_id is null and coalesce(m.round, 0) + 2 * r.protocol_heartbeat_rounds < e.round
   and (f.run_id is null or f.round + 3 * r.protocol_heartbeat_rounds < e.round)
   and ((h.n_mesh < r.protocol_d_lo and h.n_free > 0)

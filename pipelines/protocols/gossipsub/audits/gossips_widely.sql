@@ -9,7 +9,7 @@ with told as (
   select t.run_id, t.node_id, t.topic, t.sent_round, t.n_told, count(1) as n_standing
   from told t
   join standing s on s.run_id = t.run_id and s.node_id = t.node_id and s.topic = t.topic
-    and s.since_round < t.sent_round
+    and s.since_round < t.sent_round and t.sent_round < s.until_round
   group by t.run_id, t.node_id, t.topic, t.sent_round, t.n_told
 )
 select a.run_id, a.sent_round as round, a.node_id,

@@ -15,6 +15,7 @@ select f.run_id, f.issued_round as round, f.source as node_id, f.source, f.sourc
 from outside f
 join parameter r on r.run_id = f.run_id
 join standing s on s.run_id = f.run_id and s.topic = f.topic and s.node_id = f.source
+  and f.issued_round < s.until_round
 join pushed b on b.run_id = f.run_id and b.source = f.source and b.source_seq = f.before_seq and b.dst = s.neighbour
 left join pushed p on p.run_id = f.run_id and p.source = f.source and p.source_seq = f.source_seq and p.dst = b.dst
 where not r.protocol_flood_publish and p.run_id is null

@@ -1,12 +1,12 @@
 -- audit, is_unconditional: a full mesh refuses GRAFT over connections that are not outbound
 -- Rules S1 and S10. A row is a GRAFT of a neighbour outside the mesh that arrives when the mesh has D_hi neighbours.
--- The node does not answer it with PRUNE. The audit checks neither nodes nor neighbours with faults.
+-- The node does not answer it with PRUNE. The audit does not check GRAFT after a fault of either node.
 with came as (
   select distinct g.run_id, g.topic, g.node_id, g.peer, g.round
   from grafted g
   join joined j on j.run_id = g.run_id and j.node_id = g.node_id and j.topic = g.topic
     and j.issued_round < g.round and g.round < j.until_round
-  left join fault_event u on u.run_id = g.run_id and u.node_id in (g.node_id, g.peer)
+  left join first_fault u on u.run_id = g.run_id and u.node_id in (g.node_id, g.peer) and u.round <= g.round
   where not g.is_sent and u.run_id is null
     and (g.node_id < g.peer) <> ((g.node_id + g.peer) % 2 = 0)
 ), before as (

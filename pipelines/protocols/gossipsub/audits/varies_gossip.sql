@@ -1,7 +1,7 @@
 -- audit, is_unconditional: gossip to a part of the neighbours does not always go to the same neighbours
 -- Rule S19. A row is a node that gossips about a topic to the same neighbours in 40 or more heartbeats. The topic has
 -- other neighbours outside the mesh. If the draws are independent, the probability of a row is at most 2^-39. The audit
--- checks neither nodes nor neighbours with faults.
+-- counts heartbeats before faults of the node, and neighbours before their faults.
 with told as (
   select distinct run_id, src as node_id, dst, sent_round, get_json_object(body, '$.topic') as topic
   from sent_message
@@ -12,7 +12,7 @@ with told as (
   select b.run_id, b.node_id, b.topic, b.sent_round, b.n_told, count(distinct s.neighbour) as n_standing
   from beat b
   join standing s on s.run_id = b.run_id and s.node_id = b.node_id and s.topic = b.topic
-    and s.since_round < b.sent_round
+    and s.since_round < b.sent_round and b.sent_round < s.until_round
   group by b.run_id, b.node_id, b.topic, b.sent_round, b.n_told
 ), choosing as (
   select a.run_id, a.node_id, a.topic, a.sent_round, a.n_told
