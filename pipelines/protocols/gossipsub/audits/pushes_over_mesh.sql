@@ -21,5 +21,5 @@ select l.run_id, l.round, l.src as node_id, l.source, l.source_seq,
   concat('pushed to node ', l.dst, ', which left the mesh in round ', max(p.round)) as detail
 from latest l
 join parted p on p.run_id = l.run_id and p.topic = l.topic and p.node_id = l.src and p.peer = l.dst
-  and p.round > l.graft_round and p.round < l.round
+  and (p.round > l.graft_round or (p.round = l.graft_round and p.is_sent)) and p.round < l.round
 group by l.run_id, l.round, l.src, l.dst, l.source, l.source_seq

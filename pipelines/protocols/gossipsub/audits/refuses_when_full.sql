@@ -19,7 +19,7 @@ with came as (
   select distinct b.run_id, b.topic, b.node_id, b.peer, b.round
   from before b
   left join parted p on p.run_id = b.run_id and p.topic = b.topic and p.node_id = b.node_id and p.peer = b.peer
-    and p.round > b.graft_round and p.round < b.round
+    and (p.round > b.graft_round or (p.round = b.graft_round and p.is_sent)) and p.round < b.round
   where b.graft_round is null or p.run_id is not null
 ), filled as (
   select o.run_id, o.topic, o.node_id, o.peer, o.round, count(distinct h.peer) as n_mesh
