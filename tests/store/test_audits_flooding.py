@@ -99,16 +99,6 @@ def test_a_copy_that_travels_too_far_is_found(sail: Session, root: Path) -> Plan
     assert (clean.broken, copy.broken) == (set(), {"bounded_hops"})
 
 
-def test_a_lopsided_mesh_is_found(gossipsub: Store) -> Planting:
-    [copy] = yield [Plant(gossipsub, state_topic=replaced("node_id = 0", mesh="array()"))]
-    assert "symmetric_mesh" in copy.broken
-
-
-def test_an_overfull_mesh_is_found(gossipsub: Store) -> Planting:
-    [copy] = yield [Plant(gossipsub, state_topic=replaced("node_id = 0", mesh="array(1L, 2L, 3L, 4L)"))]
-    assert "bounded_mesh" in copy.broken
-
-
 def dense(*faults: dict[str, Any]) -> dict[str, Any]:
     """Returns a scenario with small meshes on a complete graph, in which the faults happen."""
     return scenario(
@@ -166,22 +156,6 @@ def test_a_publication_that_was_forgotten_is_new_again(sail: Session, root: Path
     assert [subscriber for (subscriber,) in rows(store, "delivery", "subscriber")].count(0) == 3
     [copy] = yield [Plant(store)]
     assert copy.broken == set()
-
-
-@pytest.mark.parametrize(
-    ("guarantee", "condition"),
-    [("pushes_over_mesh", "kind = 'GRAFT'"), ("replies_when_asked", "kind = 'IWANT'")],
-)
-def test_messages_without_their_reason_are_found(gossipsub: Store, guarantee: str, condition: str) -> Planting:
-    [copy] = yield [Plant(gossipsub, message=removed(condition))]
-    assert guarantee in copy.broken
-
-
-def test_gossip_that_does_not_end_is_found(gossipsub: Store) -> Planting:
-    """A store whose runs should have gossiped once has gossip of three heartbeats."""
-    parameters = "replace(parameters, '\"protocol.history_gossip\": 3', '\"protocol.history_gossip\": 1')"
-    [copy] = yield [Plant(gossipsub, run=replaced("run_id = 0", parameters=parameters))]
-    assert "bounded_gossip" in copy.broken
 
 
 def test_what_is_beyond_the_bound_of_flooding(sail: Session, root: Path) -> Planting:

@@ -27,10 +27,6 @@ FAULTS: Mapping[str, list[dict[str, Any]]] = {
     "epidemic_draws": [],
     "epidemic_links": [],
     "ginger_late": [{"kind": "crash", "node": "B3", "round": 400, "until": 410}],
-    "gossipsub": [],
-    "gossipsub_draws": [],
-    "gossipsub_members": [{"kind": "crash", "node": "B", "round": 300}],
-    "gossipsub_wide": [],
     "repository": [{"kind": "crash", "node": "R2", "round": 98, "until": 104}],
 }
 
@@ -238,73 +234,6 @@ def plant_draws(run: Played) -> Planted:
     return [(run.plant(message=change), {"draws_apart": f"chooses the pattern that node {a} chooses"})]
 
 
-def plant_gossip_draws(run: Played) -> Planted:
-    """Node A gossips to node B only."""
-    a, b = run.ids["A"], run.ids["B"]
-    found = run.plant(message=[replaced(f"kind = 'IHAVE' and src = {a}", dst=str(b))])
-    return [(found, {"varies_gossip": "gossips to the same 1 neighbours"})]
-
-
-def plant_gossipsub(run: Played) -> Planted:
-    a, e, f = (run.ids[name] for name in "AEF")
-    found = run.plant(message=[
-        removed(f"kind = 'PUB' and src = {a} and source = {a} and source_seq = 2 and dst = {run.ids['B']}"),
-        run.message("PUB", "B", "A", 300, of=("A", 2), topic="a"),
-        run.message("IWANT", "D", "A", 301, ids=[{"source": a, "source_seq": 3}]),
-        run.message("REPLY", "A", "D", 302, of=("A", 3), topic="a"),
-        run.message("IHAVE", "B", "E", 303, topic="a", ids=[{"source": a, "source_seq": 77}]),
-        run.message("IHAVE", "B", "E", 308, topic="a", ids=[{"source": a, "source_seq": 78}]),
-        run.message("PRUNE", "D", "A", 400, topic="a", backoff_rounds=40),
-        run.message("GRAFT", "D", "A", 405, topic="a"),
-    ], state_topic=[
-        replaced(f"node_id = {e}", peers="array()"), replaced(f"node_id = {f}", mesh="array()", backoff="array()"),
-    ])  # fmt: skip
-    return [(found, {
-        "floods_own": "is not pushed to node", "never_back": "pushed back to node",
-        "asks_for_gossip": "no IHAVE of this round names it", "answers_from_cache": "answers node",
-        "asks_at_once": "and lacks it", "heartbeats": "not whole heartbeats apart",
-        "backoff": "after PRUNE in round 400", "refuses_in_backoff": "does not refuse the GRAFT",
-        "known_peers": "and is no peer", "fills_mesh": "0 neighbours in the mesh",
-    })]  # fmt: skip
-
-
-def plant_members(run: Played) -> Planted:
-    """F publishes without a subscription: in rounds 70 and 82 to its fanout, which ends in round 102.
-
-    G joins in round 20, C leaves in round 130, and B crashes in round 300.
-    """
-    a, c, f, g = (run.ids[name] for name in "ACFG")
-    first, second, *_ = sorted(row[0] for row in rows(run.store, "publication", "source_seq", "source") if row[1] == f)
-    found = run.plant(message=[
-        removed(f"kind = 'PUB' and src = {f} and source = {f} and source_seq = {second}"),
-        run.message("PUB", "F", "A", 70, of=("F", first), topic="a"),
-        run.message("IHAVE", "F", "E", 300, topic="a", ids=[]),
-        removed(f"kind = 'GRAFT' and src = {g} and sent_round = 20"),
-        removed(f"kind = 'PRUNE' and src = {c} and sent_round = 130"),
-        removed(f"kind = 'PUB' and src = {a} and sent_round = 90"),
-        run.message("IHAVE", "A", "B", 320, topic="a", ids=[]),
-        *(run.message("GRAFT", peer, "A", 210 + place, topic="a") for place, peer in enumerate("CEGF")),
-        run.message("PRUNE", "A", "E", 220, topic="a", backoff_rounds=40),
-        run.message("PUB", "A", "E", 225, of=("C", 1), topic="a"),
-    ], state_topic=[replaced(f"node_id = {f}", mesh="array(cast(0 as bigint))")])  # fmt: skip
-    return [(found, {
-        "keeps_fanout": "which is in the fanout", "grafts_when_joining": "and grafts 0",
-        "prunes_when_leaving": "without PRUNE to node", "pushes_to_mesh": "which is in the mesh since round",
-        "forgets_crashed": "which crashed in round 300", "no_mesh_outside": "and it has not joined",
-        "refuses_when_full": f"does not refuse the GRAFT of node {f}",
-        "pushes_over_mesh": "which left the mesh in round",
-    })]  # fmt: skip
-
-
-def plant_wide(run: Played) -> Planted:
-    """F has five neighbours that stay, at most two of them in its mesh."""
-    f = run.ids["F"]
-    found = run.plant(message=[
-        removed(f"kind = 'IHAVE' and src = {f}"), run.message("IHAVE", "F", "E", 90, topic="a", ids=[]),
-    ])  # fmt: skip
-    return [(found, {"gossips_widely": "gossips to 1 of 5 neighbours"})]
-
-
 def plant_repository(run: Played) -> Planted:
     """S2 acknowledges P1's first message at its repository; P1 deregisters P2 in round 150; R2 is back in round 104."""
     p1, p2, r1, r2, s1, s2 = (run.ids[name] for name in ("P1", "P2", "R1", "R2", "S1", "S2"))
@@ -360,8 +289,7 @@ def plant_repository(run: Played) -> Planted:
 
 PLANTS: Mapping[str, Callable[[Played], Planted]] = {
     "delta": plant_delta, "epidemic": plant_epidemic, "epidemic_draws": plant_draws, "epidemic_links": plant_links,
-    "ginger_late": plant_ginger, "gossipsub": plant_gossipsub, "gossipsub_draws": plant_gossip_draws,
-    "gossipsub_members": plant_members, "gossipsub_wide": plant_wide, "repository": plant_repository,
+    "ginger_late": plant_ginger, "repository": plant_repository,
 }  # fmt: skip
 
 
