@@ -1,11 +1,10 @@
 -- audit, is_unconditional: a dispatcher requests an event only after a later event has revealed the loss
--- Rules E3, E8 and E9. A later event of the same source and pattern has arrived, and the event itself has not.
+-- Rules E3, E8 and E9. A later event of the same source and pattern has arrived, and the event itself has not. After the
+-- clients have unsubscribed from the pattern, the dispatcher may request an event again.
 with asked as (
   select distinct run_id, initiator, event_source, pattern_id, number, sent_round
   from entry
   where style <> 'push' and src = initiator
-), left_ as (
-  select distinct run_id, subscriber as node_id from subscription where unsubscribed_round is not null
 ), later as (
   select a.run_id, a.initiator, a.event_source, a.pattern_id, a.number, a.sent_round,
     max(case when c.number > a.number then 1 else 0 end) as has_later,
@@ -19,6 +18,7 @@ select a.run_id, min(a.sent_round) as round, a.initiator as node_id,
   concat('asks for event ', a.number, ' of node ', a.event_source, ' and pattern ', a.pattern_id, case
     when a.has_later = 0 then ', and no later one has arrived' else ', which has arrived' end) as detail
 from later a
-left join left_ u on u.run_id = a.run_id and u.node_id = a.initiator
+left join client_pattern u on u.run_id = a.run_id and u.node_id = a.initiator and u.pattern_id = a.pattern_id
+  and u.until_round <= a.sent_round
 where a.has_later = 0 or (a.has_come = 1 and u.run_id is null)
 group by a.run_id, a.initiator, a.event_source, a.pattern_id, a.number, a.has_later

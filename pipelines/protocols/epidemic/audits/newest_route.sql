@@ -1,5 +1,5 @@
 -- audit, is_unconditional: gossip to a publisher follows the route of the publisher's newest event back
--- Rule E12. The audit does not check dispatchers that have crashed, because they have lost their routes.
+-- Rule E12. The audit does not check dispatchers that have crashed since that event, because they have lost their routes.
 with asked as (
   select g.run_id, g.message_id, g.initiator, g.dst, g.sent_round, g.path, e.event_source
   from gossip g
@@ -21,7 +21,7 @@ with asked as (
     and s.issued_round < e.due_round and e.due_round < coalesce(s.unsubscribed_round, 9223372036854775807)
 ), newest as (
   select a.run_id, a.message_id, a.initiator, a.dst, a.sent_round, a.path as rest, o.sender, o.path, o.source,
-    o.source_seq,
+    o.source_seq, o.due_round,
     row_number() over (partition by a.run_id, a.message_id order by o.source_seq desc) as age
   from asked a
   join own o on o.run_id = a.run_id and o.node_id = a.initiator and o.source = a.event_source
@@ -32,6 +32,6 @@ select n.run_id, n.sent_round as round, n.initiator as node_id, n.source, n.sour
     ' and on over ', coalesce(n.rest, '[]')) as detail
 from newest n
 left join fault_event c on c.run_id = n.run_id and c.kind = 'crash' and c.node_id = n.initiator
-  and c.round <= n.sent_round
+  and c.round between n.due_round and n.sent_round
 where n.age = 1 and c.run_id is null and reverse(from_json(n.path, 'array<bigint>'))
   <> concat(array(n.dst), coalesce(from_json(n.rest, 'array<bigint>'), array()))

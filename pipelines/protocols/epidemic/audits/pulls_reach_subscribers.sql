@@ -1,11 +1,11 @@
 -- audit, is_unconditional: dispatchers without clients forward each digest of subscriber-based pull
 -- A dispatcher without clients for the pattern forwards each digest of subscriber-based pull towards subscribers (rule
--- E2, Figure 3). The audit computes the dispatcher's table from the SUB and UNSUB of neighbours. It does not check runs
--- with replaced links.
+-- E2, Figure 3). The audit computes the dispatcher's table from the SUB and UNSUB of neighbours. It does not check
+-- dispatchers with replaced links.
 with received as (
   select g.run_id, g.dst as node_id, g.src as sender, g.due_round as round, g.initiator, g.pattern_id, g.digest
   from gossip g
-  left join (select distinct run_id from link_change) x on x.run_id = g.run_id
+  left join link_change x on x.run_id = g.run_id and g.dst in (x.a, x.b)
   where g.style = 'subscriber' and g.fate = 'delivered' and x.run_id is null
 ), passing as (
   select r.*

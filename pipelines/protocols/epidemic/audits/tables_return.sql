@@ -4,7 +4,7 @@ with met as (
   select f.run_id, f.round, l.src as node_id, l.dst as neighbour
   from fault_event f
   join link l on l.run_id = f.run_id and (l.src = f.node_id or l.dst = f.node_id)
-  left join (select distinct run_id from fault_event where kind in ('link', 'unlink')) x on x.run_id = f.run_id
+  left join link_change x on x.run_id = l.run_id and x.a = least(l.src, l.dst) and x.b = greatest(l.src, l.dst)
   where f.kind = 'recovery' and x.run_id is null
   union all
   select run_id, round, src as node_id, dst as neighbour from fault_event where kind = 'link'
