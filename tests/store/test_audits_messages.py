@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 import yaml
-from pyspark.sql import DataFrame
 from support.copies import Copy, Plant, Planting
 
 from pipelines.engines.session import Session
@@ -20,12 +19,6 @@ from pipelines.testing import Change, added, removed, replaced, rows, run_all, r
 HUNTED = Path(__file__).parents[1] / "mutation" / "hunted"
 FAULTS: Mapping[str, list[dict[str, Any]]] = {
     "delta": [{"kind": "crash", "node": "C", "round": 40, "until": 52}],
-    "epidemic": [
-        {"kind": "loss", "rate": 1.0, "kinds": ["EVENT"], "round": 28, "until": 30},
-        {"kind": "crash", "node": "B", "round": 68, "until": 76},
-    ],
-    "epidemic_draws": [],
-    "epidemic_links": [],
     "ginger_late": [{"kind": "crash", "node": "B3", "round": 400, "until": 410}],
     "repository": [{"kind": "crash", "node": "R2", "round": 98, "until": 104}],
 }
@@ -131,12 +124,6 @@ def plant_delta(run: Played) -> Planted:
     })]  # fmt: skip
 
 
-def gossip(style: str, initiator: int, pattern: int | None, *digest: tuple[int, int, int]) -> dict[str, Any]:
-    """Returns the body of a gossip message."""
-    listed = [dict(zip(("source", "pattern_id", "number"), one, strict=True)) for one in digest]
-    return {"style": style, "initiator": initiator, "pattern_id": pattern, "digest": listed}
-
-
 def named(*brokers: int) -> list[dict[str, int]]:
     """Returns failed brokers that have not recovered before, as a vote names them."""
     return [{"broker": broker, "incarnation": 0} for broker in brokers]
@@ -170,68 +157,6 @@ def plant_ginger(run: Played) -> Planted:
         "holds_messages": "during its repair from round 223 to 235", "answers_votes": "does not answer the vote",
         "newcomer_answers": "and answers declined", "asks_ancestors_first": f"asks its sibling {b4} before node {b1}",
     })]  # fmt: skip
-
-
-def plant_epidemic(run: Played) -> Planted:
-    a, c, f, g = (run.ids[name] for name in "ACFG")
-    lost = gossip("subscriber", f, 0, (a, 0, 99))
-    found = run.plant(message=[
-        removed("kind = 'SUB' and sent_round = 76"),
-        run.message("GOSSIP", "F", "E", 101, **lost), run.message("GOSSIP", "F", "E", 150, **lost),
-        run.message("GOSSIP", "F", "E", 120, **gossip("subscriber", f, 0)),
-        run.message("GOSSIP", "G", "C", 120, **gossip("subscriber", g, 0, (a, 3, 1))),
-        run.message("GOSSIP", "G", "C", 130, **gossip("publisher", g, None, (a, 0, 1), (c, 0, 1))),
-        run.message("GOSSIP", "C", "B", 140, **gossip("subscriber", c, 0, (a, 0, 1))),
-        run.message("GOSSIP", "C", "D", 140, **gossip("subscriber", c, 0, (a, 0, 1))),
-        run.message("GOSSIP", "C", "B", 160, **gossip("publisher", g, None, (a, 0, 1))),
-        run.message("REPLY", "C", "G", 160, of=("A", 1), id=f"{a}:P0-1"),
-        run.message("GOSSIP", "G", "B", 140, **gossip("publisher", g, None, (a, 0, 1))),
-        run.message("EVENT", "B", "C", 5, of=("A", 1)), run.message("EVENT", "B", "C", 6, of=("A", 1)),
-        run.message("REPLY", "B", "F", 90, of=("A", 1), id=f"{a}:P0-1"),
-    ], state_tag=[replaced(f"node_id = {a} and source_seq = 3", number="number + 1")])  # fmt: skip
-    return [(found, {
-        "gossip_on_time": "not whole intervals apart", "one_label": "sends an empty digest",
-        "fanout": "to 2 neighbours", "answered_leave": "leaves the event in the digest",
-        "tree_copies_pass": "no copy arrived over the tree", "asks_for_gaps": "no later one has arrived",
-        "asks_for_own": "to which no client there subscribes", "counters": "has counter",
-        "gives_up": "for 49 rounds", "tables_return": "no SUB for pattern",
-        "newest_route": "and gossip to its publisher goes to node",
-        "crash_empties_cache": "before its crash in round 68",
-        "pulls_reach_subscribers": f"does not forward the digest of node {f}",
-    })]  # fmt: skip
-
-
-def plant_links(run: Played) -> Planted:
-    """Link B-C is E-C from round 38 to 53. D's newest event has the route A, B, C."""
-    a, b, c, d, e = (run.ids[name] for name in "ABCDE")
-    asked = gossip("publisher", d, None, (a, 0, 1))
-    found = run.plant(message=[
-        run.message("GOSSIP", "C", "E", 45, **asked, path=[b, a]),
-        run.message("GOSSIP", "C", "E", 60, **asked, path=[b, a]),
-        run.message("GOSSIP", "D", "C", 200, **asked, path=[e, b, a]),
-    ], state_routing_entry=[added(run_id=0, node_id=e, pattern_id=0, next_hop=c)])  # fmt: skip
-    return [(found, {
-        "newest_route": f"and gossip to its publisher goes to node {c} and on over [{e}, {b}, {a}]",
-        "gossips_over_links": {f"sends gossip of node {d} to node {e}, to which it has no link"},
-        "tables_follow_links": f"for node {c}, to which the link has ended",
-    })]  # fmt: skip
-
-
-def plant_draws(run: Played) -> Planted:
-    """Node E gossips as node A does."""
-    a, e = run.ids["A"], run.ids["E"]
-
-    of_a = f"kind = 'GOSSIP' and src = {a} and get_json_object(body, '$.initiator') = '{a}'"
-    of_e = {
-        "src": f"cast({e} as bigint)", "message_id": "message_id + 1000000",
-        "body": f"replace(body, '\"initiator\":{a}', '\"initiator\":{e}')",
-    }  # fmt: skip
-
-    def change(frame: DataFrame) -> DataFrame:
-        same = frame.where(of_a).selectExpr(*(f"{of_e.get(name, name)} as {name}" for name in frame.columns))
-        return frame.where(f"not (kind = 'GOSSIP' and src = {e})").unionByName(same)
-
-    return [(run.plant(message=change), {"draws_apart": f"chooses the pattern that node {a} chooses"})]
 
 
 def plant_repository(run: Played) -> Planted:
@@ -288,8 +213,7 @@ def plant_repository(run: Played) -> Planted:
 
 
 PLANTS: Mapping[str, Callable[[Played], Planted]] = {
-    "delta": plant_delta, "epidemic": plant_epidemic, "epidemic_draws": plant_draws, "epidemic_links": plant_links,
-    "ginger_late": plant_ginger, "repository": plant_repository,
+    "delta": plant_delta, "ginger_late": plant_ginger, "repository": plant_repository,
 }  # fmt: skip
 
 

@@ -20,7 +20,7 @@ PLANTING = frozenset({"Plant", "added", "case", "copied", "plant", "planted", "r
 MODULES = {
     "": ("store/test_audits.py",),
     "delta": ("store/test_audits_crashes.py", "store/test_audits_delta.py", "store/test_audits_messages.py"),
-    "epidemic": ("properties/epidemic/test_epidemic.py", "store/test_audits_messages.py"),
+    "epidemic": ("store/test_audits_epidemic.py",),
     "flooding": ("store/test_audits_flooding.py",),
     "ginger": ("store/test_audits_ginger.py", "store/test_audits_messages.py"),
     "gossipsub": ("store/test_audits_gossipsub.py", "store/test_audits_gossipsub_mesh.py"),

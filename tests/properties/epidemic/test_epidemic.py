@@ -18,7 +18,7 @@ from pipelines.experiment.inputs import Inputs
 from pipelines.rounds.execute import Experiment, execute
 from pipelines.scenario.expand import RunConfig
 from pipelines.store.store import Store
-from pipelines.testing import audited, copied, found, planted, replaced, rows, run_configs, scenario
+from pipelines.testing import audited, copied, found, planted, rows, run_configs, scenario
 
 PREDICATES = ("x > 3", "x > 6", "x < 5", "x >= 0")
 LAST_ROUND = 60
@@ -227,25 +227,6 @@ def test_after_reconfigurations_the_tables_are_those_of_the_new_tree(played: Pla
 def test_nothing_is_broken(played: Played) -> None:
     for name in ("delivered_once", "bounded_cache", "own_events_last"):
         assert found(played.store, name, "epidemic") == []
-
-
-def test_planted_violations_are_found(played: Played, tmp_path: Path) -> None:
-    twice = planted(
-        played.store, tmp_path, delivery=copied("run_id = 1 and hops = 1 and round < 14", round="round + 1")
-    )
-    assert {row[0] for row in found(twice, "delivered_once", "epidemic")} == {1}
-    small = list(VARIANTS).index("small caches")
-    overfull = planted(played.store, tmp_path, state_cache=copied(f"run_id = {small}", source_seq="source_seq + 1000"))
-    rows_found = found(overfull, "bounded_cache", "epidemic")
-    assert {row[0] for row in rows_found} == {small}
-    assert all(row[4].endswith("events, buffer is 4") for row in rows_found)
-    own = list(VARIANTS).index("foreign first")
-    cache = (
-        played.store.read("state_cache").where(f"run_id = {own} and is_own").orderBy("node_id", "position").collect()[0]
-    )
-    foreign = f"run_id = {own} and node_id = {cache.node_id} and position = {cache.position}"
-    mixed = planted(played.store, tmp_path, state_cache=replaced(foreign, is_own="false"))
-    assert {row[0] for row in found(mixed, "own_events_last", "epidemic")} == {own}
 
 
 def test_audits_that_hold_always_are_not_excused(played: Played, tmp_path: Path) -> None:
