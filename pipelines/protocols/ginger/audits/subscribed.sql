@@ -1,9 +1,9 @@
 -- audit: subscriptions are confirmed before a publication on their topic
 -- Subscriptions are confirmed before the first publication on their topic. Without this audit, a run without
--- confirmations would require no delivery and violate no guarantee. Faults that delay messages or pause nodes excuse a
--- late confirmation.
+-- confirmations would require no delivery and violate no guarantee. Earlier faults that delay messages or pause nodes
+-- excuse a late confirmation.
 with slow as (
-  select distinct run_id from fault_event where kind in ('delay', 'reorder', 'pause')
+  select run_id, min(round) as round from fault_event where kind in ('delay', 'reorder', 'pause') group by run_id
 ), asked as (
   select s.run_id, s.subscriber, p.text as topic, s.confirmed_round
   from subscription s
@@ -16,6 +16,6 @@ select a.run_id, f.round, a.subscriber as node_id,
   coalesce(concat(' was confirmed in round ', a.confirmed_round), ' was never confirmed')) as detail
 from asked a
 left join first f on f.run_id = a.run_id and f.topic = a.topic
-left join slow w on w.run_id = a.run_id
+left join slow w on w.run_id = a.run_id and w.round < a.confirmed_round
 left join quiet_run q on q.run_id = a.run_id
 where (a.confirmed_round is null and q.run_id is not null) or (a.confirmed_round > f.round and w.run_id is null)

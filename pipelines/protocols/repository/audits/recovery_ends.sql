@@ -17,7 +17,7 @@ with departure as (
   join parameter r on r.run_id = n.run_id
   left join departure d on d.run_id = n.run_id and d.node_id = n.node_id and d.left_round >= n.recovery_round
   left join fault_event f on f.run_id = n.run_id and f.node_id = n.node_id and f.kind = 'pause'
-    and f.round >= n.recovery_round
+    and f.round between n.recovery_round and coalesce(n.end_round, s.last_round)
   where n.recovery_round is not null and f.run_id is null
 ), said as (
   select l.run_id, l.node_id, l.recovery_round, m.kind, get_json_object(m.body, '$.topic') as topic,
