@@ -238,3 +238,29 @@ def test_slow_directions_of_links_break_no_rule(sail: Session, root: Path) -> Pl
     assert (0, 0, (2,)) in rows(store, "state_topic", "run_id", "node_id", "peers")
     [copy] = yield [Plant(store)]
     assert copy.broken == set()
+
+
+def test_a_report_comes_later_if_a_hello_arrives_from_a_node_that_is_down_again(sail: Session, root: Path) -> Planting:
+    """A recovers for one round; its HELLO reaches B in round 55, and B learns of the second crash in round 66."""
+    parts = {
+        "name": "again",
+        "protocol": {"name": "gossipsub", "relay": False, "detection_rounds": 5},
+        "overlay": {"links": [["A", "B", 6]]},
+        "workload": {"subscriptions": [{"at": name, "round": 0, "topic": "a"} for name in "AB"]},
+        "faults": [
+            {"kind": "crash", "node": "A", "round": first, "until": last} for first, last in [(43, 49), (50, 80)]
+        ],
+        "time": {"rounds": 120, "round_ms": 10},
+    }
+    store = run_all(run_configs([parts]), sail, root)
+    [b] = [row[0] for row in rows(store, "node", "node_id", "name") if row[1] == "B"]
+
+    def announced(round_: int) -> Plant:
+        """Changes B's announcements to A to IHAVE messages of a round."""
+        rounds = {"sent_round": f"cast({round_} as bigint)", "due_round": f"cast({round_} + 6 as bigint)"}
+        where = f"src = {b} and kind = 'ANNOUNCE' and sent_round > 0"
+        return Plant(store, message=replaced(where, kind="'IHAVE'", **rounds))
+
+    before, after = yield [announced(65), announced(67)]
+    assert before.found("forgets_crashed") == []
+    assert after.found("forgets_crashed") != []

@@ -205,6 +205,16 @@ def test_a_subscription_that_is_confirmed_late(
     assert broken == [(0, "C2", None, None, f"its subscription to t {detail}")]
 
 
+@pytest.mark.parametrize(("paused", "is_broken"), [(20, False), (21, True)])
+def test_a_pause_excuses_a_subscription_that_is_confirmed_later(
+    clean: Store, ids: dict[str, int], paused: int, is_broken: bool
+) -> Planting:
+    change = replaced(f"subscriber = {ids['C2']}", confirmed_round="21")
+    pause = added(run_id=0, round=paused, kind="pause", node_id=ids["B1"])
+    [run] = yield [Plant(clean, subscription=change, fault_event=pause)]
+    assert bool(run.found("subscribed")) is is_broken
+
+
 def test_a_report_of_a_message_lost_on_links_excuses_nobody(clean: Store, ids: dict[str, int]) -> Planting:
     """The scenario has no fault."""
     lost = replaced(f"dst = {ids['B1']} and kind = 'Metadata'", fate="'lost_link'")

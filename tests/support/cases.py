@@ -45,7 +45,7 @@ def lines(copy: Copy) -> dict[str, list[str]]:
         if not row["excused"]:
             name, source = copy.names[row["run_id"], row["node_id"]], copy.names.get((row["run_id"], row["source"]))
             number = "" if row["source_seq"] is None else row["source_seq"]
-            about = "-" if source is None else f"{source}{number}"
+            about = "-" if source is None else f"{source}{number}" if len(source) == 1 else f"{source}:{number}"
             at = "-" if row["round"] is None else row["round"]
             found.setdefault(row["guarantee"], []).append(f"{at} {name} {about}: {row['detail']}")
     return {name: sorted(of) for name, of in found.items()}
@@ -54,14 +54,15 @@ def lines(copy: Copy) -> dict[str, list[str]]:
 def messages(ids: Callable[[str], int]) -> Callable[..., Change]:
     """Returns a function that returns the change that adds a message; ``ids`` maps names of nodes to ids.
 
-    Publications have the name of the publisher and the number of the call, for example ``A2``.
+    Publications have the name of the publisher and the number of the call, for example ``A2`` or ``C5:2``.
     """
 
     def message(
         kind: str, src: str, dst: str, sent: int, due: int | None = None, of: str | None = None,
         fate: str = "delivered", **body: Any,
     ) -> Change:  # fmt: skip
-        source, source_seq = (None, None) if of is None else (ids(of[0]), int(of[1:]))
+        name, number = (None, None) if of is None else of.split(":") if ":" in of else (of[0], of[1:])
+        source, source_seq = name and ids(name), number and int(number)
         return added(
             run_id=0, message_id=next(_NUMBER), kind=kind, src=ids(src), dst=ids(dst), sent_round=sent,
             due_round=sent + 1 if due is None else due, fate=fate, source=source, source_seq=source_seq,
