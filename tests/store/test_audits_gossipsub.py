@@ -76,6 +76,15 @@ CASES: dict[str, Case] = {
         "star", {"answers_from_cache": "88 A A2: answers node 2, and has had it since round 38"},
         publication=issued("A2", 38), fault_event=fault("pause", 70, C, 72),
     ),
+    "no REPLY 40 rounds after the arrival, and another publication is forgotten": case(
+        "star", {
+            "answers_from_cache": "88 A A2: does not answer node 2, and has had it since round 48",
+            "replies_when_asked": "159 E A1: REPLY to node 0, which has not asked for it",
+        },
+        message=[removed(sent("REPLY", A, C, 88, "A2")),
+                 message("REPLY", "E", "A", 159, of="A1", topic="a", fate="duplicate")],
+        publication=issued("A2", 48),
+    ),
     # asks_at_once
     "IHAVE without IWANT of a relay": case(
         "star", {"asks_at_once": "77 D A2: does not ask node 0 for it, and lacks it"},
@@ -124,6 +133,12 @@ CASES: dict[str, Case] = {
         message=[message("IWANT", "C", "B", 83, ids=ids("F1")),
                  message("REPLY", "B", "C", 84, of="F1", topic="a", fate="duplicate")],
     ),
+    "IWANT for a publication that the node has had before a pause": case(
+        "members", {"asks_for_gossip": "83 C F1: asks for it, and has had it in round 73"},
+        fault_event=fault("pause", 74, C, 82),
+        message=[message("IWANT", "C", "B", 83, ids=ids("F1")),
+                 message("REPLY", "B", "C", 84, of="F1", topic="a", fate="duplicate")],
+    ),
     "IWANT for an unknown publication": case(
         "members", {"asks_for_gossip": "200 D A77: asks node 0 for it, and no IHAVE of this round from there names it"},
         message=message("IWANT", "D", "A", 200, ids=ids("A77")),
@@ -145,6 +160,10 @@ CASES: dict[str, Case] = {
         "flood", {}, message=[with_ids(sent("IHAVE", E, F, 93), "A2", "A3", "F1", "G2"),
                               *(message("HELLO", "E", to, 76, topics=["a"]) for to in "BDFG")],
         fault_event=fault("crash", 75, E, 76),
+    ),
+    "gossip in four heartbeats with a pause between them": case(
+        "flood", {"bounded_gossip": "93 E A2: gossiped about in 4 heartbeats, history_gossip is 3"},
+        message=with_ids(sent("IHAVE", E, F, 93), "A2", "A3", "F1", "G2"), fault_event=fault("pause", 75, E, 76),
     ),
     "gossip in four heartbeats before a crash": case(
         "flood", {"bounded_gossip": "93 E A2: gossiped about in 4 heartbeats, history_gossip is 3"},

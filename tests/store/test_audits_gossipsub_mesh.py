@@ -11,9 +11,24 @@ from support.gossipsub import HORIZON, RUNS, A, B, C, D, E, F, G, issued, mesh, 
 
 from pipelines.engines.session import Session
 from pipelines.store.store import Store
-from pipelines.testing import added, removed, replaced, run_all, run_configs
+from pipelines.testing import Change, added, removed, replaced, run_all, run_configs
 
-BACKOFF_OF_B = f"array(named_struct('key', cast({B} as bigint), 'value', cast({HORIZON} as bigint)))"
+
+def backoff(until: int, *nodes: int) -> str:
+    """Returns SQL for the backoffs of nodes."""
+    rows = (f"named_struct('key', cast({node} as bigint), 'value', cast({until} as bigint))" for node in nodes)
+    return f"array({', '.join(rows)})"
+
+
+def subscribed(node: int, round_: int) -> dict[str, Change]:
+    """Returns the changes that add a subscription of a node."""
+    issued = added(run_id=0, subscription_id=99, subscriber=node, predicate="topic = 'a'", issued_round=round_)
+    return {
+        "subscription": issued,
+        "predicate": added(run_id=0, subscription_id=99, attribute="topic", op="=", text="a"),
+    }
+
+
 JOINED: dict[str, Any] = {"topic": "a", "is_joined": True}
 CROSSING = [message("PRUNE", "A", "D", 400, topic="a", backoff_rounds=2), message("GRAFT", "D", "A", 400, topic="a")]
 """A GRAFT crosses a PRUNE on its way, and arrives one round before the end of the backoff."""
@@ -37,6 +52,10 @@ CASES: dict[str, Case] = {
     "a node grafts in a backoff from before its crash": case(
         "members", {}, message=message("GRAFT", "B", "C", 90, topic="a"), fault_event=fault("crash", 60, B, 61),
     ),
+    "a node grafts in a backoff from before its pause": case(
+        "members", {"backoff": "140 B -: grafts node 4 after PRUNE in round 111"},
+        message=message("GRAFT", "B", "E", 140, topic="a"), fault_event=fault("pause", 120, B, 121),
+    ),
     "a node grafts in a backoff of another topic": case(
         "members", {}, message=message("GRAFT", "B", "C", 90, topic="b"),
     ),
@@ -58,6 +77,10 @@ CASES: dict[str, Case] = {
     ),
     "a GRAFT arrives in a backoff from before a crash": case(
         "flood", {}, fault_event=fault("crash", 400, A, 401), message=CROSSING,
+    ),
+    "a GRAFT arrives in a backoff from before a pause": case(
+        "flood", {"refuses_in_backoff": "401 A -: does not refuse the GRAFT of node 3 within its backoff"},
+        fault_event=fault("pause", 400, A, 401), message=CROSSING,
     ),
     "a GRAFT arrives in a backoff after the node has left": case(
         "members", {}, message=message("GRAFT", "B", "E", 110, topic="a"),
@@ -135,6 +158,9 @@ CASES: dict[str, Case] = {
         {"prunes_when_leaving": LEAVES},
         message=removed(sent("PRUNE", G, E, 250)),
     ),
+    "no PRUNE of a node that has another subscription": case(
+        "members", {}, message=removed(sent("PRUNE", G, E, 250)), **subscribed(G, 240),
+    ),
     "no PRUNE of a node that leaves after a fault of the neighbour": case(
         "members", {}, message=removed(sent("PRUNE", G, E, 250)), fault_event=fault("pause", 250, E, 251),
     ),
@@ -147,9 +173,7 @@ CASES: dict[str, Case] = {
     **{
         f"a node that joins sends {len(to)} GRAFT, with {len(faults)} faults": case(
             "members", found, fault_event=[one for of in faults for one in fault(*of)],
-            message=[message("GRAFT", "F", one, 500, topic="a") for one in to],
-            subscription=added(run_id=0, subscription_id=99, subscriber=F, predicate="topic = 'a'", issued_round=500),
-            predicate=added(run_id=0, subscription_id=99, attribute="topic", op="=", text="a"),
+            message=[message("GRAFT", "F", one, 500, topic="a") for one in to], **subscribed(F, 500),
         )
         for to, found, faults in (
             ("", {"grafts_when_joining": "500 F -: joins topic a, knows 4 neighbours of the topic, and grafts 0"}, []),
@@ -158,6 +182,24 @@ CASES: dict[str, Case] = {
             ("", {}, [("pause", 500, F)]),
             ("A", {"grafts_when_joining": "500 F -: joins topic a, knows 4 neighbours of the topic, and grafts 1"},
              [("pause", 501, F)]),
+        )
+    },
+    **{
+        f"a node that joins grafts the only neighbour {name}": case(
+            "members", {"grafts_when_joining": "500 F -: joins topic a, knows 4 neighbours of the topic, and grafts 1"}
+            if is_found else {}, **changes, **subscribed(F, 500),
+        )
+        for name, is_found, changes in (
+            ("whose announcement has arrived", False, {"message": [
+                message("GRAFT", "F", "E", 500, topic="a"),
+                replaced(f"kind = 'ANNOUNCE' and dst = {F} and src in ({A}, {C}, {D})", fate="'lost_link'")]}),
+            ("without a backoff", False, {"message": [
+                message("GRAFT", "F", "E", 500, topic="a"),
+                *(message("PRUNE", "F", to, 500, 503, topic="a", backoff_rounds=9) for to in "ACD")]}),
+            ("without a fault", False, {"message": message("GRAFT", "F", "E", 500, topic="a"),
+                                        "fault_event": [one for of in (A, C, D) for one in fault("pause", 500, of)]}),
+            ("without a later fault", True, {"message": message("GRAFT", "F", "E", 500, topic="a"), "fault_event": [
+                one for of in (A, C, D) for one in fault("pause", 501, of)]}),
         )
     },
     # floods_own
@@ -218,15 +260,15 @@ CASES: dict[str, Case] = {
     # symmetric_mesh
     "a mesh without its counterpart": case(
         "ring", {"symmetric_mesh": "- B -: topic a: has A in its mesh, and is not in that of A"},
-        state_topic=state(A, mesh=mesh(C), backoff=BACKOFF_OF_B),
+        state_topic=state(A, mesh=mesh(C), backoff=backoff(HORIZON, B)),
     ),
     "a mesh without its counterpart, and a GRAFT in flight": case(
-        "ring", {}, state_topic=state(A, mesh=mesh(C), backoff=BACKOFF_OF_B),
+        "ring", {}, state_topic=state(A, mesh=mesh(C), backoff=backoff(HORIZON, B)),
         message=message("GRAFT", "B", "A", 30, topic="a", fate="in_flight"),
     ),
     "a mesh without its counterpart, and a GRAFT of another pair in flight": case(
         "ring", {"symmetric_mesh": "- B -: topic a: has A in its mesh, and is not in that of A"},
-        state_topic=state(A, mesh=mesh(C), backoff=BACKOFF_OF_B),
+        state_topic=state(A, mesh=mesh(C), backoff=backoff(HORIZON, B)),
         message=message("GRAFT", "C", "A", 30, topic="a", fate="in_flight"),
     ),
     # bounded_mesh: the run ends in round 432, d_hi is 3 and d_out is 1
@@ -285,6 +327,14 @@ CASES: dict[str, Case] = {
             (" after a fault of links", False, {"fault_event": fault("loss", 425)}),
         )
     },
+    **{
+        f"a small mesh lacks neighbours with a backoff until round {until}": case(
+            "flood", {"fills_mesh": "- F -: topic a: 1 neighbours in the mesh, 1 of them outbound, and 4 that it may "
+                      "graft"} if is_found else {},
+            state_topic=state(F, mesh=mesh(C), backoff=backoff(until, A, D, E, G)),
+        )
+        for until, is_found in ((402, False), (401, True))
+    },
     # keeps_fanout: fanout_ttl is 2
     "no push to the fanout": case(
         "members", {"keeps_fanout": "82 F F2: is not pushed to node 0, which is in the fanout"},
@@ -325,7 +375,7 @@ CASES: dict[str, Case] = {
     ),
     "a message to a node that is known to be down, after a pause": case(
         "members", {}, message=message("PRUNE", "A", "B", 307, topic="a", backoff_rounds=20),
-        fault_event=fault("pause", 305, A, 307),
+        fault_event=fault("pause", 307, A, 308),
     ),
     "a message to a node that is known to be down, before a pause": case(
         "members", {"forgets_crashed": "307 A -: sends PRUNE to node 1, which crashed in round 300"},
