@@ -7,12 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.cases import lines
 from support.copies import Copy, Plant, Planting
 
 from pipelines.engines.session import Session
 from pipelines.sql.query import StoreReader
 from pipelines.store.store import Store
-from pipelines.testing import removed, replaced, rows, run_all, run_configs, scenario
+from pipelines.testing import Change, added, copied, removed, replaced, rows, run_all, run_configs, scenario
 
 RING = [["A", "B"], ["B", "C"], ["C", "D"], ["D", "E"], ["E", "A"], ["A", "C", 3]]
 WORK = {
@@ -82,21 +83,44 @@ def test_a_publication_that_another_overtook_begins_no_subscription(sail: Sessio
     assert (copy.broken, within(copy)) == (set(), [True, True])
 
 
-def test_a_publication_that_a_node_never_had_is_found(flooding: Store) -> Planting:
-    [copy] = yield [Plant(flooding, state_seen=removed("node_id = 4"))]
-    assert copy.broken == {"reached_everybody"}
+# D has the publication of round 30 from E in round 32, and sends it to C. C has it from B in round 32.
+D_TO_C = "src = 3 and dst = 2 and source = 0"
 
 
-def test_a_link_that_is_left_out_is_found(flooding: Store) -> Planting:
-    [copy] = yield [Plant(flooding, message=removed("src = 3 and source = 0"))]
-    assert copy.broken == {"floods_all_links"}
+@pytest.mark.parametrize(
+    ("changes", "found"),
+    [
+        ({"state_seen": removed("node_id = 4 and source = 0")},
+         {"reached_everybody": ["30 E A2: never came to this node"]}),
+        ({"state_seen": removed("node_id = 4 and source = 0"),
+          "fault_event": added(run_id=0, round=999, kind="crash", node_id=4)}, {}),
+        ({"state_seen": removed("node_id = 4 and source = 0"),
+          "fault_event": added(run_id=0, round=999, kind="crash", node_id=3)},
+         {"reached_everybody": ["30 E A2: never came to this node"]}),
+        ({"message": removed(D_TO_C)}, {"floods_all_links": ["32 D A2: is not sent to node 2"]}),
+        ({"message": replaced(D_TO_C, dst="4")},
+         {"floods_all_links": ["32 D A2: is not sent to node 2", "32 D A2: is sent to node 4, from which it came"]}),
+        ({"message": copied(D_TO_C, message_id="-1", sent_round="40", due_round="41")},
+         {"floods_all_links": ["40 D A2: is sent to node 2 again"]}),
+        ({"message": copied(D_TO_C, message_id="-1")}, {}),
+    ],
+    ids=["never came", "crashed", "another node crashed", "left out", "back", "again", "duplicated by the link"],
+)  # fmt: skip
+def test_the_audits_of_flooding(flooding: Store, changes: dict[str, Change], found: dict[str, list[str]]) -> Planting:
+    [copy] = yield [Plant(flooding, **changes)]
+    assert lines(copy) == found
 
 
 def test_a_copy_that_travels_too_far_is_found(sail: Session, root: Path) -> Planting:
     store = run_all(run_configs([given({"name": "flooding", "max_hops": 3})]), sail, root)
-    far = replaced("sent_round = 32", body="'{\"hops\":4}'")
-    clean, copy = yield [Plant(store), Plant(store, message=far)]
-    assert (clean.broken, copy.broken) == (set(), {"bounded_hops"})
+    one = store.read("message").where("kind = 'PUB' and sent_round = 32").orderBy("message_id").collect()[0]
+    clean, far, most = yield [
+        Plant(store), *(Plant(store, message=replaced(f"message_id = {one.message_id}", body=f"'{{\"hops\":{hops}}}'"))
+                        for hops in (4, 3))
+    ]  # fmt: skip
+    assert (clean.broken, most.broken) == (set(), set())
+    found = f"32 {'ABCDE'[one.src]} {'ABCDE'[one.source]}{one.source_seq}: goes over link 4 of its way, max_hops is 3"
+    assert lines(far) == {"bounded_hops": [found]}
 
 
 def dense(*faults: dict[str, Any]) -> dict[str, Any]:

@@ -137,6 +137,16 @@ CASES: dict[str, Case] = {
              [removed(sent("STATUS", C, D, 58)), status(D, C, 53, "DETACHED")]),
         )
     },
+    **{
+        f"no STATUS after a report of {name}": case(
+            "delta", {"tells_peers": "58 C -: does not tell node 3 that it is OPERATIONAL again"} if is_found else {},
+            message=[removed(sent("STATUS", C, D, 58)), delta("DETECT", "C", "C", 52, due, peer=peer, incarnation=0)],
+        )
+        for name, peer, due, is_found in (
+            ("the peer's crash", D, 58, False), ("another node's crash", G, 58, True),
+            ("the peer's later crash", D, 59, True),
+        )
+    },
     # delta: answers_in_turn, C has the answers of D and G in round 54 and that of B in round 58
     "an answer before that of another side": case(
         "delta", {"answers_in_turn": "55 C -: recovers, and answers node 3 before node 1 has answered it"},
@@ -154,6 +164,17 @@ CASES: dict[str, Case] = {
         },
         message=[delta("PAR_SUB", "C", "D", 55, entries=[]), delta("STATUS", "B", "C", 52, 55, status="DETACHED")],
     ),
+    **{
+        f"an answer before that of another side, after a report of {name}": case(
+            "delta", {"answers_in_turn": "55 C -: recovers, and answers node 3 before node 1 has answered it"}
+            if is_found else {},
+            message=[delta("PAR_SUB", "C", "D", 55, entries=[]),
+                     delta("DETECT", "C", "C", 52, due, peer=peer, incarnation=0)],
+        )
+        for name, peer, due, is_found in (
+            ("its crash", B, 55, False), ("another node's crash", G, 55, True), ("its later crash", B, 56, True),
+        )
+    },
     # delta: status_first
     "STATUS behind a publication": case(
         "delta", {"status_first": "47 D -: STATUS to node 6 leaves behind PUB"},
@@ -182,6 +203,18 @@ CASES: dict[str, Case] = {
                           for node in (D, F, H)]},
         message=delta("PUB", "G", "C", 54, of="G8", guide=[{"path": [C, B], "is_done": False}]),
     ),
+    **{
+        f"a Guided publication {name}": case(
+            "delta", {}, message=[
+                delta("PUB", "G", "C", 54, due, of="G8", guide=[{"path": [C, B], "is_done": False}]), *others],
+        )
+        for name, due, others in (
+            ("that is sent again", 55, [copied(
+                f"{sent('PUB', C, B, 58)} and source_seq = 3", source_seq="8", message_id="message_id + 1000000")]),
+            ("that is confirmed", 55, [delta("CONF", "C", "G", 58, of="G8")]),
+            ("in the round of REJOIN", 58, []),
+        )
+    },
     # delta: own_number, A's last publication is that of round 92
     **{
         f"{name} own number{of}": case("delta", {"own_number": f"92 A A12: is not in the duplicate detector of its "
