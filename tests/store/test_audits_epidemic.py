@@ -8,12 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
-from support.cases import Case, case, fault, lines, messages
+from support.cases import LATER, Case, case, fault, hunted, lines, messages, sent
 from support.copies import Plant, Planting
 
 from pipelines.engines.session import Session
@@ -21,19 +19,10 @@ from pipelines.store.store import Store
 from pipelines.testing import Change, added, copied, removed, replaced, run_all, run_configs
 
 A, B, C, D, E, F, G = range(7)
-HUNTED = Path(__file__).parents[1] / "mutation" / "hunted"
-LATER = 9_999
-"""A round after the last event of all runs."""
 FAULTS: list[dict[str, Any]] = [
     {"kind": "loss", "rate": 1.0, "kinds": ["EVENT"], "round": 28, "until": 30},
     {"kind": "crash", "node": "B", "round": 68, "until": 76},
 ]
-
-
-def hunted(name: str, *faults: dict[str, Any]) -> dict[str, Any]:
-    """Returns a hunted scenario with these faults."""
-    parts = yaml.safe_load((HUNTED / f"{name}.yaml").read_text("utf-8"))
-    return {**parts, "faults": [*parts.get("faults", ()), *faults]}
 
 
 RUNS = {
@@ -58,11 +47,6 @@ def gossip(
     listed = [dict(zip(("source", "pattern_id", "number"), one, strict=True)) for one in digest]
     body = {"style": style, "initiator": initiator, "pattern_id": None, "digest": listed, **body}
     return message("GOSSIP", src, dst, sent, due, fate=fate, **body)
-
-
-def sent(kind: str, src: int, dst: int, round_: int, words: str = "") -> str:
-    """Returns the condition for the messages of a round whose body contains words."""
-    return f"kind = '{kind}' and src = {src} and dst = {dst} and sent_round = {round_} and body like '%{words}%'"
 
 
 CASES: dict[str, Case] = {

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from support.cases import Case, case, fault, lines
+from support.cases import LATER, Case, case, fault, lines
 from support.copies import Plant, Planting
-from support.gossipsub import HORIZON, RUNS, A, B, C, D, E, F, ids, issued, message, sent, setting, with_ids
+from support.gossipsub import RUNS, A, B, C, D, E, F, ids, issued, message, sent, setting, with_ids
 
 from pipelines.engines.session import Session
 from pipelines.store.store import Store
@@ -53,7 +53,7 @@ CASES: dict[str, Case] = {
     ),
     "no REPLY before a crash": case(
         "star", {"answers_from_cache": "88 A A2: does not answer node 2, and has had it since round 65"},
-        message=removed(sent("REPLY", A, C, 88, "A2")), fault_event=fault("crash", HORIZON, A),
+        message=removed(sent("REPLY", A, C, 88, "A2")), fault_event=fault("crash", LATER, A),
     ),
     "no REPLY after a crash": case(
         "star", {}, fault_event=fault("crash", 80, A, 84),
@@ -101,7 +101,7 @@ CASES: dict[str, Case] = {
     "IHAVE without IWANT before a crash": case(
         "star", {"asks_at_once": "77 D A2: does not ask node 0 for it, and lacks it"},
         message=[removed(sent("IWANT", D, A, 77)), removed(sent("REPLY", A, D, 78))],
-        fault_event=fault("crash", HORIZON, D),
+        fault_event=fault("crash", LATER, D),
     ),
     "a lost IHAVE without IWANT": case(
         "star", {}, message=[removed(sent("IWANT", D, A, 77)), removed(sent("REPLY", A, D, 78)),
@@ -129,7 +129,7 @@ CASES: dict[str, Case] = {
     ),
     "IWANT for a publication that the node has had after a crash": case(
         "members", {"asks_for_gossip": "83 C F1: asks for it, and has had it in round 73"},
-        fault_event=fault("crash", HORIZON, C),
+        fault_event=fault("crash", LATER, C),
         message=[message("IWANT", "C", "B", 83, ids=ids("F1")),
                  message("REPLY", "B", "C", 84, of="F1", topic="a", fate="duplicate")],
     ),
@@ -167,7 +167,7 @@ CASES: dict[str, Case] = {
     ),
     "gossip in four heartbeats before a crash": case(
         "flood", {"bounded_gossip": "93 E A2: gossiped about in 4 heartbeats, history_gossip is 3"},
-        message=with_ids(sent("IHAVE", E, F, 93), "A2", "A3", "F1", "G2"), fault_event=fault("crash", HORIZON, E),
+        message=with_ids(sent("IHAVE", E, F, 93), "A2", "A3", "F1", "G2"), fault_event=fault("crash", LATER, E),
     ),
     # heartbeats
     "gossip between two heartbeats": case(
@@ -207,7 +207,7 @@ def test_the_audits_find_exactly_the_violations(runs: Store, name: str) -> Plant
     ("n_heartbeats", "faults", "is_found"),
     [
         (40, [], True), (39, [], False), (40, fault("pause", 0, D, 1), True),
-        (40, fault("pause", 300, A, 301), False), (40, fault("pause", HORIZON, A), True),
+        (40, fault("pause", 300, A, 301), False), (40, fault("pause", LATER, A), True),
     ],
 )  # fmt: skip
 def test_gossip_to_the_same_neighbours(

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from support.cases import Case, case, fault, lines
+from support.cases import LATER, Case, case, fault, lines
 from support.copies import Plant, Planting
-from support.gossipsub import HORIZON, RUNS, A, B, C, D, E, F, G, issued, mesh, message, sent, state
+from support.gossipsub import RUNS, A, B, C, D, E, F, G, issued, mesh, message, sent, state
 
 from pipelines.engines.session import Session
 from pipelines.store.store import Store
@@ -260,15 +260,15 @@ CASES: dict[str, Case] = {
     # symmetric_mesh
     "a mesh without its counterpart": case(
         "ring", {"symmetric_mesh": "- B -: topic a: has A in its mesh, and is not in that of A"},
-        state_topic=state(A, mesh=mesh(C), backoff=backoff(HORIZON, B)),
+        state_topic=state(A, mesh=mesh(C), backoff=backoff(LATER, B)),
     ),
     "a mesh without its counterpart, and a GRAFT in flight": case(
-        "ring", {}, state_topic=state(A, mesh=mesh(C), backoff=backoff(HORIZON, B)),
+        "ring", {}, state_topic=state(A, mesh=mesh(C), backoff=backoff(LATER, B)),
         message=message("GRAFT", "B", "A", 30, topic="a", fate="in_flight"),
     ),
     "a mesh without its counterpart, and a GRAFT of another pair in flight": case(
         "ring", {"symmetric_mesh": "- B -: topic a: has A in its mesh, and is not in that of A"},
-        state_topic=state(A, mesh=mesh(C), backoff=backoff(HORIZON, B)),
+        state_topic=state(A, mesh=mesh(C), backoff=backoff(LATER, B)),
         message=message("GRAFT", "C", "A", 30, topic="a", fate="in_flight"),
     ),
     # bounded_mesh: the run ends in round 432, d_hi is 3 and d_out is 1

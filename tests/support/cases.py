@@ -6,11 +6,17 @@ import itertools
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
+
+import yaml
 
 from pipelines.testing import Change, added
 from support.copies import Copy
 
+HUNTED = Path(__file__).parents[1] / "mutation" / "hunted"
+LATER = 9_999
+"""A round after the last event of the runs of all cases."""
 _NUMBER = itertools.count(1_000_000)
 
 
@@ -77,3 +83,15 @@ def fault(kind: str, round_: int, node: int | None = None, until: int | None = N
     end = "recovery" if kind == "crash" else f"{kind}_end"
     rows = [(round_, kind), *([] if until is None else [(until, end)])]
     return [added(run_id=0, round=at, kind=name, node_id=node) for at, name in rows]
+
+
+def hunted(name: str, *faults: Mapping[str, Any], **settings: Any) -> dict[str, Any]:
+    """Returns a hunted scenario with additional faults and settings of its protocol."""
+    parts = yaml.safe_load((HUNTED / f"{name}.yaml").read_text("utf-8"))
+    return {**parts, "protocol": {**parts["protocol"], **settings}, "faults": [*parts.get("faults", ()), *faults]}
+
+
+def sent(kind: str, src: int, dst: int, round_: int, words: str = "") -> str:
+    """Returns the condition for the messages of a round whose body contains words."""
+    about = f" and body like '%{words}%'" if words else ""
+    return f"kind = '{kind}' and src = {src} and dst = {dst} and sent_round = {round_}{about}"

@@ -6,25 +6,11 @@ Nodes A to G have ids 0 to 6. Heartbeats are 10 rounds apart.
 from __future__ import annotations
 
 import json
-from pathlib import Path
-from typing import Any
-
-import yaml
 
 from pipelines.testing import Change, replaced, scenario
-from support.cases import messages
+from support.cases import hunted, messages
 
 A, B, C, D, E, F, G = range(7)
-HUNTED = Path(__file__).parents[1] / "mutation" / "hunted"
-HORIZON = 9_999
-"""A round after the last event of all runs."""
-
-
-def hunted(name: str, **changes: Any) -> dict[str, Any]:
-    """Returns a hunted scenario; ``changes`` are settings of its protocol."""
-    parts = yaml.safe_load((HUNTED / f"{name}.yaml").read_text("utf-8"))
-    return {**parts, "protocol": {**parts["protocol"], **changes}}
-
 
 RUNS = {
     # All nodes are relays. A publisher floods.
@@ -32,7 +18,7 @@ RUNS = {
     # A, B, D and E join in round 0, G in round 20, C in round 40. C leaves in round 130 and joins in round 138.
     # E leaves in round 110 and joins in round 132. G leaves in round 250, B crashes in round 300. F publishes to its
     # fanout.
-    "members": {**hunted("gossipsub_members"), "faults": [{"kind": "crash", "node": "B", "round": 300}]},
+    "members": hunted("gossipsub_members", {"kind": "crash", "node": "B", "round": 300}),
     # F has 5 neighbours, and at most 2 in its mesh.
     "wide": hunted("gossipsub_wide"),
     # A is the center of a star and gossips to one neighbour at each heartbeat. There are no meshes.

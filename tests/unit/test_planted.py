@@ -19,12 +19,12 @@ TESTS = Path(__file__).parents[1]
 PLANTING = frozenset({"Plant", "added", "case", "copied", "plant", "planted", "removed", "replaced"})
 MODULES = {
     "": ("store/test_audits.py",),
-    "delta": ("store/test_audits_crashes.py", "store/test_audits_delta.py", "store/test_audits_messages.py"),
+    "delta": ("store/test_audits_crashes.py", "store/test_audits_delta.py", "store/test_audits_delta_messages.py"),
     "epidemic": ("store/test_audits_epidemic.py",),
     "flooding": ("store/test_audits_flooding.py",),
-    "ginger": ("store/test_audits_ginger.py", "store/test_audits_messages.py"),
+    "ginger": ("store/test_audits_ginger.py", "store/test_audits_ginger_messages.py"),
     "gossipsub": ("store/test_audits_gossipsub.py", "store/test_audits_gossipsub_mesh.py"),
-    "repository": ("store/test_audits_messages.py", "store/test_audits_repository.py"),
+    "repository": ("store/test_audits_repository.py", "store/test_audits_repository_messages.py"),
     "skipring": (
         "store/test_audits_skipring.py", "store/test_audits_skipring_messages.py",
         "store/test_audits_skipring_structure.py",

@@ -1,0 +1,182 @@
+"""Audits of single messages of repository find the violations of their rules, and nothing else."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from support.cases import Case, case, fault, hunted, lines, messages
+from support.copies import Plant, Planting
+
+from pipelines.engines.session import Session
+from pipelines.store.store import Store
+from pipelines.testing import removed, replaced, run_all, run_configs
+
+NODES = ["b1", "b2", "b3", "R1", "R2", "R3", "P1", "P2", "S1", "S2"]
+R1, R2, R3, P1, P2, S1, S2 = range(3, 10)
+# P1 deregisters P2 in round 150. R2 is RECOVERING from round 104. R1 leaves in round 210.
+RUNS = {"repository": hunted("repository", {"kind": "crash", "node": "R2", "round": 98, "until": 104})}
+repository = messages(NODES.index)
+
+
+def of(origin: int, to: int) -> dict[str, Any]:
+    """Returns the fields of a message on topic news between a client and a repository, or two repositories."""
+    return {"to": [to], "topic": "news", "origin": origin}
+
+
+CASES: dict[str, Case] = {
+    **{f"the run {name}": case(name, {}) for name in RUNS},
+    # rectifies_unacknowledged, R3 has the acknowledgement of P1's first message in round 67
+    **{
+        f"R2S-Rectify in round {at}": case(
+            "repository", {"rectifies_unacknowledged": f"{at} R3 P1:1: lists the message to S2, whose acknowledgement "
+                           "it knows since round 67"} if is_found else {},
+            message=repository(
+                "R2S-Rectify", "R3", "b3", at, to=[S2], topic="news", origin=R3, designation=9, steering=R3, sync=0,
+                listed=[{"source": P1, "source_seq": 1, "incarnation": 0, "n": 1}],
+            ),
+        )
+        for at, is_found in ((67, False), (68, True))
+    },
+    # asked_to_steer
+    "a repository steers unasked": case(
+        "repository", {"asked_to_steer": "1400 R1 -: steers S1 by designation 777, and is never asked"},
+        message=repository("R2S*-Persistent", "R1", "b1", 1400, **of(R1, S1), seq=1, incarnation=0, n=1,
+                           receivers=[{"client": S1, "designation": 777, "prev": 0}]),
+    ),
+    # acknowledges_announced
+    "a number that is not announced": case(
+        "repository",
+        {"acknowledges_announced": "1400 S1 -: acknowledges number 1 of R1, which is not announced in designation 999"},
+        message=repository("S2R-ACK", "S1", "b1", 1400, **of(S1, R1), designation=999, steering=R1,
+                           runs=[{"first": 1, "last": 1}]),
+    ),
+    # asks_for_missing
+    "R2R-NAK for a message on the disk": case(
+        "repository",
+        {"asks_for_missing": "1400 R3 P1:: R2R-NAK requests number 1 of its publisher, which it has since round 70"},
+        message=repository("R2R-NAK", "R3", "b3", 1400, **of(R3, R2),
+                           keys=[{"publisher": P1, "incarnation": 0, "n": 1}]),
+    ),
+    "R2R-NAK for a missing message": case(
+        "repository", {}, message=repository("R2R-NAK", "R3", "b3", 1400, **of(R3, R2),
+                                             keys=[{"publisher": P1, "incarnation": 0, "n": 77}]),
+    ),
+    "R2P-NAK for a message on the disk": case(
+        "repository",
+        {"asks_for_missing": "1400 R2 P1:: R2P-NAK requests number 3 of its publisher, which it has since round 263"},
+        message=repository("R2P-NAK", "R2", "b2", 1400, **of(R2, P1), designation=218, incarnation=0, ns=[3]),
+    ),
+    # recovers_missing
+    "OPERATIONAL without messages": case(
+        "repository", {"recovers_missing": [
+            f"116 R2 {publisher}:: is OPERATIONAL without number {n} of its publisher, which it has requested"
+            for publisher, n in (("P1", 2), ("P2", 1))]},
+        message=removed(f"kind = 'R2R-Retransmit' and dst = {R2} and sent_round = 115"),
+    ),
+    "OPERATIONAL without an answer": case(
+        "repository", {"recovers_missing": [
+            f"116 R2 -: is OPERATIONAL before node 3 has answered on topic {topic}" for topic in ("free", "news")]},
+        message=removed(f"kind = 'R2R-Recovery' and dst = {R2} and sent_round = 109 and body like '%\"origin\":3,%'"),
+    ),
+    # recovery_ends
+    **{
+        f"a recovery without progress{name}": case(
+            "repository", {"recovery_ends": "394 R2 -: recovers since round 104, without progress and requests since "
+                           "round 264"} if is_found else {},
+            node_status=replaced(f"node_id = {R2} and status = 'OPERATIONAL' and round > 100", round="1300"), **changes,
+        )
+        for name, is_found, changes in (
+            ("", True, {}), (" with a pause", False, {"fault_event": fault("pause", 300, R2, 301)}),
+            (" before a pause", True, {"fault_event": fault("pause", 1301, R2, 1302)}),
+        )
+    },
+    # offers_when_operational, R2R-Recovery arrives in round 110
+    **{
+        f"R2C-Probe in round {at}, {is_operational}": case(
+            "repository", {"offers_when_operational": f"{at} R2 -: answers a probe as operational, and recovers since "
+                           "round 104"} if is_found else {},
+            message=repository("R2C-Probe", "R2", "b2", at, **of(R2, P1), is_operational=is_operational),
+        )
+        for at, is_operational, is_found in ((109, True, True), (109, False, False), (110, True, False))
+    },
+    # registrations_spread
+    "a registration that a member lacks": case(
+        "repository",
+        {"registrations_spread": "1400 R2 -: confirms the registration of P2 as publisher, and R3 does not have it"},
+        message=repository("R2C-Confirm", "R2", "b2", 1400, **of(R2, P1), client=P2, role="publisher", number=999),
+    ),
+    "a registration that all members have": case(
+        "repository", {},
+        message=repository("R2C-Confirm", "R2", "b2", 1400, **of(R2, P1), client=P2, role="publisher", number=150),
+    ),
+    # leaves_covered, R1 leaves in round 240
+    "a member does not know that a repository leaves": case(
+        "repository", {"leaves_covered": "1400 R2 -: leaves, and R3 does not know that it leaves"},
+        message=repository("Gossip-LEAVE", "R2", "b2", 1400, **of(R2, R3)),
+    ),
+    "members lack a message of a repository that leaves": case(
+        "repository", {
+            "leaves_covered": [f"240 R1 P1:: leaves, and {member} has not told that it has number 99 of its publisher"
+                               for member in ("R2", "R3")],
+            "tells_stored": "240 R1 P1:: gossip lacks number 99 of its publisher, acknowledged in round 230",
+        },
+        message=repository("R2P-ACK", "R1", "b1", 230, **of(R1, P1), designation=4, incarnation=0, single=[99]),
+    ),
+    # tells_stored
+    "gossip lacks a message": case(
+        "repository",
+        {"tells_stored": "1494 R2 P1:: gossip lacks number 99 of its publisher, acknowledged in round 1490"},
+        message=repository("R2P-ACK", "R2", "b2", 1490, **of(R2, P1), designation=218, incarnation=0, single=[99]),
+    ),
+    "no gossip after a message": case(
+        "repository", {},
+        message=repository("R2P-ACK", "R2", "b2", 1494, **of(R2, P1), designation=218, incarnation=0, single=[99]),
+    ),
+    # repeats_broker_up
+    **{
+        f"Broker-Up{name}": case("repository", {"repeats_broker_up": "1300 b1 -: tells b2 once that it is up, and has "
+                                                "no answer"} if is_found else {},
+                                 message=[repository("Broker-Up", "b1", "b2", 1300, broker=0, up_round=1290), *answers],
+                                 **changes)
+        for name, is_found, answers, changes in (
+            ("", True, [], {}),
+            (" with an answer", False, [repository("Broker-Up-ACK", "b2", "b1", 1302, broker=0, up_round=1290)], {}),
+            (" with the answer to another one", True,
+             [repository("Broker-Up-ACK", "b2", "b1", 1302, broker=0, up_round=1280)], {}),
+            (" before a pause", False, [], {"fault_event": fault("pause", 1301, 1, 1302)}),
+            (" after a pause", True, [], {"fault_event": fault("pause", 1298, 1, 1300)}),
+        )
+    },
+    # removal_told
+    "a removal that is not told": case(
+        "repository",
+        {"removal_told": "204 R2 -: is called in round 200 to remove R1, and does not tell that it has left"},
+        control_call=replaced("kind = 'leave'", kind="'remove'", node_id=str(R2), peer=str(R1), round="200"),
+    ),
+    # cuts_in_time, all members know the deregistration in round 170
+    "a late message in the cut of a deregistration": case(
+        "repository", {"cuts_in_time": "260 R2 P1:5: the cut of the deregistration of P2 has it, and all members knew "
+                       "the deregistration in round 170"},
+        state_registration=replaced(
+            f"client = {P2} and node_id = {R2}", is_registered="false", number="150", cut="array(named_struct("
+            f"'publisher', cast({P1} as bigint), 'incarnation', cast(0 as bigint), 'n', cast(3 as bigint)))"),
+    ),
+    "the messages before a deregistration in its cut": case(
+        "repository", {}, state_registration=replaced(
+            f"client = {P2} and node_id = {R2}", is_registered="false", number="150", cut="array(named_struct("
+            f"'publisher', cast({P1} as bigint), 'incarnation', cast(0 as bigint), 'n', cast(2 as bigint)))"),
+    ),
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def runs(sail: Session, tmp_path_factory: pytest.TempPathFactory) -> Store:
+    return run_all(run_configs([*RUNS.values()]), sail, tmp_path_factory.mktemp("repository"))
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_audits_find_exactly_the_violations(runs: Store, name: str) -> Planting:
+    one = CASES[name]
+    [copy] = yield [Plant(runs, list(RUNS).index(one.run), **one.changes)]
+    assert lines(copy) == one.found
