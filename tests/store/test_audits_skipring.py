@@ -138,6 +138,7 @@ def test_how_a_wrong_edge_went(clean: Store, ids: dict[str, int]) -> None:
 def test_an_edge_that_changes_later(clean: Store, ids: dict[str, int]) -> Planting:
     change = copied(last_change(clean, ids["N4"]), round=str(LATE), ring="null")
     [run] = yield [Plant(clean, state_configuration_change=change)]
+    assert run.broken == {"closure"}
     [(node, detail)] = run.told("closure")
     assert node == "N4"
     assert detail.startswith("its label, edges or slots of topic news changed, which was legitimate since round 1")
@@ -163,6 +164,7 @@ def test_edges_that_are_too_many(clean: Store, ids: dict[str, int]) -> Planting:
     everywhere = " or ".join(f"({last_change(clean, node)})" for node in members)
     change = copied(everywhere, round=str(LATE), slots=f"array({', '.join(slots)})")
     [run] = yield [Plant(clean, state_configuration_change=change)]
+    assert run.broken == {"closure", "degrees", "drops_invalid_labels"}
     assert [detail for *_, detail in run.found("degrees")] == ["the ring of 5 has 10 edges, and SR(5) has 7"]
 
 
@@ -170,6 +172,7 @@ def test_a_reference_to_who_has_crashed(clean: Store, root: Path, ids: dict[str,
     gone = f"array(named_struct('label', '1', 'node', cast({ids['N5']} as bigint)))"
     change = copied(last_change(clean, ids["N4"]), round=str(LATE), slots=gone)
     [run] = yield [Plant(clean, state_configuration_change=change)]
+    assert run.broken == {"closure", "departed"}
     assert run.told("departed") == [
         ("N4", f"it refers to node {ids['N5']} in topic news, which has left it or is down")
     ]
@@ -182,6 +185,7 @@ def test_a_database_with_who_has_left(clean: Store, ids: dict[str, int]) -> Plan
         run_id=0, node_id=ids["supervisor1"], topic=NEWS, round=LATE, label="001", subscriber=ids["N2"], is_tuple=True
     )
     [run] = yield [Plant(clean, state_database_change=change)]
+    assert run.broken == {"closure", "database", "departed", "tells_database"}
     assert [node for _, node, *_ in run.found("departed")] == ["supervisor1"]
     assert [node for _, node, *_ in run.found("closure")] == ["supervisor1"]
 
@@ -201,6 +205,7 @@ def test_a_stray_database_is_lost_with_the_node_that_crashes(
 def test_a_publication_that_never_comes(clean: Store, ids: dict[str, int]) -> Planting:
     where = f"node_id = {ids['N6']} and publication.source = {ids['N1']} and publication.source_seq > 0"
     [run] = yield [Plant(clean, state_trie_node=removed(where))]
+    assert run.broken == {"published_everywhere", "tries"}
     [(_, node, source, seq, detail)] = run.found("published_everywhere")
     assert (node, source, seq) == ("N6", "N1", 2)
     assert detail.startswith("lacks it, and tries of topic news are compared since round 1")
@@ -210,6 +215,7 @@ def test_a_publication_that_never_comes(clean: Store, ids: dict[str, int]) -> Pl
 def test_a_publication_that_its_publisher_forgets(clean: Store, ids: dict[str, int]) -> Planting:
     where = f"publication.source = {ids['N4']} and publication.source_seq > 0"
     [run] = yield [Plant(clean, state_trie_node=removed(where))]
+    assert run.broken == {"published_everywhere", "tries"}
     assert [(node, source) for _, node, source, *_ in run.found("published_everywhere")] == [("N4", "N4")]
 
 

@@ -89,6 +89,7 @@ def test_nothing_is_found_in_the_run(ring: Ring) -> Planting:
 def test_a_neighbour_on_the_wrong_side(ring: Ring, side: str, other: str, word: str) -> Planting:
     change = copied(ring.last_state, round=str(LATE), **{side: f"`{other}`"})
     [run] = yield [ring.plant(state_configuration_change=change)]
+    assert run.broken == {"closure", "orders_neighbours"}
     [(node, detail)] = run.told("orders_neighbours")
     assert node == ring.inner
     assert f"and its new {word} neighbour is N" in detail
@@ -99,6 +100,7 @@ def test_a_neighbour_with_the_label_of_a_slot(ring: Ring) -> Planting:
     peer = f"named_struct('node', cast({ring.ids['N1']} as bigint), 'label', '0000001')"
     change = copied(ring.last_state, round=str(LATE), ring=peer)
     [run] = yield [ring.plant(state_configuration_change=change)]
+    assert run.broken == {"adopts_configuration", "closure", "known_references"}
     [(node, detail)] = run.told("known_references")
     assert (node, "it has on its ring N1 with label 0000001" in detail) == (ring.inner, True)
 
@@ -107,6 +109,7 @@ def test_an_introduction_with_the_label_of_a_slot(ring: Ring) -> Planting:
     own, _ = ring.first(f"kind = 'Introduce' and src = {ring.node}")
     body = f"regexp_replace(body, '\"node\":{ring.node},', '\"node\":{ring.ids['N8']},')"
     [run] = yield [ring.plant(message=replaced(f"message_id = {own}", body=body))]
+    assert run.broken == {"acts_at_timeouts", "known_references"}
     [(node, detail)] = run.told("known_references")
     assert (node, "it forwards N8 with label" in detail) == (ring.inner, True)
 
@@ -127,6 +130,7 @@ def test_a_nearer_neighbour_without_a_request(ring: Ring) -> Planting:
     sent, _ = ring.first(f"kind = 'SetData' and dst = {ring.node}")
     without = """regexp_replace(body, '"predecessor":[{][^}]*[}][}]', '"predecessor":null')"""
     [run] = yield [ring.plant(message=replaced(f"message_id = {sent}", body=without))]
+    assert run.broken == {"requests_nearer"}
     told = run.told("requests_nearer")
     assert [node for node, _ in told] == [ring.inner] * 2
 
@@ -185,6 +189,7 @@ def test_a_database_that_is_not_repaired(
 def test_a_timeout_without_an_action(ring: Ring, kind: str) -> Planting:
     where = f"kind = '{kind}' and src = {ring.node} and sent_round between {LATE} and {LATE + 3}"
     [run] = yield [ring.plant(message=removed(where))]
+    assert run.broken == {"acts_at_timeouts"}
     told = run.told("acts_at_timeouts")
     assert {node for node, _ in told} == {ring.inner}
     assert all(f"it sends no {kind}" in detail for _, detail in told)
@@ -193,6 +198,7 @@ def test_a_timeout_without_an_action(ring: Ring, kind: str) -> Planting:
 def test_a_message_that_takes_too_long(ring: Ring) -> Planting:
     sent, _ = ring.first(f"kind = 'Introduce' and src = {ring.node}")
     [run] = yield [ring.plant(message=replaced(f"message_id = {sent}", due_round="sent_round + 5"))]
+    assert run.broken == {"bounded_delays"}
     [(node, detail)] = run.told("bounded_delays")
     assert (node, detail.endswith("takes 5 rounds; allowed: 1 to 4")) == (ring.inner, True)
 
@@ -213,6 +219,7 @@ def test_a_delay_lasts_beyond_its_fault_if_messages_keep_their_order(
 def test_draws_that_agree(ring: Ring) -> Planting:
     """N6 never requests its configurations: both topics agree in all intervals."""
     [run] = yield [ring.plant(message=removed(f"kind = 'GetConfiguration' and src = {ring.ids['N6']}"))]
+    assert run.broken == {"draws_independently"}
     told = run.told("draws_independently")
     assert {node for node, _ in told} == {"N6"}
     assert any(detail.startswith("topics sport and weather: ") for _, detail in told)
@@ -231,6 +238,7 @@ def test_another_supervisor(ring: Ring, kind: str, side: str) -> Planting:
 
 def test_a_request_without_an_answer(ring: Ring) -> Planting:
     [run] = yield [ring.plant(message=removed(f"kind = 'SetData' and sent_round > {LATE}"))]
+    assert run.broken == {"answers_requests"}
     told = run.told("answers_requests")
     assert told
     assert all("it handles GetConfiguration, and sends no SetData to N" in detail for _, detail in told)
@@ -240,6 +248,7 @@ def test_a_request_without_an_answer(ring: Ring) -> Planting:
 def test_an_invalid_label(ring: Ring, label: str) -> Planting:
     change = copied(ring.last_state, round=str(LATE), label=f"'{label}'")
     [run] = yield [ring.plant(state_configuration_change=change)]
+    assert run.broken == {"adopts_configuration", "closure", "database", "drops_invalid_labels", "labels"}
     told = run.told("drops_invalid_labels")
     assert told == [(ring.inner, f"topic {NEWS}: it stores label {label}")]
 
@@ -248,6 +257,7 @@ def test_a_message_with_an_invalid_label(ring: Ring) -> Planting:
     sent, _ = ring.first(f"kind = 'Introduce' and src = {ring.node}")
     body = """regexp_replace(body, '"bits":[0-9]+', '"bits":63')"""
     [run] = yield [ring.plant(message=replaced(f"message_id = {sent}", body=body))]
+    assert run.broken == {"drops_invalid_labels"}
     told = run.told("drops_invalid_labels")
     assert told == [(ring.inner, f"topic {NEWS}: it sends Introduce with an invalid label")]
 
@@ -256,6 +266,7 @@ def test_a_configuration_that_the_database_lacks(ring: Ring) -> Planting:
     """The history has no tuple of label 1."""
     where = f"topic = '{NEWS}' and label = '1'"
     [run] = yield [ring.plant(state_database_change=removed(where))]
+    assert run.broken == {"repairs_database", "tells_database"}
     told = run.told("tells_database")
     assert told
     assert all(f"topic {NEWS}: it tells label 1 of node " in detail for _, detail in told)

@@ -72,6 +72,7 @@ def test_a_tuple_of_another_subscriber(clean: Store, supervisor: tuple[str, int]
     other = taken["1"]
     change = added(run_id=0, node_id=node, topic=NEWS, round=LATE, label="01", subscriber=other, is_tuple=True)
     [run] = yield [Plant(clean, state_database_change=change)]
+    assert run.broken == {"closure", "database", "repairs_database", "tells_database"}
     told = run.told("database")
     assert told == [(name, f"topic {NEWS}: label 01 is of node {other}, whose own label is 1")]
 
@@ -80,6 +81,7 @@ def test_a_label_that_is_missing(clean: Store, supervisor: tuple[str, int]) -> P
     name, node = supervisor
     change = added(run_id=0, node_id=node, topic=NEWS, round=LATE, label="11", subscriber=None, is_tuple=False)
     [run] = yield [Plant(clean, state_database_change=change)]
+    assert run.broken == {"closure", "database", "repairs_database", "tells_database"}
     told = run.told("database")
     assert told == [(name, f"topic {NEWS}: label 11 is missing in its database")]
 
@@ -95,6 +97,7 @@ def test_a_label_that_is_none_of_the_first(clean: Store, ids: dict[str, int], su
 def test_a_database_at_another_node(clean: Store, ids: dict[str, int]) -> Planting:
     change = added(run_id=0, node_id=ids["N2"], topic=NEWS, round=LATE, label="0", subscriber=ids["N1"], is_tuple=True)
     [run] = yield [Plant(clean, state_database_change=change)]
+    assert run.broken == {"closure", "database", "repairs_database"}
     told = run.told("database")
     assert told == [("N2", f"topic {NEWS}: it has label 0 in a database, and is not the supervisor")]
 
@@ -117,6 +120,7 @@ INNER, CALL = "publication is null", "coalesce(publication.source_seq, 0) > 0"
 def test_hashes_that_do_not_fit(clean: Store, ids: dict[str, int]) -> Planting:
     change = replaced(trie_of(ids, "N2", CALL), hash="'00'")
     [run] = yield [Plant(clean, state_trie_node=change)]
+    assert run.broken == {"tries"}
     told = run.told("tries")
     assert {node for node, _ in told} == {"N2"}
     assert set(ends(run)) == {"the hash of the leaf is not that of its key", "the hash is not that of the children"}
@@ -146,6 +150,7 @@ def test_a_key_of_another_publication(clean: Store, ids: dict[str, int]) -> Plan
       'issued_round', publication.issued_round, 'hops', publication.hops)"""
     change = replaced(trie_of(ids, "N2", CALL), publication=forged)
     [run] = yield [Plant(clean, state_trie_node=change)]
+    assert run.broken == {"published_everywhere", "tries"}
     assert ends(run) == ["the key is not that of its publisher, number and topic"]
 
 
@@ -158,6 +163,7 @@ def test_an_edge_without_a_copy(clean: Store, ids: dict[str, int]) -> Planting:
                        if kind == "PublishNew" and src == ids["N1"])  # fmt: skip
     names = {node: name for name, node in ids.items()}
     [run] = yield [Plant(clean, message=removed(f"message_id = {number}"))]
+    assert run.broken == {"flooding"}
     told = run.told("flooding")
     assert ("N1", f"takes it in round 50 and does not pass it on to its neighbour {names[dst]}") in told
 
