@@ -10,7 +10,7 @@ from support.copies import Plant, Planting
 
 from pipelines.engines.session import Session
 from pipelines.store.store import Store
-from pipelines.testing import removed, replaced, run_all, run_configs
+from pipelines.testing import Change, removed, replaced, run_all, run_configs
 
 NODES = ["b1", "b2", "b3", "R1", "R2", "R3", "P1", "P2", "S1", "S2"]
 R1, R2, R3, P1, P2, S1, S2 = range(3, 10)
@@ -22,6 +22,12 @@ repository = messages(NODES.index)
 def of(origin: int, to: int) -> dict[str, Any]:
     """Returns the fields of a message on topic news between a client and a repository, or two repositories."""
     return {"to": [to], "topic": "news", "origin": origin}
+
+
+def late(kind: str) -> Change:
+    """Returns the change that delays a message with P2's first publication to R3 until round 999."""
+    where = f"kind = '{kind}' and dst = {R3} and source = {P2} and source_seq = 1"
+    return replaced(where, due_round="999")
 
 
 CASES: dict[str, Case] = {
@@ -67,6 +73,20 @@ CASES: dict[str, Case] = {
         {"asks_for_missing": "1400 R2 P1:: R2P-NAK requests number 3 of its publisher, which it has since round 263"},
         message=repository("R2P-NAK", "R2", "b2", 1400, **of(R2, P1), designation=218, incarnation=0, ns=[3]),
     ),
+    # R3 receives P2's first message on topic free and its order in round 64, and stores it until round 70
+    **{
+        f"R2R-NAK for a message that has arrived, in round {at}{name}": case(
+            "repository", {"asks_for_missing": f"{at} R3 P2:: R2R-NAK requests number 1 of its publisher, which it has "
+                           f"since round {since}"} if since else {},
+            message=[repository("R2R-NAK", "R3", "b3", at, to=[R2], topic="free", origin=R3,
+                                keys=[{"publisher": P2, "incarnation": 0, "n": 1}]), *lost],
+        )
+        for at, name, since, lost in (
+            (64, "", None, []), (65, "", 64, []), (71, "", 64, []),
+            (65, " without its order", None, [late("P2R-Order")]), (65, " before the message", None, [late("Message")]),
+            (71, " long before the message", 70, [late("Message")]),
+        )
+    },
     # recovers_missing
     "OPERATIONAL without messages": case(
         "repository", {"recovers_missing": [
