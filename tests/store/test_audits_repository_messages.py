@@ -87,6 +87,16 @@ CASES: dict[str, Case] = {
             (71, " long before the message", 70, [late("Message")]),
         )
     },
+    **{
+        f"R2R-NAK for a message that has arrived, {name}": case(
+            "repository", {"asks_for_missing": "66 R3 P2:: R2R-NAK requests number 1 of its publisher, which it has "
+                           "since round 64"} if is_found else {},
+            message=repository("R2R-NAK", "R3", "b3", 66, to=[R2], topic="free", origin=R3,
+                               keys=[{"publisher": P2, "incarnation": 0, "n": 1}]),
+            fault_event=fault("crash", at, P2, at + 1),
+        )
+        for name, at, is_found in (("after a crash of its publisher", 66, False), ("before it crashes", 67, True))
+    },
     # recovers_missing
     "OPERATIONAL without messages": case(
         "repository", {"recovers_missing": [
