@@ -8,6 +8,7 @@ shipped scenarios.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Any, cast
@@ -17,7 +18,7 @@ import yaml
 from oracles.delta.generator import random_run
 from support import forms
 from support.delta.schedules import as_runs, short_schedules
-from support.delta.touched import noted
+from support.delta.touched import Touched, noted
 from support.engines import disturbed
 from support.forms import cut, differences, store_differences
 
@@ -26,6 +27,7 @@ from pipelines.engines.session import Session
 from pipelines.protocols import protocol_form
 from pipelines.scenario.expand import RunConfig
 from pipelines.sql.query import StoreReader
+from pipelines.store.store import Store
 from pipelines.testing import audited, broken, rows, run_all, run_configs
 from pipelines.why.ask import story
 
@@ -123,12 +125,30 @@ SLOW_BACK = {
     "overlay": {"links": [["A", "B", 1, 6], ["B", "C", 1, 9], ["B", "D", 2, 7]]},
     "workload": {
         "subscriptions": [{"at": "C", "topic": "t"}, {"at": "D", "topic": "t"}],
-        "publications": [{"at": "A", "round": 60, "topic": "t"}, {"at": "A", "round": 63, "topic": "t"}],
+        "publications": [{"at": "A", "round": 20, "topic": "t"}, {"at": "A", "round": 23, "topic": "t"}],
     },
-    "faults": [{"kind": "crash", "node": "C", "round": 63, "until": 100}],
+    "faults": [{"kind": "crash", "node": "C", "round": 23, "until": 60}],
     "time": {"rounds": 400},
 }
-"""C sends CONF in round 62, which takes 9 rounds to B, and crashes in round 63 (rule R21)."""
+"""C sends CONF in round 22, which takes 9 rounds to B, and crashes in round 23 (rule R21)."""
+SLOW_ANSWER = {
+    "name": "slow_answer",
+    "protocol": {"name": "delta", "delta": 2, "detection_rounds": 1},
+    "overlay": {"links": [["D", "C", 3], ["C", "B", 1, 9], ["B", "A", 7, 2], ["D", "E"]]},
+    "workload": {
+        "subscriptions": [{"at": "E", "topic": "t", "round": 5}],
+        "publications": [{"at": "A", "topic": "t", "round": 30}],
+    },
+    "faults": [
+        {"kind": "crash", "node": "B", "round": 0, "until": 2},
+        {"kind": "crash", "node": "C", "round": 20},
+    ],
+    "time": {"rounds": 400},
+}
+"""A and C request a connection over B, which is down. C's answer takes 11 rounds, and the path from C takes 8.
+
+The report of C's failure follows the answer, with the latency of its request. The last event is in round 55.
+"""
 
 _ROUTING = "path routing_entry topology"
 _ACCESSED = {
@@ -167,42 +187,66 @@ def test_random_crash_schedules(detector: str, sail: Session, tmp_path: Path, py
         assert differences("delta", part, sail, tmp_path / f"whole{first}") == []
 
 
-def test_crashes_joins_and_a_slow_direction(sail: Session, tmp_path: Path, pytestconfig: pytest.Config) -> None:
-    """Phases read and write no other relations than `_ACCESSED` lists; a crash is reported after late messages.
+@dataclass(frozen=True)
+class Played:
+    """Some runs in both forms.
 
-    The job takes 22 CPU seconds; a job for `SLOW_BACK` and one for the other runs take 27.
+    Attributes:
+        steps: The store of the dataflow steps.
+        program: The store of the node program.
+        touched: The relations that the phases of the dataflow steps read and wrote.
     """
-    runs, horizon = run_configs([SLOW_BACK, *map(disturbed, ("identifier", "visited"))]), 80
+
+    steps: Store
+    program: Store
+    touched: Touched
+
+
+@pytest.fixture(scope="module")
+def played(sail: Session, tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config) -> Played:
+    """Crashes, joins, and links with a slow direction.
+
+    A job with an event in 37 rounds takes 22 CPU seconds. All events are early, so that the runs share rounds.
+    """
+    runs, horizon = run_configs([SLOW_BACK, SLOW_ANSWER, *map(disturbed, ("identifier", "visited"))]), 56
     if pytestconfig.getoption("schedules"):
         struck = {**JOINS, "faults": [{"kind": "crash", "node": "C", "round": 12, "until": 30}]}
         hunted = [yaml.safe_load((HUNTED / f"delta_{name}.yaml").read_text("utf-8")) for name in ("chain", "return")]
         runs += run_configs([*hunted, JOINS, struck, SHORT_CRASH, CONFIRMED_AS_IT_RECOVERS])
         horizon = 500
-    runs = numbered([cut(run, horizon) for run in runs])
+    runs, folder = numbered([cut(run, horizon) for run in runs]), tmp_path_factory.mktemp("played")
     with noted() as touched:
         steps, program = (
-            run_all(runs, sail, tmp_path, commit_every=7, form=form) for form in ("dataflow", "program")
+            run_all(runs, sail, folder, commit_every=14, form=form) for form in ("dataflow", "program")
         )  # fmt: skip
-    assert store_differences("delta", steps, program) == []
+    return Played(steps, program, touched)
+
+
+def test_crashes_joins_and_a_slow_direction(played: Played) -> None:
+    """Phases read and write no other relations than `_ACCESSED` lists; a crash is reported after late messages."""
+    assert store_differences("delta", played.steps, played.program) == []
     for name, (may_read, may_write) in _ACCESSED.items():
-        reads, writes = touched[name]
+        reads, writes = played.touched[name]
         assert reads
         assert (name, reads - {*may_read.split()}, writes - {*may_write.split()}) == (name, set(), set())
-    assert touched["close"][1], "something was confirmed"
-    sent = rows(program, "message", "run_id", "kind", "sent_round", "due_round")
-    assert [one[2:] for one in sent if one[:2] == (0, "DETECT")] == [(63, 72)]
-    assert audited(program).runs[0].verdict == "valid"
+    assert played.touched["close"][1], "something was confirmed"
+    sent = rows(played.program, "message", "run_id", "kind", "sent_round", "due_round")
+    reports = [[one[2:] for one in sent if one[:2] == (run, "DETECT")] for run in (0, 1)]
+    assert reports == [[(23, 32)], [(0, 7), (0, 9), (20, 21), (20, 23), (20, 31)]]
+    report = audited(played.program)
+    assert broken(report) == {}
+    assert report.runs[0].verdict == "valid"
 
 
-def test_a_row_that_differs_is_told(sail: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    runs, whole = [cut(run, 16) for run in run_configs([JOINS])], forms.stored_rows
+def test_a_row_that_differs_is_told(played: Played, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = forms.stored_rows
 
     def without_first(*given: object) -> list[forms.Row]:
         found = sorted(whole(*given), key=repr)  # type: ignore[arg-type]
-        return found[1:] if given[2] == "state_path" and "program" in str(given[0].root) else found  # type: ignore[attr-defined]
+        return found[1:] if given[0] is played.program and given[2] == "state_path" else found
 
     monkeypatch.setattr(forms, "stored_rows", without_first)
-    (told,) = differences("delta", runs, sail, tmp_path)
+    (told,) = store_differences("delta", played.steps, played.program)
     assert (told.table, len(told.dataflow), len(told.program)) == ("state_path", 1, 0)
 
 
