@@ -160,8 +160,12 @@ def stores(request: pytest.FixtureRequest, one_job: OneJob, tmp_path_factory: py
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[Session]:
-    """A local classic Spark."""
+    """A local classic Spark.
+
+    Its JVM writes no class archive when it exits: that takes 18 CPU seconds, after the last test.
+    """
     with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("pipelines.engines.classic._new_partial", lambda _: None)
         for name, value in JVM.items():
             patch.setenv(name, value)
         session = open_session("spark")

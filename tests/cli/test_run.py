@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import os
 import re
 import shlex
 import shutil
@@ -22,6 +23,7 @@ from typing import IO
 import pyarrow.parquet as pq
 import pytest
 from support.commands import cli
+from support.jvm import JVM
 from typer.testing import CliRunner, Result
 
 import pipelines as rt
@@ -58,7 +60,9 @@ def scenario_file(folder: Path, text: str) -> Path:
 @contextmanager
 def started(command: Sequence[str], folder: Path) -> Iterator[tuple[subprocess.Popen[str], IO[str], IO[str]]]:
     """A program, what it prints and what it complains; it is killed with the test, or if it hangs."""
-    with subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as running:
+    with subprocess.Popen(
+        command, cwd=folder, env=os.environ | JVM, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as running:
         assert running.stdout is not None
         assert running.stderr is not None
         late = Timer(300, running.kill)
