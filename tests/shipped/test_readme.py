@@ -8,6 +8,7 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -19,7 +20,9 @@ README = (ROOT / "README.md").read_text("utf-8")
 CRASHES = (ROOT / "pipelines" / "docs" / "crashes.md").read_text("utf-8")
 
 
+@cache
 def printed(command: str) -> str:
+    """Executes a command once: both pages run the scenario ``beyond_delta``, in one folder."""
     done = cli(*shlex.split(command), env={"COLUMNS": "200"})
     assert done.exit_code == 0, done.output
     return compared(done.output)
