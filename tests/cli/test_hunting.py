@@ -46,8 +46,8 @@ def line(tmp_path: Path) -> Path:
     return tmp_path / "line.yaml"
 
 
-def test_a_hunt_executes_a_job_even_without_time(line: Path) -> None:
-    assert rt.hunt(line, 30, minutes=0.0, shrinks=False, engine="local").n_played == 25
+def test_a_hunt_executes_a_job_even_without_time(line: Path, sail: Session) -> None:
+    assert rt.hunt(line, 30, minutes=0.0, shrinks=False, spark=sail.spark).n_played == 25
 
 
 def test_the_stores_of_a_hunt_are_removed_when_the_program_is_killed(
@@ -68,10 +68,10 @@ def test_the_stores_of_a_hunt_are_removed_when_the_program_is_killed(
 
 
 @pytest.mark.parametrize("strategy", ["random", "exhaustive"])
-def test_a_control_executes_schedules_beyond_the_bound(line: Path, strategy: str) -> None:
+def test_a_control_executes_schedules_beyond_the_bound(line: Path, strategy: str, sail: Session) -> None:
     """The protocol tolerates no crash, so a hunt within the bound would skip an aimed form after eight schedules."""
     found = rt.hunt(
-        line, 60, within_bound=True, strategy=strategy, shrinks=False, engine="local"  # type: ignore[arg-type]
+        line, 60, within_bound=True, strategy=strategy, shrinks=False, spark=sail.spark  # type: ignore[arg-type]
     )  # fmt: skip
     assert (found.n_played, found.n_beyond > 30) == (60, True)
 
@@ -107,11 +107,11 @@ def test_a_finding_is_shrunk_kept_and_replayed(line: Path, tmp_path: Path) -> No
     assert mended.stdout.splitlines()[-1].endswith("replayed, 0 still broken")
 
 
-def test_a_protocol_that_bears_crashes_has_no_finding(tmp_path: Path) -> None:
+def test_a_protocol_that_bears_crashes_has_no_finding(tmp_path: Path, sail: Session) -> None:
     """Within δ nothing is broken; the aims on loss go beyond the bound and end after some probes."""
     (tmp_path / "s.yaml").write_text(LINE.replace("name: forwarding", "name: delta, delta: 1"))
     seen: list[Hunt] = []
-    found = rt.hunt(tmp_path / "s.yaml", 150, within_bound=True, observe=seen.append)
+    found = rt.hunt(tmp_path / "s.yaml", 150, within_bound=True, spark=sail.spark, observe=seen.append)
     assert (found.findings, found.n_undecided) == ((), 0)
     assert found.n_played == seen[-1].n_played == 150
     assert 0 < found.n_beyond < 100
@@ -129,8 +129,8 @@ def test_a_hunt_on_executors_finds_the_same(line: Path) -> None:
     assert told == here != set()
 
 
-def test_a_hunt_ends_with_its_first_finding(line: Path) -> None:
-    found = rt.hunt(line, 1000, excused=True, until_found=True, shrinks=False)
+def test_a_hunt_ends_with_its_first_finding(line: Path, sail: Session) -> None:
+    found = rt.hunt(line, 1000, excused=True, until_found=True, shrinks=False, spark=sail.spark)
     assert found.n_played == 25  # the first job
     assert {one.sizes for one in found.findings} == {"not shrunk"}
 
@@ -301,12 +301,13 @@ engine: local
 """
 
 
-def test_a_hunt_takes_the_runs_of_the_scenario(tmp_path: Path) -> None:
+def test_a_hunt_takes_the_runs_of_the_scenario(tmp_path: Path, sail: Session) -> None:
     """Each run has a tree and a workload of its own; its schedules target its own nodes and messages."""
     (tmp_path / "trees.yaml").write_text(TREES)
     told: list[str] = []
     found = rt.hunt(
-        tmp_path / "trees.yaml", 60, excused=True, shrinks=False, corpus=tmp_path / "corpus", say=told.append
+        tmp_path / "trees.yaml", 60, excused=True, shrinks=False, corpus=tmp_path / "corpus", spark=sail.spark,
+        say=told.append,
     )  # fmt: skip
     assert found.n_played == 60
     assert [text for text in told if text.endswith(" in 4 runs")]
@@ -336,9 +337,11 @@ def test_a_hunt_takes_the_runs_of_the_scenario(tmp_path: Path) -> None:
         ),
     ],
 )  # fmt: skip
-def test_a_hunt_tells_which_runs_it_takes(line: Path, changes: list[str], told: str) -> None:
+def test_a_hunt_tells_which_runs_it_takes(line: Path, changes: list[str], told: str, sail: Session) -> None:
     lines: list[str] = []
-    rt.hunt(line, 150, minutes=0.0, excused=True, shrinks=False, overrides=changes, say=lines.append)
+    rt.hunt(
+        line, 150, minutes=0.0, excused=True, shrinks=False, spark=sail.spark, overrides=changes, say=lines.append
+    )  # fmt: skip
     assert [text for text in lines if text.startswith(told)], lines
 
 
