@@ -29,7 +29,7 @@ def test_an_event_that_passed_a_subscription_is_recovered_after_a_later_event(re
     assert [row[0] for row in came] == [2, 1, 3]
     asked = result.sql("select source_seq from receiver where subscriber_name = 'D' order by 1").collect()
     assert [row[0] for row in asked] == [2, 3]
-    assert [run.verdict for run in result.audit().runs] == ["valid"]
+    assert [run.verdict for run in result.runs] == ["valid"]
     [within] = result.sql("select within_bound from run").collect()
     assert within[0]
 
@@ -49,7 +49,7 @@ def test_push_owes_no_event_that_passed_a_subscription(
     result = pushed(rounds, tmp_path / "store")
     asked = result.sql("select source_seq from receiver where subscriber_name = 'D' order by 1").collect()
     assert [row[0] for row in asked] == owed
-    assert [run.verdict for run in result.audit().runs] == ["valid"]
+    assert [run.verdict for run in result.runs] == ["valid"]
 
 
 EARLIER = """
@@ -75,7 +75,7 @@ def test_push_brings_events_from_before_the_subscription_in_no_order(tmp_path: P
     assert [row[0] for row in came][:3] == [1, 3, 2]
     asked = result.sql("select source_seq from receiver where subscriber = 2 order by 1").collect()
     assert [row[0] for row in asked] == [3, 4]
-    assert [run.verdict for run in result.audit().runs] == ["valid"]
+    assert [run.verdict for run in result.runs] == ["valid"]
     assert [tuple(row) for row in result.sql("select within_bound from run").collect()] == [(True,)]
 
 
@@ -112,4 +112,4 @@ def test_an_ended_subscription_is_served_until_its_end_reaches_the_source(protoc
     result = rt.run(scenario, store=tmp_path / "store")
     asked = result.sql("select source_seq from receiver where subscriber_name = 'D' order by 1").collect()
     assert [row[0] for row in asked] == [3, 4]
-    assert [run.verdict for run in result.audit().runs] == ["valid"]
+    assert [run.verdict for run in result.runs] == ["valid"]
