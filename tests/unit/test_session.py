@@ -112,14 +112,20 @@ def test_an_unknown_engine_is_refused_with_the_nearest() -> None:
         open_session("locla")  # type: ignore[arg-type]  # the error is the point
 
 
-def test_a_session_may_leave_the_number_of_partitions_to_spark(
-    sail: session.Session, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("asked", "is_dynamic", "n_partitions"),
+    [("auto", False, 5), ("200", False, 5), ("3", False, 3), ("auto", True, os.cpu_count()), ("200", True, 200)],
+)
+def test_a_callers_session_has_at_most_a_partition_for_each_known_core(
+    sail: session.Session, monkeypatch: pytest.MonkeyPatch, asked: str, is_dynamic: bool, n_partitions: int
 ) -> None:
     """Databricks accepts ``auto``, which no other Spark does."""
     monkeypatch.setattr(session, "is_running", lambda spark: True)
-    conf = SimpleNamespace(get=lambda _: "auto")
-    with open_session(spark=cast("SparkSession", SimpleNamespace(version=pyspark.__version__, conf=conf))) as found:
-        assert found.partitions == os.cpu_count()
+    settings = {"spark.sql.shuffle.partitions": asked, "spark.dynamicAllocation.enabled": str(is_dynamic).lower()}
+    conf, context = SimpleNamespace(get=lambda key, *_: settings[key]), SimpleNamespace(defaultParallelism=5)
+    spark = SimpleNamespace(version=pyspark.__version__, conf=conf, sparkContext=context)
+    with open_session(spark=cast("SparkSession", spark)) as found:
+        assert found.partitions == n_partitions
     sail.activate()
 
 
