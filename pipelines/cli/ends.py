@@ -1,4 +1,4 @@
-"""The exit codes of ``roundtable``, and the handling of errors and of Ctrl-C.
+"""The exit codes of ``roundtable``, and the handling of errors and of signals that end the program.
 
 Errors are printed in one line, without a traceback.
 """
@@ -11,14 +11,14 @@ import sys
 import threading
 import traceback
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
-from threading import Event
 from typing import Any
 
 import typer
 from typer.core import TyperGroup
 
+from pipelines.cli import interruptions
 from pipelines.engines.names import engine_cure
 from pipelines.errors import InternalError, RoundtableError, ScenarioError
 from pipelines.store.damage import disk_error
@@ -27,6 +27,7 @@ VALID, INVALID, UNKNOWN = 0, 1, 2
 WRONG_INPUT = 64
 INTERNAL = 70
 INTERRUPTED = 130
+"""The exit code after Ctrl-C: 128 plus the number of the signal, as for all signals in `interruptions`."""
 CLOSED_PIPE = 141
 BY_VERDICT = {"valid": VALID, "invalid": INVALID, "unknown": UNKNOWN}
 DEBUG = "ROUNDTABLE_DEBUG"
@@ -50,11 +51,11 @@ class Commands(TyperGroup):
         return sys.exit(_code_of(run)) if standalone_mode else run()
 
     def invoke(self, ctx: Any) -> Any:  # noqa: ANN401 - as in the base
-        """Runs a command; exits with code 130 if the user presses Ctrl-C.
+        """Runs a command; exits with 128 plus the number of the signal if a signal of `interruptions` arrives.
 
         Typer alone would report Ctrl-C as an error.
         """
-        with _interruptible() as interrupted:
+        with _interruptible() as received:
             try:
                 return super().invoke(ctx)
             except BrokenPipeError:
@@ -62,35 +63,41 @@ class Commands(TyperGroup):
                 os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
                 raise typer.Exit(CLOSED_PIPE) from None
             except BaseException as error:
-                # An engine that Ctrl-C interrupts can raise an error of its own instead of KeyboardInterrupt.
-                if not interrupted.is_set() and not isinstance(error, KeyboardInterrupt):
+                # An engine that a signal interrupts can raise an error of its own instead of KeyboardInterrupt.
+                if not received and not isinstance(error, KeyboardInterrupt):
                     raise
                 complain("; ".join(("interrupted", *_notes(error))))
-                raise typer.Exit(INTERRUPTED) from None
+                raise typer.Exit(128 + received[0] if received else INTERRUPTED) from None
 
 
 @contextmanager
-def _interruptible() -> Iterator[Event]:
-    """Inside the ``with`` block, Ctrl-C raises `KeyboardInterrupt` and sets the event that the function yields."""
-    interrupted = Event()
+def _interruptible() -> Iterator[list[int]]:
+    """Inside the ``with`` block, the signals of `interruptions` raise `KeyboardInterrupt`.
+
+    Yields:
+        The numbers of the received signals.
+    """
+    received: list[int] = []
     if threading.current_thread() is not threading.main_thread():
-        yield interrupted
+        yield received
         return
 
     def take(number: int, frame: object) -> None:
-        interrupted.set()
+        received.append(number)
         raise KeyboardInterrupt
 
-    before = signal.signal(signal.SIGINT, take)
+    before = {number: signal.signal(number, take) for number in interruptions()}
     try:
-        yield interrupted
+        yield received
     finally:
-        signal.signal(signal.SIGINT, before or signal.default_int_handler)
+        for number, handler in before.items():
+            signal.signal(number, handler or signal.SIG_DFL)
 
 
 def complain(*lines: str) -> None:
-    """Writes lines to stderr without wrapping."""
-    print(*lines, sep="\n", file=sys.stderr, flush=True)
+    """Writes lines to stderr without wrapping. A terminal that has been closed gets no lines."""
+    with suppress(OSError):
+        print(*lines, sep="\n", file=sys.stderr, flush=True)
 
 
 def _code_of(command: Callable[[], object]) -> int:

@@ -28,6 +28,7 @@ from typer.testing import CliRunner, Result
 
 import pipelines as rt
 from pipelines.audits.run import GENERAL
+from pipelines.cli import interruptions
 from pipelines.cli.app import app
 from pipelines.store.folder import locked
 from pipelines.why.overview import Group, Overview
@@ -292,8 +293,19 @@ def test_an_interruption_before_the_command_begins_ends_quietly(tmp_path: Path) 
         assert (out.read(), err.read(), running.wait(60)) == ("", "interrupted\n", 130)
 
 
-@pytest.mark.parametrize("engine", ["local", pytest.param("spark", marks=pytest.mark.spark)])
-def test_an_interruption_ends_at_once_and_what_was_committed_can_be_asked(tmp_path: Path, engine: str) -> None:
+@pytest.mark.parametrize(
+    ("engine", "sent"),
+    [
+        ("local", signal.SIGINT),
+        ("local", signal.SIGTERM),
+        ("local", signal.SIGHUP),
+        pytest.param("spark", signal.SIGINT, marks=pytest.mark.spark),
+        pytest.param("spark", signal.SIGTERM, marks=pytest.mark.spark),
+    ],
+)
+def test_an_interruption_ends_at_once_and_what_was_committed_can_be_asked(
+    tmp_path: Path, engine: str, sent: signal.Signals
+) -> None:
     # A call in each round: a run of few rounds may be over when its first line is read.
     later = "".join(f", {{at: B1, round: {round_}, topic: b}}" for round_ in range(32, 190))
     path = scenario_file(tmp_path, SCENARIO.replace("round: 31, topic: b}", f"round: 31, topic: b}}{later}"))
@@ -303,16 +315,22 @@ def test_an_interruption_ends_at_once_and_what_was_committed_can_be_asked(tmp_pa
             event = json.loads(line)
             if event["event"] == "round" and event["round"] >= 2:
                 break
-        running.send_signal(signal.SIGINT)
+        running.send_signal(sent)
         stderr = err.read()
         out.read()
-        assert running.wait(120) == 130
+        assert running.wait(120) == 128 + sent
     assert stderr == "interrupted; to resume: roundtable resume store\n"
     asked = cli("sql", tmp_path / "store", "select verdict from run", "--format", "json")
     assert json.loads(asked.stdout) == [{"verdict": None}] * 2
     audited = cli("audit", tmp_path / "store")
     assert audited.exit_code == 2
     assert audited.stdout.startswith("unknown: the runs are not finished, round ")
+
+
+def test_a_program_under_nohup_outlives_its_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert interruptions() == [signal.SIGINT, signal.SIGTERM, signal.SIGHUP]
+    monkeypatch.setattr(signal, "getsignal", {signal.SIGHUP: signal.SIG_IGN}.get)
+    assert interruptions() == [signal.SIGINT, signal.SIGTERM]
 
 
 LONG_BLOCK = """
