@@ -8,12 +8,13 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
+from functools import partial
 from hashlib import blake2b
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from pyspark import SparkConf, SparkContext
 from pyspark.errors import PySparkRuntimeError
@@ -25,11 +26,14 @@ from pipelines.engines.frames import CONNECT_MODE, set_functions
 from pipelines.engines.jars import bucket_jars, cache_folder, engine_jars, error_line
 from pipelines.engines.names import WITHOUT_JAVA, check_java, java_version
 from pipelines.engines.settings import hadoop_settings, local_settings, shipped_settings
+from pipelines.engines.workers import in_thread
 from pipelines.errors import EngineError
 
 _JVM_OPTIONS: Final = "spark.driver.extraJavaOptions"
 _WRITER_SECONDS = 60
 """Seconds after the creation of a partial file in which no other process creates one. Most JVMs end sooner."""
+_LAUNCH_SECONDS = 30
+"""Seconds for which an interrupted program waits for the JVM that it is launching."""
 _STALE_SECONDS = 86400
 """Seconds after which a partial file is removed, because the JVM that wrote the file must have been killed."""
 # Waits until the JVM has ended, which is after the end of this program. Then renames the partial file to the archive.
@@ -109,12 +113,27 @@ def _start_context(conf: SparkConf, archive: ClassArchive) -> SparkContext:
             # A process has one JVM: an earlier session may have launched it.
             gateway, streams = None, {"stdout": log, "stderr": log}
             if not SparkContext._gateway:
-                gateway = launch_gateway(conf, streams)  # type: ignore[no-untyped-call]  # PySpark leaves it untyped
+                gateway = _launched(conf, streams)
                 archive.keep_after(gateway.proc.pid)
             return SparkContext(conf=conf, gateway=gateway)
         except PySparkRuntimeError as error:
             log.seek(0)
             raise EngineError(f"Spark does not start: {error_line(log)}; correct the cause, {WITHOUT_JAVA}") from error
+
+
+def _launched(conf: SparkConf, streams: Mapping[str, Any]) -> Any:  # noqa: ANN401 - PySpark leaves it untyped
+    """Launches the JVM, and returns its gateway; if the program is interrupted, ends the JVM.
+
+    An interruption of ``launch_gateway`` removes the folder into which the new JVM then fails to write its port. Such a
+    JVM never ends. So the launch runs in a thread, which receives no signals.
+    """
+    launched = in_thread(partial(launch_gateway, conf, dict(streams)))
+    try:
+        return launched.result()
+    except BaseException:
+        with suppress(PySparkRuntimeError, TimeoutError):
+            launched.result(_LAUNCH_SECONDS).proc.kill()
+        raise
 
 
 def _quiet_errors() -> None:

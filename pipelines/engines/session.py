@@ -285,10 +285,14 @@ def open_scratch(closing: ExitStack) -> Path:
     ``closing`` removes the folder. If this process is killed, a child process removes it.
     """
     folder = Path(tempfile.mkdtemp(prefix="roundtable-", dir=_MEMORY if _has_room(_MEMORY) else None))
-    remover = subprocess.Popen(  # noqa: S603 - this interpreter
-        [sys.executable, "-I", "-S", "-c", _REMOVER, str(folder)],
-        stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True,
-    )  # fmt: skip
+    try:
+        remover = subprocess.Popen(  # noqa: S603 - this interpreter
+            [sys.executable, "-I", "-S", "-c", _REMOVER, str(folder)],
+            stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True,
+        )  # fmt: skip
+    except BaseException:  # the user may start no more processes
+        folder.rmdir()
+        raise
 
     def remove() -> None:
         shutil.rmtree(folder, ignore_errors=True)

@@ -12,7 +12,8 @@ from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
-from threading import Lock
+from threading import Lock, Thread
+from typing import TypeVar
 
 import pyarrow as pa
 from loky import BrokenProcessPool, ProcessPoolExecutor
@@ -27,6 +28,21 @@ _SLICES_PER_CORE = 4
 """The largest number of slices per core. Small slices balance the load and bound the memory of a process."""
 _IDLE_SECONDS = 300
 _lock = Lock()
+_Answer = TypeVar("_Answer")
+
+
+def in_thread(function: Callable[[], _Answer]) -> Future[_Answer]:
+    """Calls a function in a new daemon thread. Threads of a `ThreadPoolExecutor` would delay the program's end."""
+    future: Future[_Answer] = Future()
+
+    def call() -> None:
+        try:
+            future.set_result(function())
+        except BaseException as error:  # the caller of `Future.result` gets the error
+            future.set_exception(error)
+
+    Thread(target=call, daemon=True).start()
+    return future
 
 
 @dataclass

@@ -8,12 +8,12 @@ block while the next block is being executed.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, wait
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import partial
-from threading import Event, Thread
+from threading import Event
 
 import numpy as np
 import pyarrow as pa
@@ -28,6 +28,7 @@ from pipelines.contract.run_inputs import row_numbers
 from pipelines.contract.state_tables import IN_FLIGHT, STATE
 from pipelines.engines.session import Session
 from pipelines.engines.workers import (
+    in_thread,
     in_workers,
     mapped_here,
     mapped_on_executors,
@@ -341,7 +342,7 @@ class Blocks(Rounds):
         schema = block_schema(rows_of(self._protocol.program))
         runs = f"runs {run[0].as_py():,} to {run[-1].as_py():,}" if len(run) > 1 else f"run {run[0].as_py():,}"
         what = f"{self.name}: {runs}, rounds {max(self.round, BEFORE) + 1:,} to {reached:,}"
-        return _Block(last, reached, _in_thread(partial(self._play_runs, given, schema, what)))
+        return _Block(last, reached, in_thread(partial(self._play_runs, given, schema, what)))
 
     def _play_runs(self, given: pa.Table, schema: pa.Schema, what: str) -> pa.Table:
         """Executes the runs in `given`, in processes of this machine or on the executors.
@@ -381,20 +382,6 @@ class Blocks(Rounds):
             stop_workers()
             self._session.end_tagged()
             wait([self._block.runs], _END_SECONDS)
-
-
-def _in_thread(function: Callable[[], pa.Table]) -> Future[pa.Table]:
-    """Calls a function in a new daemon thread. Threads of a `ThreadPoolExecutor` would delay the program's end."""
-    future: Future[pa.Table] = Future()
-
-    def call() -> None:
-        try:
-            future.set_result(function())
-        except BaseException as error:  # the caller of `Future.result` gets the error
-            future.set_exception(error)
-
-    Thread(target=call, daemon=True, name="block").start()
-    return future
 
 
 def players(runs: Sequence[RunConfig], engine: str, form: AskedForm) -> AbstractContextManager[None]:

@@ -20,12 +20,13 @@ from typing import Any, cast
 import pyspark
 import pyspark.sql.connect.proto as proto
 import pytest
+from pyspark import SparkConf
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from typer.testing import CliRunner
 
 from pipelines.cli.app import app
-from pipelines.engines import jars, names, remote, session, settings
+from pipelines.engines import classic, jars, names, remote, session, settings
 from pipelines.engines.names import Engine, chosen_engine, engine_for
 from pipelines.engines.session import open_session
 from pipelines.errors import EngineError
@@ -276,6 +277,37 @@ def test_scratch_goes_away_with_a_process_that_is_ended(end: signal.Signals) -> 
     while folder.exists() and time.monotonic() < deadline:
         time.sleep(0.02)
     assert not folder.exists()
+
+
+def test_scratch_goes_away_if_no_process_can_be_started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise BlockingIOError(11, "Resource temporarily unavailable")
+
+    monkeypatch.setattr(session, "_MEMORY", tmp_path)
+    monkeypatch.setattr(session, "_ROOM_BYTES", 0)
+    monkeypatch.setattr(subprocess, "Popen", fail)
+    with ExitStack() as closing, pytest.raises(BlockingIOError):
+        session.open_scratch(closing)
+    assert not list(tmp_path.iterdir())
+
+
+def test_an_interruption_of_the_launch_ends_the_new_jvm(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The launch takes some seconds. Only a launch that is not disturbed names the JVM's process."""
+    jvm = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(300)"])
+
+    def launch(*_: object) -> SimpleNamespace:
+        time.sleep(0.2)
+        os.kill(os.getpid(), signal.SIGINT)
+        time.sleep(0.2)
+        return SimpleNamespace(proc=jvm)
+
+    monkeypatch.setattr(classic, "launch_gateway", launch)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            classic._launched(SparkConf(loadDefaults=False), {})
+        assert jvm.wait(10) == -signal.SIGKILL
+    finally:
+        jvm.kill()
 
 
 def test_scratch_lies_elsewhere_where_memory_has_no_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
