@@ -81,11 +81,14 @@ class TextRows:
         if not lines:
             return FileTable(pa.table({name: pa.array([], pa.string()) for name in column_names}))
         content = "\n".join(lines)
+        encoded = content.encode()
         if self.is_quoted and self.delimiter != BLANKS and content.count('"') % 2:
             self._check_quotes(content, skip)
         table = pa_csv.read_csv(
-            io.BytesIO(content.encode()),
-            read_options=pa_csv.ReadOptions(column_names=list(column_names), use_threads=False),
+            io.BytesIO(encoded),
+            read_options=pa_csv.ReadOptions(
+                column_names=list(column_names), use_threads=False, block_size=block_bytes(encoded)
+            ),
             parse_options=pa_csv.ParseOptions(
                 delimiter="\t" if self.delimiter == BLANKS else self.delimiter,
                 quote_char='"' if self.is_quoted else False, newlines_in_values=self.is_quoted,
@@ -211,6 +214,11 @@ def texts_of(column: pa.ChunkedArray) -> pa.Array:
 def names_of(column: pa.ChunkedArray) -> pa.Array:
     """Returns a column of names or topics as `texts_of` does, in Unicode's composed form (NFC)."""
     return pc.utf8_normalize(texts_of(column), form="NFC")
+
+
+def block_bytes(content: bytes) -> int:
+    """Returns a block size for Arrow that covers ``content``. Arrow rejects rows that do not fit into two blocks."""
+    return min(max(len(content) + 1, 1 << 20), (1 << 31) - 1)
 
 
 def is_number(cell: str) -> bool:

@@ -58,6 +58,21 @@ def quote(symbol: str, close: str, date: str) -> str:
     return f"[class,'STOCK'],[symbol,'{symbol}'],[close,{close}],[volume,100],[date,'{date}']\n"
 
 
+@pytest.mark.parametrize("name", ["plain.csv", "quoted.csv", "rows.jsonl"])
+def test_a_row_may_be_long(tmp_path: Path, name: str) -> None:
+    """Arrow reads files in blocks of 1 MiB by default, and rejects a row of more than two blocks."""
+    body = "x" * (5 << 19)
+    if name == "rows.jsonl":
+        text = "".join(json.dumps({"node": "N1", "topic": "a", "round": 1, "body": b}) + "\n" for b in (body, "y"))
+    else:
+        cell = f'"{body}"' if name == "quoted.csv" else body
+        text = f"node,topic,round,body\nN1,a,1,{cell}\nN1,a,1,y\n"
+    (tmp_path / name).write_text(text)
+    columns = {"node": "node", "topic": "topic", "round": "round"}
+    contents = build(tmp_path, publications={"path": name, **columns}).publication["content"].to_pylist()
+    assert [json.loads(content) for content in contents] == [{"body": body}, {"body": "y"}]
+
+
 def test_subscriptions_of_a_csv_with_names_rounds_topics_and_predicates(tmp_path: Path) -> None:
     text = 'node,topic,where,at\nN2,007,"price > 10 and name = ""A, B""",3\nN1,,price<5,4.0\nN2,news,,0\n'
     (tmp_path / "s.csv").write_text(text)

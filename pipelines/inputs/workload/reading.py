@@ -28,7 +28,7 @@ import pyarrow.parquet as pq
 
 from pipelines.errors import DataFileError
 from pipelines.inputs.overlay.text_formats import are_numbers
-from pipelines.inputs.text_rows import TextRows, cached_until_changed, is_number, open_data, split
+from pipelines.inputs.text_rows import TextRows, block_bytes, cached_until_changed, is_number, open_data, split
 from pipelines.inputs.workload.contents import parsed_numbers
 
 _PAIR = re.compile(r"\[([^,\[\]']+),(?:'([^']*)'|([^\[\]']*))\]")
@@ -199,7 +199,7 @@ def _read_json(raw: bytes) -> pa.Table:
     if any(line.count("[") + line.count("{") > _MAX_DEPTH for line in text.splitlines()):
         with suppress(ValueError):  # Arrow reports what is no JSON
             list(_json_objects(text))  # raises RecursionError; Arrow ends the process if values are nested too deep
-    table = pa_json.read_json(io.BytesIO(raw))
+    table = pa_json.read_json(io.BytesIO(raw), pa_json.ReadOptions(block_size=block_bytes(raw)))
     # Arrow converts strings that look like times, and rounds whole numbers to doubles if they are large or beside
     # decimals. A second pass reads the converted columns as strings.
     converted = [name for name, column in zip(table.column_names, table.columns, strict=True) if _is_converted(column)]
