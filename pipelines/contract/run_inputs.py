@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -116,6 +116,18 @@ class Overlay:
         """The latencies from ``a`` to ``b``, then from ``b`` to ``a``; shape (2 * links,)."""
         back = self.latency_rounds if self.back_rounds is None else self.back_rounds
         return np.concatenate([self.latency_rounds, back])
+
+    def n_walks(self, weights: Floats) -> Iterator[float]:
+        """Yields for 1, 2, ... links the number of walks that use no link twice in succession; in a tree, of paths.
+
+        A walk counts with the weight of its first node. ``weights`` has shape (nodes,).
+        """
+        src, dst = self.directed_links
+        found = weights[src]
+        while True:
+            yield float(found.sum())
+            onward = np.bincount(dst, weights=found, minlength=len(self.names))[src]
+            found = onward - np.roll(found, len(self.a))
 
     @property
     def n_brokers(self) -> int:

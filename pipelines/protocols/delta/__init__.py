@@ -6,14 +6,21 @@ the report's ProcessingList.
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from collections.abc import Iterator
+from typing import Annotated, Any, Literal
 
+import numpy as np
 from pydantic import Field
 
 from pipelines.contract.protocol import DerivedTable, Protocol
+from pipelines.contract.run_inputs import Faults, Overlay, Workload
 from pipelines.contract.settings import Natural, Strict
+from pipelines.errors import Problem
 from pipelines.protocols.delta.audits import AUDITS, BOUND, RELATIONS
 from udfs.delta.program import Delta, ProcessingRow, processing_rows
+
+_MAX_PATHS = 100_000_000
+"""The maximum number of paths that the brokers of a run store. A path takes 0.4 KB as program, 1.3 KB as dataflow."""
 
 
 class DeltaSettings(Strict):
@@ -40,6 +47,22 @@ class DeltaSettings(Strict):
     )
 
 
+def problems(settings: Any, overlay: Overlay, workload: Workload, faults: Faults) -> Iterator[Problem]:  # noqa: ANN401
+    """Yields a problem if the paths of up to δ+1 hops in the overlay are more than `_MAX_PATHS`."""
+    n_paths = len(overlay.names)
+    for hops, n_longer in zip(range(1, settings.delta + 2), overlay.n_walks(np.ones(n_paths)), strict=False):
+        n_paths += int(n_longer)
+        if n_paths > _MAX_PATHS:
+            most = int(np.bincount(np.concatenate(overlay.directed_links)).max(initial=0)) // 2
+            message = (
+                f"with δ = {settings.delta} each broker stores the paths to all nodes within {settings.delta + 1} "
+                f"hops; {n_paths:,} paths have up to {hops} hops, allowed: {_MAX_PATHS:,}; reduce δ, or the degree of the "
+                f"brokers, which is up to {most:,}"
+            )
+            yield Problem(("protocol", "delta"), message)
+            return
+
+
 CALL_WAITS = """
 select run_id, node_id, node_id as source, source_seq,
   'it is issued once the node has joined and is OPERATIONAL' as reason
@@ -60,6 +83,7 @@ PROTOCOL = Protocol(
     shown=[DerivedTable("processing", ProcessingRow, "processing_list", processing_rows)],
     waits={"call": CALL_WAITS},
     keeps_source_order=True,
+    check=problems,
     starts_by_joins=True,
     needs_tree=True,
     confirms=True,

@@ -36,12 +36,11 @@ def problems(settings: Any, overlay: Overlay, workload: Workload, faults: Faults
     """
     if settings.max_hops is None or not len(workload.publication):
         return
-    src, dst = np.concatenate([overlay.a, overlay.b]), np.concatenate([overlay.b, overlay.a])
     n_published = np.bincount(workload.publication["node_id"].to_numpy(), minlength=len(overlay.names))
-    n_walks = (n_published / n_published.sum())[src]
     n_copies = 0.0
-    for hops in range(1, settings.max_hops + 1):
-        n_copies += n_walks.sum()
+    walks = overlay.n_walks(n_published / n_published.sum())
+    for hops, n_walks in zip(range(1, settings.max_hops + 1), walks, strict=False):
+        n_copies += n_walks
         if n_copies > _MAX_COPIES:
             message = (
                 f"over {hops} links, the cycles of the overlay multiply a publication to {n_copies:,.0f} copies, on "
@@ -49,9 +48,6 @@ def problems(settings: Any, overlay: Overlay, workload: Workload, faults: Faults
             )
             yield Problem(("protocol", "max_hops"), message)
             return
-        n_walks = np.bincount(dst, weights=n_walks, minlength=len(overlay.names))[src] - np.roll(
-            n_walks, len(overlay.a)
-        )
 
 
 PROTOCOL = Protocol(
