@@ -124,8 +124,8 @@ def _start_context(conf: SparkConf, archive: ClassArchive) -> SparkContext:
 def _launched(conf: SparkConf, streams: Mapping[str, Any]) -> Any:  # noqa: ANN401 - PySpark leaves it untyped
     """Launches the JVM, and returns its gateway; if the program is interrupted, ends the JVM.
 
-    An interruption of ``launch_gateway`` removes the folder into which the new JVM then fails to write its port. Such a
-    JVM never ends. So the launch runs in a thread, which receives no signals.
+    An interruption of ``launch_gateway`` removes the folder into which the new JVM writes its port. This write then
+    fails, and the JVM never ends. So the launch runs in a thread, which receives no signals.
     """
     launched = in_thread(partial(launch_gateway, conf, dict(streams)))
     try:

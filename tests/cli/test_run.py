@@ -28,8 +28,8 @@ from typer.testing import CliRunner, Result
 
 import pipelines as rt
 from pipelines.audits.run import GENERAL
-from pipelines.cli import interruptions
 from pipelines.cli.app import app
+from pipelines.cli.signals import interruptions
 from pipelines.store.folder import locked
 from pipelines.why.overview import Group, Overview
 
