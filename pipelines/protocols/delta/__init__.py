@@ -56,8 +56,8 @@ def problems(settings: Any, overlay: Overlay, workload: Workload, faults: Faults
             most = int(np.bincount(np.concatenate(overlay.directed_links)).max(initial=0)) // 2
             message = (
                 f"with δ = {settings.delta} each broker stores the paths to all nodes within {settings.delta + 1} "
-                f"hops; {n_paths:,} paths have up to {hops} hops, allowed: {_MAX_PATHS:,}; reduce δ, or the degree of the "
-                f"brokers, which is up to {most:,}"
+                f"hops; {n_paths:,} paths have up to {hops} hops, allowed: {_MAX_PATHS:,}; reduce δ, or the degree of "
+                f"the brokers, which is up to {most:,}"
             )
             yield Problem(("protocol", "delta"), message)
             return
