@@ -119,7 +119,7 @@ class Session:
         """Tags and describes the Spark jobs that this thread starts inside the block; see `end_tagged`.
 
         ``description`` is shown in Spark's UI and event log. Spark Connect has no descriptions, so there it is a second
-        tag.
+        tag. After the block, the jobs of this thread have the caller's description again.
         """
         if self.engine == "local":
             yield
@@ -128,13 +128,14 @@ class Session:
         tags = [self._tag] if self.is_classic else [self._tag, _NO_TAG.sub("-", description)]
         for one in tags:
             spark.addTag(one)
+        before = spark.sparkContext.getLocalProperty(_DESCRIPTION) if self.is_classic else None
         if self.is_classic:
             spark.sparkContext.setJobDescription(description)
         try:
             yield
         finally:
             if self.is_classic:
-                spark.sparkContext.setLocalProperty(_DESCRIPTION, "")
+                spark.sparkContext.setLocalProperty(_DESCRIPTION, before or "")
             for one in tags:
                 spark.removeTag(one)
 

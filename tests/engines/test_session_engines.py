@@ -110,6 +110,15 @@ def test_an_interruption_spares_the_jobs_of_another_run_in_the_same_session(spar
         assert jobs[1].result() == 3
 
 
+def test_jobs_after_a_block_have_the_description_of_the_caller(spark: Session) -> None:
+    context = spark.spark.sparkContext
+    for described in ("of the caller", ""):
+        context.setJobDescription(described)
+        with spark.tagged("a block"):
+            assert context.getLocalProperty("spark.job.description") == "a block"
+        assert context.getLocalProperty("spark.job.description") == described
+
+
 def test_several_sails_live_side_by_side(sail: Session) -> None:
     sail.spark.sql("create or replace temp view mine as select 1 as x")
     with open_session("local") as other:
