@@ -13,6 +13,7 @@ import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
+from threading import Event
 from typing import Any
 
 import typer
@@ -29,6 +30,7 @@ INTERNAL = 70
 INTERRUPTED = 130
 """The exit code after Ctrl-C: 128 plus the number of the signal, as for all signals in `interruptions`."""
 CLOSED_PIPE = 141
+_END_SECONDS = 60
 BY_VERDICT = {"valid": VALID, "invalid": INVALID, "unknown": UNKNOWN}
 DEBUG = "ROUNDTABLE_DEBUG"
 
@@ -74,6 +76,8 @@ class Commands(TyperGroup):
 def _interruptible() -> Iterator[list[int]]:
     """Inside the ``with`` block, the signals of `interruptions` raise `KeyboardInterrupt`.
 
+    Python raises it when native code returns. If native code never returns, the program exits after `_END_SECONDS`.
+
     Yields:
         The numbers of the received signals.
     """
@@ -87,11 +91,27 @@ def _interruptible() -> Iterator[list[int]]:
         raise KeyboardInterrupt
 
     before = {number: signal.signal(number, take) for number in interruptions()}
+    reader, writer = os.pipe()
+    os.set_blocking(writer, False)
+    earlier, ended = signal.set_wakeup_fd(writer, warn_on_full_buffer=False), Event()
+    threading.Thread(target=_exit_late, args=(reader, ended), daemon=True).start()
     try:
         yield received
     finally:
+        ended.set()
+        signal.set_wakeup_fd(earlier)
+        os.close(writer)
         for number, handler in before.items():
             signal.signal(number, handler or signal.SIG_DFL)
+
+
+def _exit_late(reader: int, ended: Event) -> None:
+    """Ends the program if `ended` is not set within `_END_SECONDS` after `reader` has received a signal's number."""
+    number = os.read(reader, 1)
+    os.close(reader)
+    if number and not ended.wait(_END_SECONDS):
+        os.write(2, f"interrupted; the program has not ended within {_END_SECONDS} s, so it is stopped\n".encode())
+        os._exit(128 + number[0])
 
 
 def complain(*lines: str) -> None:

@@ -333,6 +333,25 @@ def test_a_program_under_nohup_outlives_its_terminal(monkeypatch: pytest.MonkeyP
     assert interruptions() == [signal.SIGINT, signal.SIGTERM]
 
 
+def test_an_interruption_ends_a_program_in_native_code_that_never_returns(tmp_path: Path) -> None:
+    """Python's handlers of signals run when native code returns: a deadlock of an engine would keep the program."""
+    program = (
+        "import ctypes, os, signal\nfrom pipelines import cli\nfrom pipelines.cli import app, ends\n"
+        "def hang(*_):\n"
+        "    print('hanging', flush=True)\n"
+        "    lock = (ctypes.c_char * 64)()\n"
+        "    mutex = ctypes.CDLL(None).pthread_mutex_lock\n"
+        "    while True: mutex(lock)\n"
+        "ends._END_SECONDS, app.print_groups = 1, hang\ncli.main()\n"
+    )
+    with started([sys.executable, "-c", program, "list"], tmp_path) as (running, out, err):
+        assert out.readline() == "hanging\n"
+        time.sleep(0.2)
+        running.send_signal(signal.SIGTERM)
+        assert running.wait(60) == 143
+        assert err.read() == "interrupted; the program has not ended within 1 s, so it is stopped\n"
+
+
 LONG_BLOCK = """
 name: bank
 protocol: {name: ginger}
