@@ -71,6 +71,8 @@ def disk_error(error: BaseException, root: object = None) -> StoreError | None:
     The message names store ``root`` if it is known.
     """
     store = "the store" if root is None else f"the store {str(root)!r}"
+    if isinstance(error, FileNotFoundError) and error.filename is None:  # only the lookup of the folder names no file
+        return StoreError("the working directory has been removed; change to an existing folder")
     text = " ".join(messages(error))
     for pattern, cause in _CAUSES:
         if pattern.search(text):
