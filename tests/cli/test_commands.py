@@ -357,20 +357,6 @@ def test_a_new_store_has_to_be_new(example: Path) -> None:
     assert (full / "thesis.txt").read_text() == "mine"
 
 
-def test_a_working_directory_that_was_removed_is_named(
-    example: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    gone = tmp_path / "gone"
-    gone.mkdir()
-    monkeypatch.chdir(gone)
-    gone.rmdir()
-    for command in (("run", example.absolute()), ("run", example.absolute(), "--store", "st"), ("init", "new.yaml")):
-        result = cli(*command)
-        assert result.exit_code == 64
-        told = result.stderr.splitlines()[-1]
-        assert told == "error: the working directory has been removed; change to an existing folder"
-
-
 @pytest.mark.parametrize(
     ("error", "code", "words"),
     [

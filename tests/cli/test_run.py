@@ -29,7 +29,6 @@ from typer.testing import CliRunner, Result
 import pipelines as rt
 from pipelines.audits.run import GENERAL
 from pipelines.cli.app import app
-from pipelines.cli.signals import interruptions
 from pipelines.store.folder import locked
 from pipelines.why.overview import Group, Overview
 
@@ -325,31 +324,6 @@ def test_an_interruption_ends_at_once_and_what_was_committed_can_be_asked(
     audited = cli("audit", tmp_path / "store")
     assert audited.exit_code == 2
     assert audited.stdout.startswith("unknown: the runs are not finished, round ")
-
-
-def test_a_program_under_nohup_outlives_its_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert interruptions() == [signal.SIGINT, signal.SIGTERM, signal.SIGHUP]
-    monkeypatch.setattr(signal, "getsignal", {signal.SIGHUP: signal.SIG_IGN}.get)
-    assert interruptions() == [signal.SIGINT, signal.SIGTERM]
-
-
-def test_an_interruption_ends_a_program_in_native_code_that_never_returns(tmp_path: Path) -> None:
-    """Python's handlers of signals run when native code returns: a deadlock of an engine would keep the program."""
-    program = (
-        "import ctypes, os, signal\nfrom pipelines import cli\nfrom pipelines.cli import app, ends\n"
-        "def hang(*_):\n"
-        "    print('hanging', flush=True)\n"
-        "    lock = (ctypes.c_char * 64)()\n"
-        "    mutex = ctypes.CDLL(None).pthread_mutex_lock\n"
-        "    while True: mutex(lock)\n"
-        "ends._END_SECONDS, app.print_groups = 1, hang\ncli.main()\n"
-    )
-    with started([sys.executable, "-c", program, "list"], tmp_path) as (running, out, err):
-        assert out.readline() == "hanging\n"
-        time.sleep(0.2)
-        running.send_signal(signal.SIGTERM)
-        assert running.wait(60) == 143
-        assert err.read() == "interrupted; the program has not ended within 1 s, so it is stopped\n"
 
 
 LONG_BLOCK = """
