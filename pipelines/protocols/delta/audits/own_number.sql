@@ -1,7 +1,6 @@
 -- audit: the duplicate detector of a publisher has the number of its newest publication
 -- At the end the duplicate detector of each publisher has a row for the publisher itself (rule R18). With detector
--- identifier, the row has at least the number of the newest publication. A later crash
--- deletes the detector.
+-- identifier, the row has at least the number of the newest publication. A later crash deletes the detector.
 with newest as (
   select p.run_id, p.source, max(p.source_seq) as source_seq, max(p.issued_round) as round,
     r.protocol_detector as detector
