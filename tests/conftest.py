@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import signal
 import socket
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -134,6 +135,17 @@ def hdfs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         except EngineError as error:
             pytest.skip(str(error))
         yield address
+
+
+@pytest.fixture
+def heeded_signals() -> Iterator[None]:
+    """Heeds Ctrl-C and SIGHUP, which the parent process may ignore: ``nohup``, or a script with jobs in background."""
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGHUP)}
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
 
 
 @pytest.fixture(scope="session")

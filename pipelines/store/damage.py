@@ -65,13 +65,21 @@ def named_damage(root: object) -> Iterator[None]:
         raise told from error
 
 
+def _has_working_directory() -> bool:
+    try:
+        Path.cwd()
+    except FileNotFoundError:
+        return False
+    return True
+
+
 def disk_error(error: BaseException, root: object = None) -> StoreError | None:
     """Returns the `StoreError` for an error about the disk or a store's files; None for any other error.
 
     The message names store ``root`` if it is known.
     """
     store = "the store" if root is None else f"the store {str(root)!r}"
-    if isinstance(error, FileNotFoundError) and error.filename is None:  # only the lookup of the folder names no file
+    if isinstance(error, FileNotFoundError) and not _has_working_directory():
         return StoreError("the working directory has been removed; change to an existing folder")
     text = " ".join(messages(error))
     for pattern, cause in _CAUSES:

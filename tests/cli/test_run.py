@@ -292,6 +292,7 @@ def test_an_interruption_before_the_command_begins_ends_quietly(tmp_path: Path) 
         assert (out.read(), err.read(), running.wait(60)) == ("", "interrupted\n", 130)
 
 
+@pytest.mark.usefixtures("heeded_signals")
 @pytest.mark.parametrize(
     ("engine", "sent"),
     [

@@ -29,6 +29,7 @@ cli.main()
 """
 
 
+@pytest.mark.usefixtures("heeded_signals")
 def test_a_program_under_nohup_outlives_its_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     assert interruptions() == [signal.SIGINT, signal.SIGTERM, signal.SIGHUP]
     monkeypatch.setattr(signal, "getsignal", {signal.SIGHUP: signal.SIG_IGN}.get)

@@ -291,6 +291,7 @@ def test_scratch_goes_away_if_no_process_can_be_started(tmp_path: Path, monkeypa
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.usefixtures("heeded_signals")
 def test_an_interruption_of_the_launch_ends_the_new_jvm(monkeypatch: pytest.MonkeyPatch) -> None:
     """The launch takes some seconds. Only a launch that is not disturbed names the JVM's process."""
     jvm = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(300)"])
