@@ -92,7 +92,6 @@ def cluster(n_executors: int) -> SparkSession:
     settings = {
         **shipped_settings(), **of_cluster, "spark.driver.extraClassPath": jars, "spark.executor.extraClassPath": jars,
         "spark.driver.memory": f"{DRIVER_MB}m", "spark.executor.memory": f"{EXECUTOR_MB}m",
-        "spark.sql.shuffle.partitions": str(2 * n_executors), "spark.default.parallelism": str(2 * n_executors),
         "spark.ui.retainedStages": "100000",
         "spark.executorEnv.PYTHONPATH": str(Path(__file__).parents[2]),
     }  # fmt: skip
