@@ -11,12 +11,11 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from support.cases import LATER, Case, case, fault, hunted, lines, messages, sent
+from support.cases import LATER, Case, case, fault, hunted, lines, messages, sent, store_of
 from support.copies import Plant, Planting
 
-from pipelines.engines.session import Session
 from pipelines.store.store import Store
-from pipelines.testing import Change, added, copied, removed, replaced, run_all, run_configs
+from pipelines.testing import Change, added, copied, removed, replaced
 
 A, B, C, D, E, F, G = range(7)
 FAULTS: list[dict[str, Any]] = [
@@ -282,15 +281,13 @@ CASES: dict[str, Case] = {
 }  # fmt: skip
 
 
-@pytest.fixture(scope="module")
-def runs(sail: Session, tmp_path_factory: pytest.TempPathFactory) -> Store:
-    return run_all(run_configs([*RUNS.values()]), sail, tmp_path_factory.mktemp("epidemic"))
+runs = store_of(RUNS)
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_the_audits_find_exactly_the_violations(runs: Store, name: str) -> Planting:
     of = CASES[name]
-    [copy] = yield [Plant(runs, list(RUNS).index(of.run), **of.changes)]
+    [copy] = yield [of.plant(runs, RUNS)]
     assert lines(copy) == of.found
 
 

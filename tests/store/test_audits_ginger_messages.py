@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from support.cases import Case, case, fault, hunted, lines, messages, sent
-from support.copies import Plant, Planting
+from support.cases import Case, case, fault, hunted, lines, messages, sent, store_of
+from support.copies import Planting
 
-from pipelines.engines.session import Session
 from pipelines.store.store import Store
-from pipelines.testing import Change, removed, replaced, run_all, run_configs, scenario
+from pipelines.testing import Change, removed, replaced, scenario
 
 NODES = ["B0", "B1", "B2", "B3", "B4", "C5", "C6", "C7", "C8"]
 B0, B1, B2, B3, B4, C5, C6, C7, C8 = range(9)
@@ -162,13 +161,11 @@ CASES: dict[str, Case] = {
 }  # fmt: skip
 
 
-@pytest.fixture(scope="module")
-def runs(sail: Session, tmp_path_factory: pytest.TempPathFactory) -> Store:
-    return run_all(run_configs([*RUNS.values()]), sail, tmp_path_factory.mktemp("ginger"))
+runs = store_of(RUNS)
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_the_audits_find_exactly_the_violations(runs: Store, name: str) -> Planting:
-    one = CASES[name]
-    [copy] = yield [Plant(runs, list(RUNS).index(one.run), **one.changes)]
-    assert lines(copy) == one.found
+    of = CASES[name]
+    [copy] = yield [of.plant(runs, RUNS)]
+    assert lines(copy) == of.found

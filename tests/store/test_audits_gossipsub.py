@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from support.cases import LATER, Case, case, fault, lines
+from support.cases import LATER, Case, case, fault, lines, store_of
 from support.copies import Plant, Planting
 from support.gossipsub import RUNS, A, B, C, D, E, F, ids, issued, message, sent, setting, with_ids
 
-from pipelines.engines.session import Session
 from pipelines.store.store import Store
-from pipelines.testing import Change, removed, replaced, run_all, run_configs
+from pipelines.testing import Change, removed, replaced
 
 CASES: dict[str, Case] = {
     "the run flood": case("flood", {}),
@@ -191,15 +190,13 @@ CASES: dict[str, Case] = {
     ),}  # fmt: skip
 
 
-@pytest.fixture(scope="module")
-def runs(sail: Session, tmp_path_factory: pytest.TempPathFactory) -> Store:
-    return run_all(run_configs([*RUNS.values()]), sail, tmp_path_factory.mktemp("gossipsub"))
+runs = store_of(RUNS)
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_the_audits_find_exactly_the_violations(runs: Store, name: str) -> Planting:
     of = CASES[name]
-    [copy] = yield [Plant(runs, list(RUNS).index(of.run), **of.changes)]
+    [copy] = yield [of.plant(runs, RUNS)]
     assert lines(copy) == of.found
 
 

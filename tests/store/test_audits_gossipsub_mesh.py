@@ -5,13 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from support.cases import LATER, Case, case, fault, lines
-from support.copies import Plant, Planting
+from support.cases import LATER, Case, case, fault, lines, store_of
+from support.copies import Planting
 from support.gossipsub import RUNS, A, B, C, D, E, F, G, issued, mesh, message, sent, state
 
-from pipelines.engines.session import Session
 from pipelines.store.store import Store
-from pipelines.testing import Change, added, removed, replaced, run_all, run_configs
+from pipelines.testing import Change, added, removed, replaced
 
 
 def backoff(until: int, *nodes: int) -> str:
@@ -384,13 +383,11 @@ CASES: dict[str, Case] = {
 }  # fmt: skip
 
 
-@pytest.fixture(scope="module")
-def runs(sail: Session, tmp_path_factory: pytest.TempPathFactory) -> Store:
-    return run_all(run_configs([*RUNS.values()]), sail, tmp_path_factory.mktemp("gossipsub"))
+runs = store_of(RUNS)
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_the_audits_find_exactly_the_violations(runs: Store, name: str) -> Planting:
     of = CASES[name]
-    [copy] = yield [Plant(runs, list(RUNS).index(of.run), **of.changes)]
+    [copy] = yield [of.plant(runs, RUNS)]
     assert lines(copy) == of.found

@@ -5,12 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from support.cases import Case, case, fault, hunted, lines, messages
-from support.copies import Plant, Planting
+from support.cases import Case, case, fault, hunted, lines, messages, store_of
+from support.copies import Planting
 
-from pipelines.engines.session import Session
 from pipelines.store.store import Store
-from pipelines.testing import Change, removed, replaced, run_all, run_configs
+from pipelines.testing import Change, removed, replaced
 
 NODES = ["b1", "b2", "b3", "R1", "R2", "R3", "P1", "P2", "S1", "S2"]
 R1, R2, R3, P1, P2, S1, S2 = range(3, 10)
@@ -200,13 +199,11 @@ CASES: dict[str, Case] = {
 }  # fmt: skip
 
 
-@pytest.fixture(scope="module")
-def runs(sail: Session, tmp_path_factory: pytest.TempPathFactory) -> Store:
-    return run_all(run_configs([*RUNS.values()]), sail, tmp_path_factory.mktemp("repository"))
+runs = store_of(RUNS)
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_the_audits_find_exactly_the_violations(runs: Store, name: str) -> Planting:
-    one = CASES[name]
-    [copy] = yield [Plant(runs, list(RUNS).index(one.run), **one.changes)]
-    assert lines(copy) == one.found
+    of = CASES[name]
+    [copy] = yield [of.plant(runs, RUNS)]
+    assert lines(copy) == of.found

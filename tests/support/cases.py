@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
 
-from pipelines.testing import Change, added
-from support.copies import Copy
+from pipelines.engines.session import Session
+from pipelines.store.store import Store
+from pipelines.testing import Change, added, run_all, run_configs
+from support.copies import Copy, Plant
 
 HUNTED = Path(__file__).parents[1] / "mutation" / "hunted"
 LATER = 9_999
@@ -34,10 +37,24 @@ class Case:
     found: Mapping[str, Sequence[str]]
     changes: Mapping[str, Change | Sequence[Change]]
 
+    def plant(self, store: Store, runs: Iterable[str]) -> Plant:
+        """Returns the changed run; ``runs`` are the names of the runs of the store, in their order."""
+        return Plant(store, [*runs].index(self.run), **self.changes)
+
 
 def case(run: str, found: Mapping[str, Sequence[str] | str], /, **changes: Change | Sequence[Change]) -> Case:
     """Returns a case; a string in ``found`` is a single violation."""
     return Case(run, {name: [of] if isinstance(of, str) else sorted(of) for name, of in found.items()}, changes)
+
+
+def store_of(runs: Mapping[str, Mapping[str, Any]]) -> Callable[..., Store]:
+    """Returns a fixture of a test module: the store of runs, which are scenarios by name."""
+
+    @pytest.fixture(scope="module")
+    def runs_of_module(sail: Session, tmp_path_factory: pytest.TempPathFactory) -> Store:
+        return run_all(run_configs([*runs.values()]), sail, tmp_path_factory.mktemp("runs"))
+
+    return runs_of_module
 
 
 def lines(copy: Copy) -> dict[str, list[str]]:

@@ -2,7 +2,7 @@
 -- in all rounds after `from_round` and before `until_round`. The rows end before the first fault of either node.
 with taken as (
   select g.run_id, g.topic, g.node_id, g.peer, g.round,
-    least(coalesce(u.round, 9223372036854775807), coalesce(v.round, 9223372036854775807)) as fault_round
+    coalesce(least(u.round, v.round), 9223372036854775807) as fault_round
   from grafted g
   left join first_fault u on u.run_id = g.run_id and u.node_id = g.node_id
   left join first_fault v on v.run_id = g.run_id and v.node_id = g.peer

@@ -10,7 +10,7 @@ with announced as (
 )
 select m.run_id, m.topic, l.dst as node_id, m.node_id as neighbour,
   greatest(m.first_round + l.latency_rounds, coalesce(a.due_round, -1)) as since_round,
-  least(coalesce(u.round, 9223372036854775807), coalesce(v.round, 9223372036854775807)) as until_round
+  coalesce(least(u.round, v.round), 9223372036854775807) as until_round
 from member m
 join link l on l.run_id = m.run_id and l.src = m.node_id
 left join announced a on a.run_id = l.run_id and a.neighbour = l.src and a.node_id = l.dst
