@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 
 from pipelines.testing import Change, replaced, scenario
+from support import cases
 from support.cases import hunted, messages
 
 A, B, C, D, E, F, G = range(7)
@@ -43,10 +44,15 @@ def ids(*publications: str) -> list[dict[str, int]]:
     return [{"source": "ABCDEFG".index(one[0]), "source_seq": int(one[1:])} for one in publications]
 
 
+def about(of: str) -> str:
+    """Returns the condition for the rows of a publication; A2 is the publication of A's second call."""
+    return f"source = {'ABCDEFG'.index(of[0])} and source_seq = {of[1:]}"
+
+
 def sent(kind: str, src: int, dst: int, round_: int, of: str | None = None) -> str:
     """Returns the condition for the messages of a round."""
-    [*about] = [] if of is None else [f"source = {'ABCDEFG'.index(of[0])} and source_seq = {of[1:]}"]
-    return " and ".join([f"kind = '{kind}' and src = {src} and dst = {dst} and sent_round = {round_}", *about])
+    found = cases.sent(kind, src, dst, round_)
+    return found if of is None else f"{found} and {about(of)}"
 
 
 def with_ids(where: str, *publications: str) -> Change:
@@ -57,8 +63,7 @@ def with_ids(where: str, *publications: str) -> Change:
 
 def issued(of: str, round_: int) -> Change:
     """Returns the change of the round of a publication."""
-    where = f"source = {'ABCDEFG'.index(of[0])} and source_seq = {of[1:]}"
-    return replaced(where, issued_round=str(round_))
+    return replaced(about(of), issued_round=str(round_))
 
 
 def setting(name: str, value: int, changed: int) -> Change:
