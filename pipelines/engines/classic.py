@@ -27,7 +27,7 @@ from pipelines.engines.jars import bucket_jars, cache_folder, engine_jars, error
 from pipelines.engines.names import WITHOUT_JAVA, check_java, java_version
 from pipelines.engines.settings import hadoop_settings, local_settings, shipped_settings
 from pipelines.engines.workers import in_thread
-from pipelines.errors import EngineError
+from pipelines.errors import EngineError, first_line
 
 _JVM_OPTIONS: Final = "spark.driver.extraJavaOptions"
 _WRITER_SECONDS = 60
@@ -56,14 +56,30 @@ def running_session() -> SparkSession | None:
 
     If the ``spark-submit`` job has no session, the function creates one.
     """
-    if SparkContext._active_spark_context is not None:
-        was_classic = CONNECT_MODE not in os.environ
-        set_functions(is_classic=True)  # in Connect mode PySpark would return a session of Sail
-        try:
-            return SparkSession.getActiveSession() or SparkSession(SparkContext._active_spark_context)
-        finally:
-            set_functions(is_classic=was_classic)
-    return None if "PYSPARK_GATEWAY_PORT" not in os.environ else _submitted_session()
+    session = _active_session() if _has_jvm() else None
+    if session is None and "PYSPARK_GATEWAY_PORT" in os.environ:
+        return _submitted_session()
+    return session
+
+
+def _has_jvm() -> bool:
+    """Returns whether PySpark has launched a JVM in this process, or was started by ``spark-submit`` and is connected.
+
+    Without a JVM, a `SparkConf` has no settings.
+    """
+    return SparkConf().contains("spark.master")
+
+
+def _active_session() -> SparkSession | None:
+    was_classic = CONNECT_MODE not in os.environ
+    set_functions(is_classic=True)  # in Connect mode PySpark would return a session of Sail
+    try:
+        session = SparkSession.active()
+    except PySparkRuntimeError:
+        return None
+    finally:
+        set_functions(is_classic=was_classic)
+    return session if is_running(session) else None
 
 
 def is_running(spark: SparkSession) -> bool:
@@ -111,14 +127,19 @@ def _start_context(conf: SparkConf, archive: ClassArchive) -> SparkContext:
     with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as log:
         try:
             # A process has one JVM: an earlier session may have launched it.
-            gateway, streams = None, {"stdout": log, "stderr": log}
-            if not SparkContext._gateway:
-                gateway = _launched(conf, streams)
+            gateway = None
+            if not _has_jvm():
+                gateway = _launched(conf, {"stdout": log, "stderr": log})
                 archive.keep_after(gateway.proc.pid)
             return SparkContext(conf=conf, gateway=gateway)
         except PySparkRuntimeError as error:
             log.seek(0)
             raise EngineError(f"Spark does not start: {error_line(log)}; correct the cause, {WITHOUT_JAVA}") from error
+        except ValueError as error:  # PySpark allows one context
+            raise EngineError(
+                f"Spark does not start: {first_line(error)}; pass a session of the existing context: "
+                "spark=SparkSession(context)"
+            ) from error
 
 
 def _launched(conf: SparkConf, streams: Mapping[str, Any]) -> Any:  # noqa: ANN401 - PySpark leaves it untyped
@@ -152,7 +173,7 @@ def _is_no_interruption(record: logging.LogRecord) -> bool:
 def _submitted_session() -> SparkSession:
     """Creates the session of a ``spark-submit`` job. The submitter's settings override the settings of this program."""
     builder = SparkSession.builder
-    SparkContext._ensure_initialized()  # SparkConf reads the submitter's settings from the JVM
+    SparkContext.getSystemProperty("spark.master")  # connects to the JVM, from which SparkConf reads the settings
     given = dict(SparkConf().getAll())
     for key, value in shipped_settings().items():
         if key not in given and key.startswith(("spark.sql.", "spark.databricks.", "spark.python.")):

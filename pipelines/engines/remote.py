@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import atexit
 import logging
 import os
 from collections.abc import Callable, Iterator
@@ -97,9 +96,6 @@ def _session(channel: DefaultChannelBuilder, closing: ExitStack) -> RemoteSessio
     """Opens a new session; ``closing`` receives the callback that ends the session."""
     session = RemoteSession.builder.channelBuilder(channel).create()
     closing.callback(_stop, session)
-    # PySpark 4.1 deletes cached ML models at exit, which blocks after Ctrl-C; this program caches no models.
-    if hasattr(session.client, "_cleanup_ml_cache"):
-        atexit.unregister(session.client._cleanup_ml_cache)
     return session
 
 
@@ -115,10 +111,15 @@ def _check_answers(builder: DefaultChannelBuilder, url: str) -> None:
 
 
 def _stop(session: RemoteSession) -> None:
-    """Ends a session; waits at most `_FAREWELL_SECONDS`, because after an interruption by Ctrl-C gRPC may block."""
-    farewell = Thread(target=session.stop, daemon=True)
-    farewell.start()
-    farewell.join(_FAREWELL_SECONDS)
+    """Ends a session; waits at most `_FAREWELL_SECONDS`, because after an interruption by Ctrl-C gRPC may block.
+
+    The client is closed even if `session.stop` blocks: at exit, PySpark 4.1 sends a request through an open client, and
+    repeats it for ten minutes.
+    """
+    for end in (session.stop, session.client.close):
+        farewell = Thread(target=end, daemon=True)
+        farewell.start()
+        farewell.join(_FAREWELL_SECONDS)
 
 
 def connect_from_environment(closing: ExitStack) -> SparkSession:

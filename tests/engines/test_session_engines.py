@@ -15,6 +15,7 @@ import pytest
 from pyspark.sql import functions as F
 from support.jvm import JVM
 
+from pipelines.engines.frames import CONNECT_MODE
 from pipelines.engines.session import Session, open_session
 from pipelines.errors import EngineError
 
@@ -29,11 +30,12 @@ with open_session({engine!r}) as session:
         print(session.scratch)
 """
 
-LAST_WORDS = """
+AT_EXIT = """
 from pyspark.sql.connect.client import SparkConnectClient
-SparkConnectClient._cleanup_ml_cache = lambda client: print("asked at exit")
+SparkConnectClient._cleanup_ml_cache = lambda client: print("closed:", client.is_closed)
 from pipelines.engines.session import open_session
-open_session("local").close()
+session = open_session("local")
+{close}
 """
 
 
@@ -149,14 +151,47 @@ def test_an_engine_is_quiet_and_leaves_nothing_behind(engine: str, tmp_path: Pat
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_server_is_asked_nothing_after_the_session_is_closed(tmp_path: Path) -> None:
-    """What PySpark asks when the program ends would block if Ctrl-C had broken off a call."""
+@pytest.mark.parametrize("close", ["session.close()", ""])
+def test_a_client_is_closed_before_its_request_at_exit(tmp_path: Path, close: str) -> None:
+    """A request of PySpark at exit would block if Ctrl-C had interrupted a call; a closed client sends none."""
     root = Path(__file__).parents[2]
     ran = subprocess.run(
-        [sys.executable, "-c", LAST_WORDS], cwd=tmp_path, env=os.environ | {"PYTHONPATH": str(root)},
+        [sys.executable, "-c", AT_EXIT.format(close=close)], cwd=tmp_path, env=os.environ | {"PYTHONPATH": str(root)},
         capture_output=True, text=True, check=True,
     )  # fmt: skip
-    assert ran.stdout == ""
+    assert ran.stdout == "closed: True\n"
+
+
+CONTEXT_ALONE = """
+from pyspark import SparkConf, SparkContext
+context = SparkContext(conf=SparkConf().setMaster("local[1]").set("spark.ui.enabled", "false"))
+from pipelines.engines.session import open_session
+from pipelines.errors import EngineError
+try:
+    open_session("spark")
+except EngineError as error:
+    print(error)
+print(context.parallelize([1]).count())
+from pyspark.sql import SparkSession
+with open_session("spark", SparkSession(context)) as session:
+    print(session.owns)
+context.stop()
+with open_session("spark") as session:
+    print(session.owns, session.spark.range(2).count())
+"""
+
+
+@pytest.mark.spark
+def test_a_context_without_a_session_is_named_and_left_running(tmp_path: Path) -> None:
+    environment = {name: value for name, value in os.environ.items() if name != CONNECT_MODE}
+    ran = subprocess.run(
+        [sys.executable, "-c", CONTEXT_ALONE], cwd=tmp_path, capture_output=True, text=True, check=True,
+        env=environment | {"PYTHONPATH": str(Path(__file__).parents[2])},
+    )  # fmt: skip
+    told, *answers = ran.stdout.splitlines()
+    assert "Cannot run multiple SparkContexts at once" in told
+    assert told.endswith("pass a session of the existing context: spark=SparkSession(context)")
+    assert answers == ["1", "False", "True 2"]
 
 
 def test_an_answer_of_sail_may_be_large(sail: Session) -> None:

@@ -12,14 +12,6 @@ _PRIVATE = re.compile(
     r"|pyspark\.sql\.(?:connect|classic)\.[\w.]+"
 )
 ALLOWED = {
-    # Whether a notebook or spark-submit has a context, without starting one: PySpark's own functions would start it.
-    "SparkContext._active_spark_context": 2,
-    # A JVM that an earlier session of the process left is used again; a second one would need another process.
-    "SparkContext._gateway": 1,
-    # A SparkConf knows what spark-submit was given once the JVM runs.
-    "SparkContext._ensure_initialized": 1,
-    # PySpark asks the server to drop models at exit, and waits for ten minutes after Ctrl-C.
-    "client._cleanup_ml_cache": 1,
     # How a channel with options of its own becomes a session.
     "pyspark.sql.connect.client": 1,
     "pyspark.sql.connect.session": 1,
