@@ -1,9 +1,35 @@
 -- The recoveries, publications, subscriptions and unsubscriptions whose deadline (limit_round) is not after the end of
--- the run. Runs with a fault that delays messages or pauses nodes have no rows.
+-- the run. The deadline is the end of the first grace period (view grace) without a disturbance. Disturbances are
+-- crashes, recoveries, and the periods in which a fault delays messages or pauses a node. Such a period lasts until the
+-- messages of the fault are due.
 with over as (
   select run_id, max(due_round) as last_round from message where fate <> 'in_flight' group by run_id
-), late as (
-  select distinct run_id from fault_event where kind in ('delay', 'reorder', 'pause')
+), delayed as (
+  select b.run_id, b.round as first_round, min(e.round) as end_round
+  from fault_event b
+  left join fault_event e on e.run_id = b.run_id and e.kind = concat(b.kind, '_end') and e.node_id <=> b.node_id
+    and e.src <=> b.src and e.dst <=> b.dst and e.round >= b.round
+  where b.kind in ('delay', 'reorder', 'pause')
+  group by b.run_id, b.kind, b.node_id, b.src, b.dst, b.round
+), span as (
+  select distinct run_id, round as first_round, round as end_round
+  from fault_event
+  where kind in ('crash', 'recovery')
+  union all
+  select d.run_id, d.first_round, greatest(d.end_round, coalesce(max(m.due_round), 0)) as end_round
+  from delayed d
+  left join message m on m.run_id = d.run_id and m.sent_round between d.first_round and d.end_round
+  where d.end_round is not null
+  group by d.run_id, d.first_round, d.end_round
+  union all
+  select run_id, first_round, 9223372036854775807 as end_round from delayed where end_round is null
+), settled as (
+  select s.run_id, s.end_round, s.end_round + g.grace_rounds as settled_round
+  from span s
+  join grace g on g.run_id = s.run_id
+  left join span n on n.run_id = s.run_id and n.end_round > s.end_round
+    and n.first_round <= s.end_round + g.grace_rounds
+  where n.run_id is null and s.end_round < 9223372036854775807
 ), begun as (
   select run_id, node_id, cast(null as bigint) as source_seq, recovery_round as begin_round, end_round,
     'recovery' as what
@@ -22,17 +48,21 @@ with over as (
     ended_round as end_round, 'unsubscription' as what
   from subscription
   where unsubscribed_round is not null
-), limited as (
+), disturbed as (
   select b.run_id, b.node_id, b.source_seq, b.begin_round, b.end_round, b.what,
-    case when min(case when d.round <= b.begin_round + g.grace_rounds then d.round end) is null
-      then b.begin_round + g.grace_rounds else min(d.settled_round) end as limit_round
+    b.begin_round + g.grace_rounds as undisturbed_round, count(d.run_id) as n_spans
   from begun b
   join grace g on g.run_id = b.run_id
-  left join disturbance d on d.run_id = b.run_id and d.round > b.begin_round
+  left join span d on d.run_id = b.run_id and d.end_round > b.begin_round
+    and d.first_round <= b.begin_round + g.grace_rounds
   group by b.run_id, b.node_id, b.source_seq, b.begin_round, b.end_round, b.what, g.grace_rounds
+), limited as (
+  select d.run_id, d.node_id, d.source_seq, d.begin_round, d.end_round, d.what,
+    case when d.n_spans = 0 then d.undisturbed_round else min(s.settled_round) end as limit_round
+  from disturbed d
+  left join settled s on s.run_id = d.run_id and d.n_spans > 0 and s.end_round > d.begin_round
+  group by d.run_id, d.node_id, d.source_seq, d.begin_round, d.end_round, d.what, d.n_spans, d.undisturbed_round
 )
 select l.run_id, l.node_id, l.source_seq, l.begin_round, l.end_round, l.what, l.limit_round
 from limited l
 join over o on o.run_id = l.run_id and o.last_round >= l.limit_round
-left join late a on a.run_id = l.run_id
-where a.run_id is null
