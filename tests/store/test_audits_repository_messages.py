@@ -43,6 +43,40 @@ CASES: dict[str, Case] = {
         )
         for at, is_found in ((67, False), (68, True))
     },
+    # R1 leaves in round 210
+    "R2S-Rectify of a repository that leaves later": case(
+        "repository", {"rectifies_unacknowledged": "150 R1 P1:1: lists the message to S1, whose acknowledgement it "
+                       "knows since round 66"},
+        message=repository("R2S-Rectify", "R1", "b1", 150, to=[S1], topic="news", origin=R1, designation=9, steering=R1,
+                           sync=0, listed=[{"source": P1, "source_seq": 1, "incarnation": 0, "n": 1}]),
+    ),
+    "R2R-NAK of a repository that leaves later": case(
+        "repository", {"asks_for_missing": "66 R1 P2:: R2R-NAK requests number 1 of its publisher, which it has since "
+                       "round 64"},
+        message=repository("R2R-NAK", "R1", "b1", 66, to=[R2], topic="free", origin=R1,
+                           keys=[{"publisher": P2, "incarnation": 0, "n": 1}]),
+    ),
+    **{
+        f"gossip in round {at} to a repository that leaves": case(
+            "repository", {"tells_stored": f"{at} R2 P2:: gossip lacks number 99 of its publisher, acknowledged in "
+                           f"round {at - 4}"} if is_found else {},
+            message=[
+                repository("R2P-ACK", "R2", "b2", at - 4, **of(R2, P2), designation=4, incarnation=0, single=[99]),
+                repository("Gossip-ACK", "R2", "b2", at + 1, to=[R3], origin=R2, topic="news", base=5, frontier=5,
+                           entries=[{"seq": 99, "publisher": P2, "incarnation": 0, "n": 99}], beyond=[]),
+            ],
+        )
+        for at, is_found in ((204, True), (214, False))
+    },
+    **{
+        f"a registration that is confirmed in round {at}": case(
+            "repository", {"registrations_spread": [
+                f"{at} R2 -: confirms the registration of P2 as publisher, and {member} does not have it"
+                for member in lacking]},
+            message=repository("R2C-Confirm", "R2", "b2", at, **of(R2, P1), client=P2, role="publisher", number=999),
+        )
+        for at, lacking in ((209, ("R1", "R3")), (210, ("R3",)))
+    },
     # asked_to_steer
     "a repository steers unasked": case(
         "repository", {"asked_to_steer": "1400 R1 -: steers S1 by designation 777, and is never asked"},

@@ -2,7 +2,7 @@
 -- Sections 3.5 and 4.8, rules P20 and P24. A repository has a message on its disk if it has acknowledged the message or
 -- listed it in Gossip-ACK. It also has a message if the message and its P2R-Order have arrived within 4 T_fail without
 -- a crash of the repository in between. This second check excludes topics with an owner, requests after a crash of the
--- publisher, and repositories that join or leave.
+-- publisher, and repositories that join or have left.
 with said as (
   select run_id, kind, src, dst, sent_round, due_round, fate, source, source_seq, body,
     get_json_object(body, '$.topic') as topic, cast(get_json_object(body, '$.origin') as bigint) as origin,
@@ -29,6 +29,7 @@ with said as (
   join parameter r on r.run_id = a.run_id
   left join topic_owner o on o.run_id = a.run_id and o.topic = a.topic
   left join moved_member v on v.run_id = a.run_id and v.node_id = a.node_id
+    and (v.is_join or v.round <= greatest(a.due_round, m.due_round) + r.protocol_store_rounds)
   left join closed x on x.run_id = a.run_id and x.node_id = a.publisher
   left join node_recovery c on c.run_id = a.run_id and c.node_id = a.node_id
     and c.crash_round between least(a.due_round, m.due_round) and greatest(a.due_round, m.due_round)

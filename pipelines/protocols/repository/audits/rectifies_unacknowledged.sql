@@ -1,7 +1,8 @@
 -- audit, is_dated: R2S-Rectify lists no message whose acknowledgement the repository knows
 -- Sections 4.3 and 4.6, rules P11 and P15. A steering repository knows an acknowledgement when the S2R-ACK has arrived.
 -- Any other repository knows it when both the S2R-ACK and the Gossip-ACK with the entry of the acknowledged number have
--- arrived. The audit ignores repositories that join or leave, or that crash before the acknowledgement is known.
+-- arrived. The audit ignores repositories that join, that have left, or that crash before the acknowledgement is
+-- known.
 with located as (
   select run_id, dst as node_id, topic, origin as repository, seq, min(due_round) as due_round
   from gossip_entry
@@ -20,6 +21,7 @@ with located as (
   from known k
   join stored_message s on s.run_id = k.run_id and s.node_id = k.steering and s.topic = k.topic and s.seq = k.seq
   left join moved_member m on m.run_id = k.run_id and m.node_id in (k.node_id, k.steering)
+    and (m.is_join or m.round <= k.known_round)
   left join node_recovery c on c.run_id = k.run_id and c.node_id in (k.node_id, k.steering)
     and c.crash_round <= k.known_round
   where m.run_id is null and c.run_id is null

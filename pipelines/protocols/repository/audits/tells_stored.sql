@@ -1,6 +1,6 @@
 -- audit, is_dated: Gossip-ACK tells the other members all messages that the repository has acknowledged to publishers
 -- Section 4.5, rules P17 and P18. Each message is an entry of this Gossip-ACK or of an earlier one, or this Gossip-ACK
--- lists it as stored after the first reserved number. The audit does not check Gossip-ACKs to members that leave.
+-- lists it as stored after the first reserved number. The audit does not check Gossip-ACKs to members that have left.
 with stored as (
   select run_id, node_id, topic, publisher, incarnation, n, min(sent_round) as round
   from acknowledged_number
@@ -14,6 +14,7 @@ with stored as (
   select g.run_id, g.message_id, g.node_id, g.topic, g.sent_round
   from gossip g
   left join moved_member m on not m.is_join and m.run_id = g.run_id and array_contains(g.receivers, m.node_id)
+    and m.round <= g.sent_round
   where m.run_id is null
 ), told as (
   select run_id, origin as node_id, topic, publisher, incarnation, n, min(sent_round) as round
