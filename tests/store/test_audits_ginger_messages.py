@@ -97,10 +97,15 @@ CASES: dict[str, Case] = {
         "ginger", {"answers_votes": "301 B1 -: does not answer the vote of node 2"},
         message=ginger("RootElection", "B2", "B1", 300, vote=0, brokers=named(B2, B4)),
     ),
-    "a vote without an answer before a crash": case(
-        "ginger", {}, message=ginger("RootElection", "B2", "B1", 300, vote=0, brokers=named(B2, B4)),
-        fault_event=fault("crash", 302, B1, 303),
-    ),
+    # A repair lasts at most 12 + 3 + 4 (2 · 3 + 3 · 18) = 255 rounds.
+    **{
+        f"a vote without an answer before a crash in round {at}": case(
+            "ginger", {"answers_votes": "301 B1 -: does not answer the vote of node 2"} if is_found else {},
+            message=ginger("RootElection", "B2", "B1", 300, vote=0, brokers=named(B2, B4)),
+            fault_event=fault("crash", at, B1, at + 1),
+        )
+        for at, is_found in ((302, False), (556, False), (557, True))
+    },
     "a vote with an answer without a vote": case(
         "ginger", {}, message=[ginger("RootElection", "B2", "B1", 300, vote=0, brokers=named(B2, B4)),
                                ginger("RootElection", "B1", "B2", 301, vote=None, brokers=[])],
