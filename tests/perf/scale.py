@@ -161,7 +161,7 @@ def measured(n_executors: int, what: Experiment, limit: float) -> dict[str, Any]
 def made(what: str, given: argparse.Namespace) -> Experiment:
     """Returns the experiment that ``--what`` names."""
     if what == "sweep":
-        return sweep(given.runs, given.brokers, 1.0, START + given.rounds)
+        return replace(sweep(given.runs, given.brokers, 1.0, START + given.rounds), commit_every=None)
     if what == "bank":
         return bank(given.runs)
     return overlay(given.nodes, "dataflow" if what == "overlay" else "program")
