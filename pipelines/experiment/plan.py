@@ -23,7 +23,7 @@ from pipelines.experiment.inputs import Inputs, n_state_rows
 from pipelines.experiment.mapping import Mapped, needs_tree
 from pipelines.experiment.prepared import Prepared, labelled
 from pipelines.inputs.faults.build import named_traces
-from pipelines.inputs.faults.named_outages import outage_notes
+from pipelines.inputs.faults.recorded import outage_notes
 from pipelines.inputs.overlay.nodes import graph_of
 from pipelines.inputs.workload.build import literal_wildcards, workload_files
 from pipelines.inputs.workload.calls import move_notes

@@ -17,11 +17,10 @@ from pipelines.contract.run_inputs import Ints, Overlay
 from pipelines.errors import InputError, KeyPath, Problem, blamed_on, raise_problems
 from pipelines.files import find_file
 from pipelines.inputs import draws_numpy
-from pipelines.inputs.faults.named_outages import named_format, outages_of_file
+from pipelines.inputs.faults.recorded import recorded_outages
 from pipelines.inputs.faults.timeline import FOR_GOOD, Outage, OutageLimitError, Room, Timeline, alternating
-from pipelines.inputs.faults.traces import load_trace, mapped
 from pipelines.inputs.overlay.nodes import choose_faulty, graph_of, ids_by_name
-from pipelines.scenario.faults import Crash, CrashGenerator, CrashTrace, Fault, FaultGenerator
+from pipelines.scenario.faults import Crash, CrashGenerator, Fault, FaultGenerator
 from pipelines.scenario.times import TimeSpec
 
 _ATTEMPTS = 8
@@ -281,16 +280,11 @@ def _outages(nodes: Ints, of: _Crashes) -> list[Outage]:
     try:
         if rate is not None:
             return alternating(rate, nodes, of.rounds, of.seed, of.purpose)
-        return _traced(trace, nodes, of) if trace is not None else []
+        if trace is None:
+            return []
+        with blamed_on(*of.place, "trace"):
+            path = find_file(trace.path, of.beside)
+            return recorded_outages(path, trace, of.overlay, nodes, of.rounds, of.time, of.seed, of.purpose)
     except OutageLimitError as error:
         key, cure = ("trace", "more hours_per_round") if rate is None else ("rate", "longer times")
         raise of.problem(key, message=f"{error}; give fewer rounds or nodes, or {cure}") from error
-
-
-def _traced(trace: CrashTrace, nodes: Ints, of: _Crashes) -> list[Outage]:
-    with blamed_on(*of.place, "trace"):
-        path = find_file(trace.path, of.beside)
-        if named_format(path, trace.format) is not None:
-            return outages_of_file(path, trace, of.overlay, nodes, of.rounds, of.time)
-        recorded = load_trace(path, trace.format, trace.system)
-        return mapped(recorded, trace, nodes, of.rounds, of.seed, of.purpose)
