@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
@@ -38,32 +37,21 @@ from pipelines.scenario.times import TimeSpec
 _TRIES = 64
 
 
-def pause_times(pauses: Sequence[Outage], crashes: Sequence[Outage], horizon: int) -> list[Outage]:
+def _pauses(pauses: Sequence[Outage], crashes: Sequence[Outage], horizon: int) -> list[Outage]:
     """Returns the pauses of nodes in order of (start, node). A node is never paused while it is down.
 
     Pauses of one node that overlap or touch are merged. A crash ends a pause, and the messages that wait for the node
     are lost. If the node is down in the first round of a pause, the pause starts in the round of the recovery. Pauses
     that begin after the horizon, or that end by the recovery, are omitted.
-
-    Args:
-        pauses: The pauses in the scenario, as intervals.
-        crashes: The down times, which are disjoint for each node.
-        horizon: The last round of the run.
     """
-    timeline, down = Timeline[int](), defaultdict(list)
+    timeline, down = Timeline[int](), Timeline[int]()
     for pause in pauses:
         if pause.start <= horizon:
             timeline.add(*pause)
     for crash in crashes:
-        down[crash.node].append(crash)
-    return [time for pause in timeline.outages() for time in _while_up(pause, down[pause.node])]
-
-
-def _while_up(pause: Outage, crashes: Sequence[Outage]) -> Iterator[Outage]:
-    start = max([pause.start, *(crash.end for crash in crashes if crash.start <= pause.start < crash.end)])
-    end = min([pause.end, *(crash.start for crash in crashes if crash.start > pause.start)])
-    if start < end:
-        yield Outage(pause.node, start, end)
+        down.add(*crash)
+    found = ((pause.node, next(down.gaps(*pause), None)) for pause in timeline.outages())
+    return [Outage(node, *gap) for node, gap in found if gap is not None]
 
 
 def drawn_intervals(
@@ -154,7 +142,7 @@ def build_faults(
     raise_problems(problems)
     ids, rows = ids_by_name(overlay), LinkRows(overlay, seed, horizon)
     wanted = [Outage(ids[fault.node], fault.round, fault.until) for _, fault in listed if isinstance(fault, Pause)]
-    pauses = pause_times(wanted, crashes, horizon)
+    pauses = _pauses(wanted, crashes, horizon)
     for pause in pauses:
         rows.event("pause", (None, None), pause.start, pause.end, node=pause.node)
     for number, fault in listed:

@@ -5,7 +5,7 @@ In a replacement, a link of the tree breaks permanently, and a new link connects
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -34,7 +34,8 @@ from pipelines.scenario.link_faults import (
 _Ends = tuple[int, int]
 Pair = tuple[int | None, int | None]
 _ANY: Pair = (None, None)
-_RATE = LINK_FAULT.names.index("rate")
+_Strike = tuple[Pair, int, int, float]
+"""Directed link, first round, round after the last round, and rate of a row of `LINK_FAULT`."""
 
 
 class Replacement(NamedTuple):
@@ -155,14 +156,8 @@ def bad_times(burst: Burst, link: Ints, rounds: tuple[int, int], seed: int, purp
     """Returns the bad periods of links that alternate between good and bad periods (channel of Gilbert and Elliott).
 
     A link is bad in the first round with the stationary probability bad / (good + bad). Lengths of periods have a
-    geometric distribution. This distribution is memoryless, so the age of the first period is not drawn.
-
-    Args:
-        burst: The mean lengths of good and bad periods.
-        link: The index of each directed link. The draws of a link are hashes of its index.
-        rounds: The first round, and the round after the last round.
-        seed: The run's seed.
-        purpose: The name of the draws.
+    geometric distribution. This distribution is memoryless, so the age of the first period is not drawn. The draws of a
+    link are hashes of its index in `link`. `rounds` contains the first round, and the round after the last round.
 
     Returns:
         Three columns with a row for each bad period: its link, its first round, and the round after its last round.
@@ -187,13 +182,6 @@ def _sojourn(mean: float, seed: int, purpose: str, link: Ints, cycle: draws_nump
         return np.ones(drawn.shape, dtype=np.int64)
     times: Ints = 1 + np.floor(np.log1p(-drawn) / np.log1p(-1.0 / mean)).astype(np.int64)
     return times
-
-
-def _effect(fault: LinkFaultSpec) -> tuple[str, tuple[int, int]]:
-    """Returns the columns ``effect`` and (``low``, ``high``) of the rows of `fault` in `LINK_FAULT`."""
-    if isinstance(fault, Delay):
-        return "reorder" if fault.reorder else "delay", fault.rounds
-    return ("duplicate", fault.after) if isinstance(fault, Duplicate) else ("lose", (0, 0))
 
 
 @dataclass
@@ -224,22 +212,32 @@ class LinkRows:
             return
         until = FOR_GOOD if fault.until is None else fault.until
         purpose = f"faults.{stream_of(fault, number)}.{fault.kind}"
-        pairs, (effect, rounds) = self._pairs(fault, until), _effect(fault)
+        pairs = self._pairs(fault, until)
         for kind in event_kinds(fault):
             for pair in pairs:
                 self.event(kind, pair, fault.round, until)
+        effect, rounds = "lose", (0, 0)
+        if isinstance(fault, Delay):
+            effect, rounds = "reorder" if fault.reorder else "delay", fault.rounds
+        elif isinstance(fault, Duplicate):
+            effect, rounds = "duplicate", fault.after
+        kinds, rate = (fault.kinds, fault.rate) if isinstance(fault, MessageFault) else (None, None)
+        # After the end of a delay, messages may still wait for delayed messages.
+        end = until + (rounds[1] if effect == "delay" else 0)
+        strikes: Iterable[_Strike] = ((pair, fault.round, end, 1.0 if rate is None else rate) for pair in pairs)
+        salt, last = self._salt(purpose), FOR_GOOD if fault.until is None else fault.until - 1
         if isinstance(fault, MessageFault) and fault.nth is not None:
             effect = "copy" if effect == "duplicate" else effect
-            salt = self._salt(purpose)
-            self._nth.append((effect, *pairs[0], fault.round, until, fault.kinds, fault.nth, salt, *rounds))
-        elif isinstance(fault, Loss) and fault.burst is not None:
-            self._bursts(fault, fault.burst, purpose, until)
-        elif not isinstance(fault, Partition) or fault.groups is None:
-            rate = fault.rate if isinstance(fault, MessageFault) else None
-            # After the end of a delay, messages may still wait for delayed messages.
-            end = until + (rounds[1] if effect == "delay" else 0)
-            for pair in pairs:
-                self._row(fault, purpose, pair, fault.round, end, 1.0 if rate is None else rate)
+            self._nth.append((effect, *pairs[0], fault.round, until, kinds, fault.nth, salt, *rounds))
+            return
+        if isinstance(fault, Partition) and fault.groups is not None:
+            return
+        if isinstance(fault, Loss) and fault.burst is not None:
+            strikes = self._bursts(fault, fault.burst, purpose, until)
+        self._fault += [
+            (effect, *pair, *times, kinds, salt, rate, *rounds, fault.round, last)
+            for pair, *times, rate in strikes if rate > 0.0
+        ]  # fmt: skip
 
     def _salt(self, purpose: str) -> int:
         return int(draws_numpy.bits(self.seed, purpose).astype(np.int64))
@@ -290,46 +288,33 @@ class LinkRows:
             forward = [(ids[a], ids[b]) for a, b in fault.links]
         return forward if fault.direction == "forward" else forward + [(b, a) for a, b in forward]
 
-    def _row(self, fault: LinkFaultSpec, purpose: str, pair: Pair, start: int, end: int, rate: float) -> None:
-        kinds = fault.kinds if isinstance(fault, MessageFault) else None
-        last = FOR_GOOD if fault.until is None else fault.until - 1
-        effect, rounds = _effect(fault)
-        salt = self._salt(purpose)
-        self._fault.append((effect, *pair, start, end, kinds, salt, rate, *rounds, fault.round, last))
-
-    def _bursts(self, fault: Loss, burst: Burst, purpose: str, until: int) -> None:
+    def _bursts(self, fault: Loss, burst: Burst, purpose: str, until: int) -> Iterator[_Strike]:
         end = min(until, self.horizon + 1)
         n_nodes = len(self.overlay.names)
         link = np.array([src * n_nodes + dst for src, dst in self._directed(fault)], dtype=np.int64)
         times = bad_times(burst, link, (fault.round, end), self.seed, f"{purpose}.burst")
-        rate = 1.0 if fault.rate is None else fault.rate
         good_from = dict.fromkeys(link.tolist(), fault.round)
         for of, low, high in zip(*(column.tolist() for column in times), strict=True):
             pair = divmod(of, n_nodes)
             self.event("burst", pair, low, high)
-            self._row(fault, purpose, pair, low, high, rate)
+            yield pair, low, high, fault.rate or 0.0
             if good_from[of] < low:
-                self._row(fault, purpose, pair, good_from[of], low, burst.good_rate)
+                yield pair, good_from[of], low, burst.good_rate
             good_from[of] = high
         for of, low in good_from.items():
             if low < end:
-                self._row(fault, purpose, divmod(of, n_nodes), low, end, burst.good_rate)
+                yield divmod(of, n_nodes), low, end, burst.good_rate
 
     def tables(self) -> tuple[pa.Table, pa.Table, pa.Table, pa.Table]:
         """Returns the tables `LINK_FAULT`, `NTH_FAULT`, `SIDE` and `EVENT`."""
-        strikes = [row for row in self._fault if row[_RATE] > 0.0]
         events = [*self._relinked]
         for (kind, *place), start, end in self._events.intervals():
             events.append((start, kind, *place))
             if end <= self.horizon:
                 events.append((end, f"{kind}_end", *place))
         events.sort(key=lambda row: [(value is not None, value) for value in row])
-        return (
-            table_of(strikes, LINK_FAULT),
-            table_of(self._nth, NTH_FAULT),
-            sides(self._parts),
-            table_of(events, EVENT),
-        )
+        fault, nth = table_of(self._fault, LINK_FAULT), table_of(self._nth, NTH_FAULT)
+        return fault, nth, sides(self._parts), table_of(events, EVENT)
 
 
 def sides(parts: Sequence[tuple[int, int, Ints]]) -> pa.Table:
