@@ -29,8 +29,8 @@ from pipelines.inputs.overlay.nodes import graph_of
 from pipelines.inputs.workload.build import build_workload, workload_files
 from pipelines.inputs.workload.file_source import timestamp_settings
 from pipelines.protocols import PROTOCOLS
-from pipelines.scenario.consistency import calls
 from pipelines.scenario.expand import RunConfig
+from pipelines.scenario.model import calls
 from pipelines.scenario.overlay import SUBSCRIBER, SUPERVISOR
 from pipelines.scenario.times import listed_timestamps
 

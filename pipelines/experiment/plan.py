@@ -29,9 +29,9 @@ from pipelines.inputs.workload.build import literal_wildcards, workload_files
 from pipelines.inputs.workload.calls import move_notes
 from pipelines.inputs.workload.file_source import file_notes
 from pipelines.protocols import PROTOCOLS
-from pipelines.scenario.consistency import calls
 from pipelines.scenario.expand import RunConfig
 from pipelines.scenario.load import to_scenario_error
+from pipelines.scenario.model import calls
 from pipelines.scenario.times import rounding_error_ms
 
 _EXACT_STEPS = 5_000_000

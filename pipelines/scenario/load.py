@@ -13,9 +13,8 @@ from pydantic import TypeAdapter, ValidationError
 from pipelines.errors import InputError, KeyPath, PredicateError, Problem, ScenarioError, nearest
 from pipelines.files import installed_data
 from pipelines.protocols import BROKEN, PROTOCOLS
-from pipelines.scenario.consistency import Call, call_problems
 from pipelines.scenario.faults import Fault
-from pipelines.scenario.model import Scenario
+from pipelines.scenario.model import Call, Scenario, call_problems
 from pipelines.scenario.overlay import OverlaySpec
 from pipelines.scenario.shape import Schema, at_path, describe, keys, parse_path, unknown_step
 from pipelines.scenario.times import CALLS, TimeSpec

@@ -19,8 +19,7 @@ from pipelines.inputs.faults.build import build_faults
 from pipelines.inputs.faults.links import bad_times
 from pipelines.inputs.faults.timeline import FOR_GOOD
 from pipelines.rounds.faults import links_ever, next_of
-from pipelines.scenario.faults import Fault
-from pipelines.scenario.link_faults import Burst
+from pipelines.scenario.faults import Burst, Fault
 from pipelines.scenario.times import TimeSpec
 from udfs.nodes.link_faults import RunLinkFaults
 from udfs.nodes.world import Flight

@@ -18,20 +18,24 @@ from pipelines.inputs.faults.crashes import crash_times
 from pipelines.inputs.faults.links import LinkRows, drawn_replacements, plan_replacements
 from pipelines.inputs.faults.timeline import FOR_GOOD, Outage, OutageLimitError, Timeline, alternating
 from pipelines.inputs.overlay.nodes import choose_faulty, graph_of, ids_by_name, named_links
-from pipelines.scenario.consistency import name_problems
 from pipelines.scenario.faults import (
+    Break,
     BreakGenerator,
     CrashGenerator,
     CrashTrace,
     DrawnTimes,
     Fault,
     FaultGenerator,
+    LinkFaultSpec,
+    MessageFault,
+    Partition,
     PartitionGenerator,
     Pause,
     PauseGenerator,
+    Replace,
     ReplaceGenerator,
 )
-from pipelines.scenario.link_faults import Break, LinkFaultSpec, MessageFault, Partition, Replace
+from pipelines.scenario.model import name_problems
 from pipelines.scenario.times import TimeSpec
 
 _TRIES = 64

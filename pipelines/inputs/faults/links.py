@@ -19,8 +19,7 @@ from pipelines.errors import InputError, Problem, listed, raise_problems
 from pipelines.inputs import draws_numpy
 from pipelines.inputs.faults.timeline import FOR_GOOD, Timeline, cycles
 from pipelines.inputs.overlay.nodes import graph_of, ids_by_name
-from pipelines.scenario.faults import ReplaceGenerator
-from pipelines.scenario.link_faults import (
+from pipelines.scenario.faults import (
     Burst,
     Delay,
     Duplicate,
@@ -29,6 +28,7 @@ from pipelines.scenario.link_faults import (
     MessageFault,
     Partition,
     Replace,
+    ReplaceGenerator,
 )
 
 _Ends = tuple[int, int]

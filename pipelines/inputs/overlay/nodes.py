@@ -11,8 +11,8 @@ from pipelines.contract.run_inputs import Ints, Overlay
 from pipelines.contract.settings import Nodes, repetition_problems
 from pipelines.errors import InputError, KeyPath, Problem, raise_problems
 from pipelines.inputs import draws_numpy
-from pipelines.scenario.consistency import unknown_node
 from pipelines.scenario.faults import FaultyGroup
+from pipelines.scenario.model import unknown_node
 
 
 def ids_by_name(overlay: Overlay) -> dict[str, int]:

@@ -16,17 +16,18 @@ from pipelines.inputs.overlay.nodes import named_links
 from pipelines.inputs.workload import calls
 from pipelines.inputs.workload.file_source import publications_of_file, subscriptions_of_file
 from pipelines.inputs.workload.generators import generated_publications, generated_subscriptions
-from pipelines.scenario.consistency import calls as parts_of, name_problems
+from pipelines.scenario.model import calls as parts_of, name_problems
 from pipelines.scenario.times import TimeSpec
 from pipelines.scenario.workload import (
     JoinGenerator,
+    PublicationFile,
     PublicationFileSource,
     PublicationGenerator,
+    SubscriptionFile,
     SubscriptionFileSource,
     SubscriptionGenerator,
     WorkloadSpec,
 )
-from pipelines.scenario.workload_files import PublicationFile, SubscriptionFile
 
 Part = TypeVar("Part")
 

@@ -24,9 +24,9 @@ from pipelines.inputs.timestamps import Moments, moments_of
 from pipelines.inputs.workload.calls import PUBLICATIONS, SUBSCRIPTIONS, canonical_text
 from pipelines.inputs.workload.contents import NO_CONTENT, attribute_rows, json_rows, parsed_numbers, publication_rows
 from pipelines.inputs.workload.reading import Loaded, load
-from pipelines.scenario.consistency import unknown_node
+from pipelines.scenario.model import unknown_node
 from pipelines.scenario.times import TimeSpec
-from pipelines.scenario.workload_files import PublicationFile, SubscriptionFile
+from pipelines.scenario.workload import PublicationFile, SubscriptionFile
 
 Converted = TypeVar("Converted")
 _SHOWN = 5
