@@ -15,7 +15,7 @@ from pipelines.cli.printing import print_lines, unbroken
 from pipelines.errors import DataFileError, ScenarioError
 from pipelines.experiment.plan import built, check, notes
 from pipelines.experiment.prepared import expand_runs
-from pipelines.inputs.overlay.text_formats import is_link
+from pipelines.inputs.text_rows import is_link
 from pipelines.inputs.timestamps import iso, moments_of
 from pipelines.inputs.workload.reading import load
 from pipelines.scenario.load import read_scenario

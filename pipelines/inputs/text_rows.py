@@ -1,13 +1,18 @@
-"""Reads tables in text files: skips comments, detects delimiters and decimal commas, and parses rows with Arrow."""
+"""Reads tables in text files: skips comments, detects delimiters and decimal commas, and parses rows with Arrow.
+
+Functions that several readers share decode files, and select columns by their names.
+"""
 
 from __future__ import annotations
 
+import codecs
 import csv
 import gzip
 import io
 import lzma
+import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, wraps
 from pathlib import Path
@@ -17,7 +22,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as pa_csv
 
-from pipelines.errors import DataFileError, listed
+from pipelines.contract.settings import nfc
+from pipelines.errors import DataFileError, listed, nearest
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -26,6 +32,10 @@ BLANKS = " "
 """The value of `TextRows.delimiter` for cells that are separated by one or more spaces or tabs."""
 _DELIMITERS = (";", "\t", ",", "|")
 _NAMES = {";": "semicolons", "\t": "tabs", ",": "commas", "|": "bars", BLANKS: "spaces"}
+SRC = ("src", "source", "from", "fromnodeid", "from_node_id", "source_id", "u", "node1", "node_1", "start", "tail")
+DST = ("dst", "target", "dest", "destination", "to", "tonodeid", "to_node_id", "target_id", "v", "node2", "node_2",
+        "end", "head")  # fmt: skip
+"""Usual names, in lower case, of the column of a link's second end. `SRC` has the names for the first end."""
 _SAMPLE = 50
 _SHOWN = 5
 _WITH_COMMA = r"^[-+]?[0-9]+(,[0-9]+)?$"
@@ -228,6 +238,96 @@ def is_number(cell: str) -> bool:
     except pa.ArrowInvalid:
         return False
     return True
+
+
+def decode(content: bytes, *, is_composed: bool = True) -> str:
+    """Decodes UTF-8, with or without a byte order mark; if `is_composed`, to Unicode's composed form (NFC).
+
+    Raises:
+        DataFileError: `content` is not UTF-8, or contains a zero byte. The message has the line number.
+    """
+    try:
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line, byte = content.count(b"\n", 0, error.start) + 1, content[error.start]
+        encoding = "UTF-16" if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) else "ISO-8859-1"
+        message = f"line {line}: not UTF-8 text (byte 0x{byte:02x}); convert it, e.g. with iconv -f {encoding} -t UTF-8"
+        raise DataFileError(message) from error
+    if "\0" in text:
+        raise DataFileError(f"line {text.count(chr(10), 0, text.index(chr(0))) + 1}: not a text file (a zero byte)")
+    return nfc(text) if is_composed else text
+
+
+def delay(text: object, place: str) -> float:
+    """Returns the delay in the cell `text`.
+
+    Raises:
+        DataFileError: The cell is not a finite number of 0 or more. The message starts with `place`.
+    """
+    cell = str(text).strip()
+    if not is_number(cell):
+        raise DataFileError(f"{place}: the delay is {text!r}; a delay is a number, 0 or more")
+    value = float(cell)
+    if not math.isfinite(value) or value < 0:
+        raise DataFileError(f"{place}: the delay is {text}; a delay is finite, 0 or more")
+    return value
+
+
+def is_link(first: Sequence[str], rows: Iterable[Sequence[str]]) -> bool:
+    """Returns whether the first line of an edge list is certainly a link; otherwise it may be a header.
+
+    The line is a link if its first two cells are numbers. It is also a link if one of these cells is an end of a link
+    in another line.
+
+    Args:
+        first: The cells of the first line.
+        rows: The cells of the other lines.
+    """
+    others = {cell for row in rows for cell in row[:2]}
+    return all(is_number(cell) for cell in first[:2]) or not others.isdisjoint(first[:2])
+
+
+def column_indexes(
+    column_names: Sequence[str], wanted: Sequence[tuple[str, str | None, Sequence[str]]], *, has_header: bool
+) -> list[int]:
+    """Returns the index of each wanted column.
+
+    Args:
+        column_names: The names of the columns; 1, 2, 3 ... for a file without a header.
+        wanted: For each column, the scenario key that names it, the name that the scenario gives or None, and the
+            usual names in lower case. If the name is ``None``, the first usual name in `column_names` selects the
+            column; in a file without a header, the n-th wanted column is the n-th column.
+        has_header: Whether the file has a header.
+
+    Raises:
+        DataFileError: The file lacks a column, or several columns have its name.
+    """
+    found = []
+    for number, (field, title, known) in enumerate(wanted):
+        named = [str(number + 1)] if title is None else [title]
+        if title is None and has_header:
+            named = [other for name in known for other in column_names if other.lower() == name]
+        if not named or named[0] not in column_names:
+            shown = ", ".join(map(repr, column_names[:20]))
+            lacking, cure = f"that is known as {field};", f"name one of its columns: {shown}"
+            if title is not None:
+                lacking, cure = f"{title!r};{nearest(title, column_names)}", f"its columns are {shown}"
+            raise DataFileError(f"the file has no column {lacking} {cure}", field)
+        if (count := column_names.count(named[0])) > 1:
+            raise DataFileError(f"the file has {count} columns called {named[0]!r}; rename all but one", field)
+        found.append(column_names.index(named[0]))
+    return found
+
+
+def are_numbers(named: Collection[str], first: Collection[str]) -> bool:
+    """Returns whether ``named`` contains column numbers and not column titles, so that the file has no header.
+
+    There are two such cases: all names are numbers from 1 to the number of columns; or all names are decimal numbers,
+    and none of them is a cell of the first line, ``first``. If ``named`` is empty, the result is False.
+    """
+    within = {str(number + 1) for number in range(len(first))}
+    are_decimal = all(name.isdecimal() for name in named)
+    return bool(named) and ({*named} <= within or (are_decimal and {*named}.isdisjoint(first)))
 
 
 def _delimiter(lines: Sequence[str]) -> str:

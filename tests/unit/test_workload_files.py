@@ -340,7 +340,7 @@ def test_content_cannot_hold_lists_or_a_second_topic(tmp_path: Path) -> None:
         ("ragged.csv", b"node,topic\nN1,a\nN1\nN1,a,b\n", "line 3: 1 cells, line 4: 3 cells, and the first line has 2"),
         ("twice.csv", b"node,node\nN1,a\n", "two columns called 'node'"),
         ("untitled.csv", b"node,\nN1,a\n", "column 2 has no name"),
-        ("latin.csv", "node,topic\nN1,é\n".encode("latin-1"), "is not UTF-8"),
+        ("latin.csv", "node,topic\nN1,é\n".encode("latin-1"), "line 2: not UTF-8 text (byte 0xe9)"),
         ("wide.csv", "node,topic\nN1,a\n".encode("utf-16"), "iconv -f UTF-16 -t UTF-8"),
         ("quote.csv", b'node,topic\nN1,"a\nN2,b\n', "line 2: a cell begins with a quote and has no closing quote"),
         ("array.jsonl", b'[{"node": "N1"}]', "the file is a JSON array; write one object per line"),

@@ -1,6 +1,7 @@
 """Reads overlays and positions of nodes from files, archives and the package ``topohub``; detects file formats.
 
-A parsed overlay is cached until its file changes.
+The formats of this module are edge lists in text or Parquet, Rocketfuel ``.graph``, and pssim. A parsed overlay is
+cached until its file changes.
 """
 
 from __future__ import annotations
@@ -11,25 +12,39 @@ import re
 import tarfile
 import zipfile
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from importlib.resources import as_file, files
+from io import BytesIO
 from pathlib import Path, PurePosixPath
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 import topohub
 
+from pipelines.contract.run_inputs import Floats
+from pipelines.contract.settings import nfc
 from pipelines.errors import DataFileError, first_line, listed, nearest
 from pipelines.files import find_file
 from pipelines.inputs.overlay.formats import READERS, positions, weighted_graph
-from pipelines.inputs.overlay.text_formats import parse_parquet, parse_pssim, parse_rocketfuel, parse_text
-from pipelines.inputs.overlay.weighted import (
-    WeightedGraph,
-    merge_parallel,
-    propagation_ms,
-    unique_names,
+from pipelines.inputs.overlay.weighted import WeightedGraph, in_ms, merge_parallel, propagation_ms, unique_names
+from pipelines.inputs.text_rows import (
+    DST,
+    SRC,
+    FileTable,
+    TextRows,
+    are_numbers,
+    cached_until_changed,
+    column_indexes,
+    decode,
+    delay,
+    is_link,
+    is_number,
+    open_data,
+    split,
 )
-from pipelines.inputs.text_rows import cached_until_changed, open_data, split
 from pipelines.scenario.overlay import FileOverlay, OverlayFormat, OverlaySpec
 
 _FORMATS = (
@@ -49,7 +64,10 @@ _BEGINNINGS: Sequence[tuple[str, OverlayFormat]] = (
     (r"(c(\s[^\n]*)?\n\s*)*p\s+(edge|col|sp)\s", "dimacs"), (r"-?\d+\s+@\S", "cch"),
 )  # fmt: skip
 """Regular expressions for the beginning of a file, each with the format of the files that it matches."""
-_PARSERS = {"rocketfuel": parse_rocketfuel, "pssim": parse_pssim, "parquet": parse_parquet}
+Lines = Iterator[tuple[int, str]]
+_NO_LATENCY = "file.latency names no column, so every link takes 1 round"
+_USUAL_NAMES = frozenset((*SRC, *DST))
+_DEFAULT = ("src", "dst")
 _TITLED = ("edges", "parquet")
 _WITH_UNIT = ("rocketfuel", "pssim")
 _SETTINGS = {"src", "dst", "latency", "latency_unit", "names"}
@@ -216,3 +234,219 @@ def _unknown(name: str, names: tuple[str, ...]) -> str:
     hint = f" did you mean {same!r}?" if same else nearest(name, names)
     groups = ", ".join(dict.fromkeys(known.partition("/")[0] for known in names))
     return f"topohub has no network {name!r};{hint} its {len(names)} networks are in {groups}, e.g. {names[-1]!r}"
+
+
+def parse_rocketfuel(content: bytes, columns: FileOverlay) -> WeightedGraph:
+    """Reads a Rocketfuel ``.graph`` file. Nodes are named by their labels.
+
+    The file has ``NODES n``, a header, n lines ``label x y``, ``EDGES m``, a header, and m lines ``label src dest
+    weight bw delay``. The two directions of a link become one link with the smaller delay.
+
+    Raises:
+        DataFileError: A line is invalid. The message has the line number.
+    """
+    lines = _lines(content)
+    n_nodes = _headed(lines, "NODES")
+    _next(lines, "the header of NODES")
+    labels = [fields[0] for _, fields in _rows(lines, "label x y", "NODES", n_nodes)]
+    n_edges = _headed(lines, "EDGES")
+    _next(lines, "the header of EDGES")
+    edges = _rows(lines, "label src dest weight bw delay", "EDGES", n_edges)
+    ends = [(_index(line, fields[1], n_nodes), _index(line, fields[2], n_nodes)) for line, fields in edges]
+    _no_more(lines, f"{n_edges} edges")
+    names = unique_names(labels, map(str, range(n_nodes)))
+    return merge_parallel(names, ends, _delays(edges, columns), is_directed=True)
+
+
+def parse_pssim(content: bytes, columns: FileOverlay) -> WeightedGraph:
+    """Reads a topology of the pssim simulator. Nodes are named by their ids.
+
+    The file has ``No of nodes:n``, ``No of edges:m``, ``Nodes:``, n lines ``id degree capacity``, ``Edges:``, and m
+    lines ``id from to delay``.
+
+    Raises:
+        DataFileError: A line is invalid. The message has the line number.
+    """
+    lines = _lines(content)
+    n_nodes, n_edges = _headed(lines, "No of nodes:"), _headed(lines, "No of edges:")
+    _headed(lines, "Nodes:", has_count=False)
+    index: dict[str, int] = {}
+    for line, fields in _rows(lines, "id degree capacity", "Nodes:", n_nodes):
+        if fields[0] in index:
+            raise DataFileError(f"line {line}: node {fields[0]!r} is listed twice; ids are unique")
+        index[fields[0]] = len(index)
+    _headed(lines, "Edges:", has_count=False)
+    edges = _rows(lines, "id from to delay", "Edges:", n_edges)
+    for line, end in ((line, end) for line, fields in edges for end in fields[1:3]):
+        if end not in index:
+            raise DataFileError(f"line {line}: no node {end!r}; an edge's ends are ids of the section Nodes:")
+    _no_more(lines, f"{n_edges} edges")
+    ends = [(index[fields[1]], index[fields[2]]) for _, fields in edges]
+    return merge_parallel(tuple(index), ends, _delays(edges, columns), is_directed=True)
+
+
+def _delays(edges: Sequence[tuple[int, list[str]]], columns: FileOverlay) -> Floats:
+    """Returns the delay of each edge in ms; it is the last field of the edge's line."""
+    delays = [delay(fields[-1], f"line {line}") for line, fields in edges]
+    return in_ms(np.array(delays, dtype=np.float64), columns.latency_unit)
+
+
+def _lines(content: bytes) -> Lines:
+    return ((i, line.strip()) for i, line in enumerate(decode(content).splitlines(), start=1) if line.strip())
+
+
+def _next(lines: Lines, wanted: str) -> tuple[int, str]:
+    try:
+        return next(lines)
+    except StopIteration:
+        raise DataFileError(f"the file ends where {wanted} should come: it is cut short") from None
+
+
+def _headed(lines: Lines, title: str, *, has_count: bool = True) -> int:
+    shown = repr(f"{title} n" if has_count else title)
+    line, text = _next(lines, shown)
+    if not text.startswith(title):
+        raise DataFileError(f"line {line}: {text[:60]!r} stands where {shown} should; is the number before it right?")
+    count = text.removeprefix(title).strip()
+    if has_count and not (count.isascii() and count.isdigit()):
+        raise DataFileError(f"line {line}: {title!r} is followed by {count!r}; a whole number must follow")
+    return int(count) if has_count else 0
+
+
+def _rows(lines: Lines, layout: str, title: str, total: int) -> list[tuple[int, list[str]]]:
+    rows = []
+    for number in range(1, total + 1):
+        line, text = _next(lines, f"entry {number} of {total} of the section {title}")
+        fields = text.split()
+        if len(fields) != len(layout.split()):
+            message = f"line {line}: {text[:60]!r} is not entry {number} of {total} of the section {title}"
+            raise DataFileError(f"{message}; an entry is '{layout}'")
+        rows.append((line, fields))
+    return rows
+
+
+def _index(line: int, text: str, n_nodes: int) -> int:
+    if not (text.isascii() and text.isdigit()) or int(text) >= n_nodes:
+        raise DataFileError(f"line {line}: no node {text!r}; nodes are numbered 0 to {n_nodes - 1}")
+    return int(text)
+
+
+def _no_more(lines: Lines, expected: str) -> None:
+    for line, text in lines:
+        raise DataFileError(f"line {line}: {text[:60]!r} comes after the {expected} that the file announces")
+
+
+def parse_text(content: bytes, delimiter: str | None, columns: FileOverlay) -> WeightedGraph:
+    """Parses an edge list in text. Nodes have ids in the order of their first appearance.
+
+    If `delimiter` is `None`, the delimiter is detected. Whether the first line is a header is also detected; without a
+    header, the columns are called 1, 2, 3 and so on. If ``columns.latency`` is `None`, each link has a latency of one
+    round.
+
+    Raises:
+        DataFileError: A line is invalid. The message has the line number.
+    """
+    lines = split(decode(content), delimiter=delimiter)
+    if len(lines.first) < 2 and not {columns.src, columns.dst} & {*lines.first}:
+        raise DataFileError(f"line 1: {' '.join(lines.first)[:60]!r} has one cell; a link has two ends or more cells")
+    if _is_matrix(lines):
+        message = "as many cells a line as there are lines: this may be a matrix of latencies; name it with"
+        raise DataFileError(f"{message} overlay.latency: {{matrix: ...}}, and give the links by another overlay")
+    has_header = _has_header(lines, columns)
+    column_names = lines.first if has_header else [str(number + 1) for number in range(len(lines.first))]
+    picked = _picked(column_names, columns, has_header=has_header)
+    try:
+        table = lines.table([str(number) for number in range(len(column_names))], skip=1 if has_header else 0)
+    except pa.ArrowException as error:
+        raise DataFileError(f"line {lines.numbers[0]} and after it: {error}") from error
+    notes = []
+    is_found = delimiter is None and lines.delimiter != ","
+    is_guessed = (columns.src or columns.dst) is None and tuple(column_names[place] for place in picked[:2]) != _DEFAULT
+    may_be_header = not has_header and not {columns.src, columns.dst, columns.latency}.isdisjoint(lines.first)
+    if is_found or is_guessed or may_be_header or table.decimal_commas:
+        ends = " and ".join(repr(column_names[place]) for place in picked[:2])
+        named = f"a header, ends in columns {ends}" if has_header else f"no header, so ends in columns {ends}"
+        named += "; the first line is a link" if may_be_header else ""
+        commas = ", ".join(column_names[int(place)] for place in table.decimal_commas)
+        points = f", decimal commas in {commas}" if commas else ""
+        notes.append(f"the edge list has {lines.delimiter_name} between cells and {named}{points}")
+    return _graph(table, column_names, picked, columns, notes)
+
+
+def parse_parquet(content: bytes, columns: FileOverlay) -> WeightedGraph:
+    """Reads an edge list in Parquet, with `columns` as in `parse_text`.
+
+    Raises:
+        DataFileError: A row is invalid. The message has the row number, from 1.
+    """
+    try:
+        file = pq.ParquetFile(BytesIO(content))
+        column_names = [nfc(name) for name in file.schema_arrow.names]
+        picked = _picked(column_names, columns, has_header=True)
+        table = file.read(columns=[file.schema_arrow.names[place] for place in picked])
+        rows = pa.table({str(place): pc.cast(table.column(file.schema_arrow.names[place]), pa.string())
+                         for place in picked})  # fmt: skip
+    except DataFileError:
+        raise
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+        raise DataFileError(f"not a Parquet file that can be read: {first_line(error)}") from error
+    return _graph(FileTable(rows), column_names, picked, columns, [])
+
+
+def _is_matrix(lines: TextRows) -> bool:
+    # A latency matrix is square and has an empty corner, or zeros on its diagonal.
+    width = len(lines.first)
+    if width < 3 or len(lines.lines) != width:
+        return False
+    diagonal = [row[place] for place, row in enumerate(lines.sample) if place < len(row)]
+    return not lines.first[0] or all(is_number(cell) and float(cell) == 0 for cell in diagonal)
+
+
+def _has_header(lines: TextRows, columns: FileOverlay) -> bool:
+    first, given = lines.first, [name for name in (columns.src, columns.dst, columns.latency) if name is not None]
+    if are_numbers(given, first):
+        return False
+    if given or any(title.lower() in _USUAL_NAMES for title in first):
+        return True
+    if is_link(first, lines.sample[1:]):
+        return False
+    shown = ", ".join(map(repr, first[:10]))
+    raise DataFileError(
+        f"the first line, {shown}, may be a header or a link; name the columns of the two ends with src and dst, "
+        "or write src: '1' and dst: '2' for a file without a header", "src",
+    )  # fmt: skip
+
+
+def _picked(column_names: Sequence[str], columns: FileOverlay, *, has_header: bool) -> list[int]:
+    """Returns the indexes of the columns of the two ends, and of the latency if `columns` names it."""
+    latency = [] if columns.latency is None else [("latency", columns.latency, ())]
+    wanted = [("src", columns.src, SRC), ("dst", columns.dst, DST), *latency]
+    return column_indexes(column_names, wanted, has_header=has_header)
+
+
+def _graph(
+    table: FileTable, column_names: Sequence[str], picked: Sequence[int], columns: FileOverlay, notes: list[str]
+) -> WeightedGraph:
+    rows = table.rows.select([str(place) for place in picked])
+    if not rows.num_rows:
+        raise DataFileError("the file has no link; an edge list has at least one row below the header")
+    ends = [pc.utf8_normalize(pc.utf8_trim_whitespace(rows.column(i).combine_chunks()), form="NFC") for i in (0, 1)]
+    for i, column in enumerate(ends):
+        empty = pc.indices_nonzero(pc.fill_null(pc.equal(column, ""), True))
+        if len(empty):
+            where = table.place(empty[0].as_py())
+            raise DataFileError(f"{where}: the column {column_names[picked[i]]!r} is empty; a link has two ends")
+    if all(pc.all(pc.match_substring_regex(column, r"^[0-9]+\.0$")).as_py() for column in ends):
+        ends = [pc.utf8_slice_codeunits(column, 0, stop=-2) for column in ends]
+        notes.append("the ends are numbers with .0, as pandas writes them, and are taken as whole numbers")
+    both = pa.concat_arrays(ends)
+    interleaved = both.take(pa.array(np.arange(len(both)).reshape(2, -1).T.ravel())).dictionary_encode()
+    names, links = interleaved.dictionary.to_pylist(), interleaved.indices.to_numpy().astype(np.int64).reshape(-1, 2)
+    if columns.latency is None:
+        return merge_parallel(tuple(names), links, latency_note=_NO_LATENCY, notes=notes, is_directed=True)
+    cells = rows.column(2).to_pylist()
+    ms = np.array([delay("" if cell is None else cell, table.place(row)) for row, cell in enumerate(cells)])
+    return merge_parallel(tuple(names), links, in_ms(ms, columns.latency_unit), notes=notes, is_directed=True)
+
+
+_PARSERS = {"rocketfuel": parse_rocketfuel, "pssim": parse_pssim, "parquet": parse_parquet}

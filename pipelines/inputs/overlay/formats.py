@@ -22,7 +22,6 @@ import numpy as np
 
 from pipelines.contract.run_inputs import Floats
 from pipelines.errors import DataFileError, first_line, nearest
-from pipelines.inputs.overlay.text_formats import decode, delay
 from pipelines.inputs.overlay.weighted import (
     FLOOR_MS,
     WeightedGraph,
@@ -32,7 +31,7 @@ from pipelines.inputs.overlay.weighted import (
     propagation_ms,
     unique_names,
 )
-from pipelines.inputs.text_rows import is_number
+from pipelines.inputs.text_rows import decode, delay, is_number
 from pipelines.scenario.overlay import FileOverlay
 
 _UNKNOWN = ("", "None")

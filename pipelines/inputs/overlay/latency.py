@@ -21,9 +21,18 @@ from pipelines.contract.run_inputs import Floats, Ints
 from pipelines.errors import DataFileError, InputError, Problem, first_line, listed, nearest, plural
 from pipelines.inputs import draws_numpy
 from pipelines.inputs.overlay.files import read_bytes
-from pipelines.inputs.overlay.text_formats import DST, SRC, column_indexes, decode
 from pipelines.inputs.overlay.weighted import WeightedGraph
-from pipelines.inputs.text_rows import BLANKS, FileTable, cached_until_changed, is_number, split
+from pipelines.inputs.text_rows import (
+    BLANKS,
+    DST,
+    SRC,
+    FileTable,
+    cached_until_changed,
+    column_indexes,
+    decode,
+    is_number,
+    split,
+)
 from pipelines.scenario.overlay import Latency
 from pipelines.scenario.times import MS_OF
 

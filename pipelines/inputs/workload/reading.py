@@ -5,7 +5,6 @@ PADRES writes a quote as ``[class,'STOCK'],[symbol,'AAPL'],[open,63.30],...,[dat
 
 from __future__ import annotations
 
-import codecs
 import io
 import json
 import lzma
@@ -27,8 +26,16 @@ import pyarrow.json as pa_json
 import pyarrow.parquet as pq
 
 from pipelines.errors import DataFileError
-from pipelines.inputs.overlay.text_formats import are_numbers
-from pipelines.inputs.text_rows import TextRows, block_bytes, cached_until_changed, is_number, open_data, split
+from pipelines.inputs.text_rows import (
+    TextRows,
+    are_numbers,
+    block_bytes,
+    cached_until_changed,
+    decode,
+    is_number,
+    open_data,
+    split,
+)
 from pipelines.inputs.workload.contents import parsed_numbers
 
 _PAIR = re.compile(r"\[([^,\[\]']+),(?:'([^']*)'|([^\[\]']*))\]")
@@ -191,7 +198,7 @@ def _read(path: Path, format_: Format, named: tuple[str, ...], *, reverse: bool)
 
 
 def _read_json(raw: bytes) -> pa.Table:
-    text = _decoded(raw)
+    text = decode(raw, is_composed=False)
     if not text.strip():
         return pa.table({})
     if text.lstrip().startswith("["):
@@ -226,20 +233,11 @@ def _json_objects(text: str) -> Iterator[dict[str, object]]:
 def _members(path: Path) -> dict[str, str]:
     if not path.name.endswith(_ARCHIVES):
         with open_data(path) as stream:
-            return {path.name: _decoded(stream.read())}
+            return {path.name: decode(stream.read(), is_composed=False)}
     with tarfile.open(path) as archive:
-        files = sorted((member for member in archive.getmembers() if member.isfile()), key=lambda member: member.name)
-        streams = {member.name: archive.extractfile(member) for member in files}
-        return {name: _decoded(stream.read()) for name, stream in streams.items() if stream is not None}
-
-
-def _decoded(raw: bytes) -> str:
-    try:
-        return raw.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        encoding = "UTF-16" if raw.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)) else "ISO-8859-1"
-        cure = f"convert it, e.g. with iconv -f {encoding} -t UTF-8"
-        raise DataFileError(f"byte {error.start} is not UTF-8; {cure}") from None
+        found = [(member.name, archive.extractfile(member)) for member in archive if member.isfile()]
+        members = {name: stream.read() for name, stream in found if stream is not None}
+    return {name: decode(members[name], is_composed=False) for name in sorted(members)}
 
 
 def _format_of(path: Path) -> Format:
@@ -265,7 +263,7 @@ def _format_of(path: Path) -> Format:
 
 
 def _read_text(name: str, raw: bytes, named: tuple[str, ...], *, is_csv: bool) -> Loaded:
-    text = _decoded(raw)
+    text = decode(raw, is_composed=False)
     if not text.strip():
         return Loaded(pa.table({}))
     lines = split(text, delimiter=None if is_csv else "\t", is_quoted=is_csv, comments="#", only_before=True)
