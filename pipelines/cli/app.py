@@ -29,7 +29,6 @@ from pipelines.cli.options import (
     RowFormat,
     Stores,
     argument,
-    begun,
     flag,
     one_of,
     opened_output,
@@ -66,8 +65,7 @@ def list_(
     group: Annotated[
         str | None,
         argument(
-            "|".join(GROUPS), "Group to list.  \\[default: all]", callback=one_of(tuple(GROUPS)),
-            autocompletion=begun(tuple(GROUPS)),
+            "|".join(GROUPS), "Group to list.  \\[default: all]", **one_of(tuple(GROUPS)),
         ),
     ] = None,
     form: RowFormat = "table", as_json: AsJson = False, output: Output = None,
@@ -237,10 +235,7 @@ def resume(
     if not result.is_audited or fail_on:
         _audit_and_exit(result, fail_on, quiet=quiet, as_json=as_json)
     with result:
-        if as_json:
-            print(verdict.finished_json(result))
-        else:
-            print_lines(verdict.finished_line(result))
+        verdict.print_finished(result, as_json=as_json)
         raise typer.Exit(BY_VERDICT[result.verdict])
 
 

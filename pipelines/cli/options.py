@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TextIO
@@ -31,24 +31,26 @@ FAILING = ("excused", "beyond", "missing")
 """The values of ``--fail-on``."""
 
 
-def one_of(names: tuple[str, ...]) -> Callable[[str | None], str | None]:
-    """Returns an option callback that rejects values outside ``names``."""
+def choice(allowed: tuple[str, ...], text: str, *names: str, **others: Any) -> Any:  # noqa: ANN401 - as in Typer
+    """Returns an option with help ``text`` whose values are ``allowed``."""
+    return option("|".join(allowed), text, *names, **{**one_of(allowed), **others})
 
-    def check(value: str | None) -> str | None:
-        if value is not None and value not in names:
-            raise typer.BadParameter(f"{value!r} is none of {', '.join(names)};{nearest(value, names)}".rstrip(";"))
+
+def one_of(allowed: tuple[str, ...]) -> dict[str, Any]:
+    """Returns the settings of an option or argument with the values ``allowed``: a check, and shell completion."""
+
+    def check(value: str | list[str] | None) -> str | list[str] | None:
+        for one in [value] if isinstance(value, str) else value or ():
+            if one not in allowed:
+                message = f"{one!r} is none of {', '.join(allowed)};{nearest(one, allowed)}"
+                raise typer.BadParameter(message.rstrip(";"))
         return value
 
-    return check
+    return {"callback": check, "autocompletion": lambda incomplete: _begun(allowed, incomplete)}
 
 
-def begun(names: tuple[str, ...]) -> Callable[[str], list[str]]:
-    """Returns a callback for shell completion. The callback returns the ``names`` that begin with its argument."""
-
-    def complete(incomplete: str) -> list[str]:
-        return [name for name in names if name.startswith(incomplete)]
-
-    return complete
+def _begun(names: Iterable[str], incomplete: str) -> list[str]:
+    return [name for name in names if name.startswith(incomplete)]
 
 
 def option(metavar: str | None, text: str, *names: str, **others: Any) -> Any:  # noqa: ANN401 - as in Typer
@@ -61,24 +63,16 @@ def flag(text: str, *names: str) -> Any:  # noqa: ANN401 - as in Typer
     return option(None, text, *names)
 
 
-def choice(allowed: tuple[str, ...], text: str, *names: str) -> Any:  # noqa: ANN401 - as in Typer
-    """Returns an option with help ``text`` whose value is one of ``allowed``."""
-    return option("|".join(allowed), text, *names, callback=one_of(allowed), autocompletion=begun(allowed))
-
-
 def argument(metavar: str, text: str, **others: Any) -> Any:  # noqa: ANN401 - as in Typer
     """Returns an argument with help ``text``."""
     return typer.Argument(metavar=metavar, help=text, **others)
 
 
 def _begun_scenario(incomplete: str) -> list[str]:
-    """Returns the names of installed scenarios that begin with ``incomplete``, for shell completion.
-
-    If the result is empty, the shell completes file names.
-    """
+    # If the result is empty, the shell completes file names.
     from pipelines.scenario.load import shipped
 
-    return begun(tuple(shipped()))(incomplete)
+    return _begun(shipped(), incomplete)
 
 
 def rounds_of_a_job(value: str) -> str:
@@ -106,26 +100,22 @@ def place(given: str) -> Root | Schema:
     return place_of(given)
 
 
-def _located(context: typer.Context, given: Any) -> Any:  # noqa: ANN401 - Typer evaluates the types
-    """Returns the location of a store.
+def _store(metavar: str, text: str) -> Any:  # noqa: ANN401 - as in Typer
+    def located(context: typer.Context, given: Any) -> Any:  # noqa: ANN401 - Typer evaluates the types
+        # The location of a schema comes from the catalog. During shell completion, the argument stays unchanged.
+        from pipelines.store.roots import Schema
 
-    If ``given`` is a schema, the location comes from the catalog. During shell completion, ``given`` is returned
-    unchanged.
-    """
-    from pipelines.store.roots import Schema
+        if not isinstance(given, Schema) or context.resilient_parsing:
+            return given
+        from pipelines.store.catalog import located as of_schema
 
-    if not isinstance(given, Schema) or context.resilient_parsing:
-        return given
-    from pipelines.store.catalog import located
+        return of_schema(given, engine=context.params.get("engine"))
 
-    return located(given, engine=context.params.get("engine"))
+    return argument(metavar, text, parser=place, callback=located)
 
 
 def _remote(url: str | None) -> str | None:
-    """Checks ``url``, the address of a Spark Connect server, and stores it in SPARK_REMOTE.
-
-    Engine connect and PySpark read this environment variable.
-    """
+    # Engine connect and PySpark read the environment variable.
     if url is not None:
         if not url.startswith("sc://"):
             raise typer.BadParameter(f"{url!r} is not an address of a Spark Connect server; write sc://host:port")
@@ -136,12 +126,10 @@ def _remote(url: str | None) -> str | None:
 File = Annotated[
     Path, argument("FILE", "A scenario file, or the name of an installed scenario.", autocompletion=_begun_scenario)
 ]  # fmt: skip
-Folder = Annotated[
-    Parsed, argument("DIR", "A store: a folder, an address, or catalog.schema.", parser=place, callback=_located)
-]  # fmt: skip
-FirstStore = Annotated[Parsed, argument("A", "A store.", parser=place, callback=_located)]
-SecondStore = Annotated[Parsed, argument("B", "Another or the same store.", parser=place, callback=_located)]
-Stores = Annotated[Parsed, argument("DIR", "A folder of stores.", parser=place, callback=_located)]
+Folder = Annotated[Parsed, _store("DIR", "A store: a folder, an address, or catalog.schema.")]
+FirstStore = Annotated[Parsed, _store("A", "A store.")]
+SecondStore = Annotated[Parsed, _store("B", "Another or the same store.")]
+Stores = Annotated[Parsed, _store("DIR", "A folder of stores.")]
 NewStore = Annotated[
     Parsed,
     option(
@@ -152,18 +140,15 @@ NewStore = Annotated[
 ]  # fmt: skip
 
 
-# `_located` needs the value of --engine, so --engine is eager: Typer parses it before all other arguments.
-def _engine(value: str | None) -> str | None:
-    return one_of(ASKED_ENGINES)(None if value is None else str(current_name(value)))
+def _engine(value: str | None) -> Any:  # noqa: ANN401 - the value, checked
+    return one_of(ASKED_ENGINES)["callback"](None if value is None else str(current_name(value)))
 
 
+# `_store` needs the value of --engine, so --engine is eager: Typer parses it before all other arguments.
 Engine = Annotated[
     str | None,
-    option(
-        "|".join(ASKED_ENGINES), "Engine that executes runs and queries.", callback=_engine,
-        autocompletion=begun(ASKED_ENGINES), is_eager=True,
-    ),
-]  # fmt: skip
+    choice(ASKED_ENGINES, "Engine that executes runs and queries.", is_eager=True, callback=_engine),
+]
 Form = Annotated[
     str | None,
     choice(
@@ -185,18 +170,12 @@ Overrides = Annotated[
 ]
 
 
-def _failing(values: list[str] | None) -> list[str] | None:
-    for value in values or ():
-        one_of(FAILING)(value)
-    return values
-
-
 FailOn = Annotated[
     list[str] | None,
-    option(
-        "|".join(FAILING),
+    choice(
+        FAILING,
         "Also exit with 1 if violations were excused, faults exceeded the fault model, or wanted deliveries are "
-        "missing; may be repeated.", "--fail-on", callback=_failing, autocompletion=begun(FAILING),
+        "missing; may be repeated.", "--fail-on",
     ),
 ]  # fmt: skip
 Quiet = Annotated[bool, flag("Print only the verdict.", "--quiet")]

@@ -86,15 +86,13 @@ def print_runs(result: Result) -> None:
     differing = varied([run.parameters for run in result.runs])
     labels = labelled([run.parameters for run in result.runs])
     rows = [
-        (run.run_id, run.seed, *(given.get(key) for key in differing), *measured[run.run_id], _end(run))
+        (run.run_id, run.seed, *(given.get(key) for key in differing), *measured[run.run_id],
+         run.verdict if run.within_bound is not False else f"{run.verdict}, {_BEYOND}")
         for run, given in zip(first, labels, strict=False)
-    ]
-    print_table(
-        ("run", "seed", *differing, *_NAMES, "verdict"),
-        [["-" if value is None else plain(value) for value in row] for row in rows],
-        [True, True, *(False for _ in differing), *(True for _ in _NAMES), False],
-        n_keys=1,
-    )
+    ]  # fmt: skip
+    names = ("run", "seed", *differing, *_NAMES, "verdict")
+    cells = [["-" if value is None else plain(value) for value in row] for row in rows]
+    print_table(names, cells, [True, True, *[False] * len(differing), *[True] * len(_NAMES), False], n_keys=1)
     if len(result.runs) > MAX_RUNS:
         print(f"... and {len(result.runs) - MAX_RUNS:,} more: see view run_summary")
     if any(run.within_bound is False for run in first):
@@ -133,8 +131,7 @@ def print_summary(result: Result) -> None:
         for runs, given in islice(zip(combinations.values(), labels, strict=True), MAX_RUNS)
     ]  # fmt: skip
     names = (*differing, "runs", "valid", *_MEASURES.values())
-    numbers = [*(False for _ in differing), *(True for _ in names[len(differing) :])]
-    print_table(names, rows, numbers, n_keys=len(differing))
+    print_table(names, rows, [index >= len(differing) for index in range(len(names))], n_keys=len(differing))
     if len(combinations) > MAX_RUNS:
         print(f"... and {len(combinations) - MAX_RUNS:,} more combinations: see view result_summary")
     print()
@@ -145,10 +142,7 @@ def _ms_of(measure: str) -> str:
 
 
 def _measure(found: Mapping[tuple[int, str], Sequence[float | None]], run_id: int, name: str) -> str:
-    """Returns the mean of measure ``name`` with its confidence interval, as a string; durations also in ms.
-
-    ``found`` maps a run id and a measure to the mean and the ends of its confidence interval.
-    """
+    """Returns the mean of measure ``name`` with its confidence interval; durations also in ms."""
     ms = found.get((run_id, _ms_of(name)), _UNMEASURED)[0] if _ms_of(name) != name else None
     mean, low, high = found.get((run_id, name), _UNMEASURED)
     if mean is None:
@@ -174,7 +168,7 @@ def print_findings(result: Result, report: AuditReport) -> None:
     """
     for finding in report.findings:
         if finding.error is not None:
-            print_lines(f"{finding.title} could not be checked: {_first_line(finding.error)}")
+            print_lines(f"{finding.title} could not be checked: {finding.error.strip().partition(chr(10))[0][:300]}")
         elif finding.n_violations:
             print_lines(f"{finding.title} is broken {_times(finding.n_violations)}: {finding.summary}")
             _print_stories(result, finding.shown, finding.n_violations)
@@ -183,7 +177,15 @@ def print_findings(result: Result, report: AuditReport) -> None:
             times = _times(finding.n_excused)
             print_lines(f"{finding.title} did not hold {times} beyond the bound, which is excused: {finding.summary}")
             _print_stories(result, finding.shown_excused, finding.n_excused, n_commands=1)
-    _print_beyond(report)
+    for found, what, more in (
+        (report.beyond, "went beyond the bound in round {0.round}", "runs beyond the bound: see run.within_bound"),
+        (report.undecided, "cannot be judged", "reasons why runs cannot be judged"),
+        (report.untested, "tested nothing", "runs that tested nothing: see view receiver"),
+    ):
+        for one in found[:MAX_BEYOND]:
+            print_lines(f"run {one.run_id} {what.format(one)}: {one.reason}")
+        if len(found) > MAX_BEYOND:
+            print_lines(f"... and {len(found) - MAX_BEYOND:,} more {more}")
 
 
 def _print_stories(result: Result, shown: Sequence[ViolationRow], number: int, n_commands: int | None = None) -> None:
@@ -203,21 +205,6 @@ def _print_stories(result: Result, shown: Sequence[ViolationRow], number: int, n
         print_lines(f"  ... and {number - len(shown):,} more: see table violation")
 
 
-def _print_beyond(report: AuditReport) -> None:
-    for run in report.beyond[:MAX_BEYOND]:
-        print_lines(f"run {run.run_id} went beyond the bound in round {run.round}: {run.reason}")
-    if len(report.beyond) > MAX_BEYOND:
-        print_lines(f"... and {len(report.beyond) - MAX_BEYOND:,} more runs beyond the bound: see run.within_bound")
-    for found, what, more in (
-        (report.undecided, "cannot be judged", "reasons why runs cannot be judged"),
-        (report.untested, "tested nothing", "runs that tested nothing: see view receiver"),
-    ):
-        for one in found[:MAX_BEYOND]:
-            print_lines(f"run {one.run_id} {what}: {one.reason}")
-        if len(found) > MAX_BEYOND:
-            print_lines(f"... and {len(found) - MAX_BEYOND:,} more {more}")
-
-
 def print_guarantees(report: AuditReport) -> None:
     """Prints a table of all guarantees with the results of their audits."""
     rows = [(finding.title, _state(finding), finding.summary) for finding in report.findings]
@@ -227,15 +214,15 @@ def print_guarantees(report: AuditReport) -> None:
 
 def verdict_line(result: Result, report: AuditReport, failures: Sequence[str]) -> str:
     """Returns the verdict of all runs as a sentence; ``failures`` is the result of function `failures`."""
-    number = Counter(run.verdict for run in result.runs)
+    n_of = Counter(run.verdict for run in result.runs)
     runs = plural(len(result.runs), "run")
     if result.verdict == "invalid":
         broken = ", ".join(f"{name} {_times(count)}" for name, count in violations(report).items() if count)
-        text = f"{number['invalid']:,} of {runs} broke a guarantee ({broken})"
+        text = f"{n_of['invalid']:,} of {runs} broke a guarantee ({broken})"
     elif result.verdict == "unknown":
         failed = [finding.title for finding in report.findings if finding.error is not None]
-        why = f"no audit of {', '.join(failed)}" if failed else _why_open(report, number["unknown"])
-        text = f"{number['unknown']:,} of {runs} not decided: {why}"
+        why = f"no audit of {', '.join(failed)}" if failed else _why_open(report, n_of["unknown"])
+        text = f"{n_of['unknown']:,} of {runs} not decided: {why}"
     else:
         n_within = len(result.runs) - len(report.beyond)
         within = f"{plural(n_within, 'run')}, all guarantees hold"
@@ -243,14 +230,26 @@ def verdict_line(result: Result, report: AuditReport, failures: Sequence[str]) -
         text = text if n_within else "no run within the bound"
     counts = _wanted_by_bound(result)
     n_delivered, n_wanted = counts.get(True, (0, 0))
-    missing = _missing_within(result) if result.verdict == "valid" and n_delivered < n_wanted else ()
-    beyond, lost = _beyond(report, *counts.get(False, (0, 0))), _lost_by_moves(result)
-    parts = [text, *missing, *beyond, *lost, *(f"failed: {failure}" for failure in failures)]
+    parts = [text]
+    if result.verdict == "valid" and n_delivered < n_wanted:
+        rows = result.sql(_MISSING).collect()
+        excuses, number = ", ".join(f"{row.excuse} {row.n:,}" for row in rows), sum(row.n for row in rows)
+        parts.append(f"{number:,} wanted {'delivery' if number == 1 else 'deliveries'} missing ({excuses})")
+    if report.beyond:
+        n_delivered, n_wanted = counts.get(False, (0, 0))
+        broken = ", ".join(f"{f.title} {_times(f.n_excused)}" for f in report.findings if f.n_excused)
+        excused = f", excused ({broken})" if broken else ""
+        lost = f"{n_wanted - n_delivered:,} of {n_wanted:,} wanted deliveries lost"
+        parts.append(f"beyond it {plural(len(report.beyond), 'run')}, {lost}{excused}")
+    if losses := result.lost_by_moves():
+        missed = plural(sum(len(loss.lost) for loss in losses), "publication")
+        parts.append(f"{plural(len(losses), 'moving application')} missed {missed}")
+    parts += [f"failed: {failure}" for failure in failures]
     return f"{result.verdict}: {'; '.join(parts)}; history in {result.store}"
 
 
 def _why_open(report: AuditReport, n_unknown: int) -> str:
-    """Returns a phrase with the reason why ``n_unknown`` runs have verdict unknown although all audits succeeded."""
+    # Why runs have verdict unknown although all audits succeeded.
     untested = {run.run_id for run in report.untested}
     n_untested = sum(run.verdict == "unknown" and run.run_id in untested for run in report.runs)
     ended = "the horizon ended the run too early" if report.undecided else "messages were in flight at the horizon"
@@ -284,54 +283,20 @@ def run_lines(result: Result) -> Iterator[str]:
         yield json.dumps({"event": "run", **values, "parameters": dict(run.parameters)}, ensure_ascii=False)
 
 
-def finished_line(result: Result) -> str:
-    """Returns the sentence that ``roundtable resume`` prints if all runs of the store have already ended."""
+def print_finished(result: Result, *, as_json: bool) -> None:
+    """Prints the verdict of a store for ``roundtable resume`` if all its runs have already ended."""
+    if as_json:
+        event = {"event": "finished", "verdict": result.verdict, "store": str(result.store)}
+        print(json.dumps(event, ensure_ascii=False))
+        return
     runs, were = plural(len(result.runs), "run"), "was" if len(result.runs) == 1 else "were"
     end = f"ended in round {result.reader.last_round():,} and {were} found {result.verdict}"
-    return f"finished: {runs} {end}; history in {result.store}"
-
-
-def finished_json(result: Result) -> str:
-    """Returns the JSON object that ``roundtable resume`` prints if all runs of the store have already ended."""
-    event = {"event": "finished", "verdict": result.verdict, "store": str(result.store)}
-    return json.dumps(event, ensure_ascii=False)
+    print_lines(f"finished: {runs} {end}; history in {result.store}")
 
 
 def violations(report: AuditReport) -> dict[str, int | None]:
     """Maps each guarantee to its number of unexcused violations, or to None if the audit of the guarantee failed."""
     return {finding.title: finding.n_violations for finding in report.findings}
-
-
-def _missing_within(result: Result) -> Iterator[str]:
-    """Yields a phrase with the number of wanted deliveries that are missing in runs within the bound, also per excuse.
-
-    Yields nothing if no delivery is missing.
-    """
-    rows = result.sql(_MISSING).collect()
-    if rows:
-        excuses = ", ".join(f"{row.excuse} {row.n:,}" for row in rows)
-        number = sum(row.n for row in rows)
-        yield f"{number:,} wanted {'delivery' if number == 1 else 'deliveries'} missing ({excuses})"
-
-
-def _beyond(report: AuditReport, n_delivered: int, n_wanted: int) -> Iterator[str]:
-    """Yields a phrase with the number of runs beyond the bound, and of their lost deliveries and excused violations.
-
-    Yields nothing if no run is beyond the bound.
-    """
-    if not report.beyond:
-        return
-    broken = ", ".join(f"{f.title} {_times(f.n_excused)}" for f in report.findings if f.n_excused)
-    excused = f", excused ({broken})" if broken else ""
-    lost = f"{n_wanted - n_delivered:,} of {n_wanted:,} wanted deliveries lost"
-    yield f"beyond it {plural(len(report.beyond), 'run')}, {lost}{excused}"
-
-
-def _lost_by_moves(result: Result) -> Iterator[str]:
-    losses = result.lost_by_moves()
-    if losses:
-        number = plural(sum(len(loss.lost) for loss in losses), "publication")
-        yield f"{plural(len(losses), 'moving application')} missed {number}"
 
 
 def wanted(result: Result) -> tuple[int, int]:
@@ -345,10 +310,6 @@ def _wanted_by_bound(result: Result) -> dict[bool | None, tuple[int, int]]:
     return {row.within_bound: (row.n_delivered, row.n_wanted) for row in rows}
 
 
-def _end(run: RunRow) -> str:
-    return run.verdict if run.within_bound is not False else f"{run.verdict}, {_BEYOND}"
-
-
 def _state(finding: Finding) -> str:
     if finding.n_violations is None:
         return "not checked"
@@ -359,10 +320,7 @@ def _state(finding: Finding) -> str:
 def _publication_numbers(
     result: Result, shown: Sequence[ViolationRow]
 ) -> dict[tuple[int, str | None, int | None], int]:
-    """Numbers the publications of each source from 1, for the runs of the violations ``shown``.
-
-    The result maps run id, source name and call number of a publication to this number.
-    """
+    """Maps run id, source name and call number to the number of the publication, from 1 for each source."""
     runs = {violation.run_id for violation in shown if violation.source_seq is not None}
     if not runs:
         return {}
@@ -381,10 +339,6 @@ def _story(violation: ViolationRow, seq: int | None) -> str:
 
 def _times(number: int) -> str:
     return "once" if number == 1 else f"{number:,} times"
-
-
-def _first_line(text: str) -> str:
-    return (text.strip().splitlines() or [""])[0][:300]
 
 
 def failures(result: Result, report: AuditReport, causes: Collection[str]) -> list[str]:
