@@ -7,7 +7,7 @@ import re
 import shlex
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 from xml.etree import ElementTree as ET
 
 from pipelines.cli.ends import complain
@@ -40,37 +40,6 @@ _ROUND_MS = 10
 _PADRES = (".padres", ".tar.xz")
 _ENOUGH = 0.5
 _SAMPLE = 1_000
-
-
-def template(
-    name: str, beside: Path, schema: str, overlay: Path | None = None, subscriptions: Path | None = None,
-    publications: Path | None = None, *, names: Collection[str] = (), spread: bool = False,
-) -> str:  # fmt: skip
-    """Returns the YAML of a commented scenario.
-
-    Args:
-        name: The scenario's name.
-        beside: The folder of the scenario file, to which the paths in the file are relative.
-        schema: Path or URL of the JSON Schema, for editors.
-        overlay: A file with an overlay; None for a random tree.
-        subscriptions: A table with subscriptions; None for generated subscriptions.
-        publications: A table with publications, or PADRES quotes; None for generated publications.
-        names: The nodes of the overlay. A column whose values are mostly node names is the node column, even if its
-            title is unknown.
-        spread: Whether the subscribers and publishers in the tables are distributed over the nodes of the overlay;
-            otherwise each is a node of the overlay.
-
-    Raises:
-        DataFileError: A file is unreadable, or lacks a required column.
-    """
-    return _TEXT.format(
-        schema=f"{SCHEMA_LINE}{schema}",
-        name=flow_text(name),
-        overlay=_TREE if overlay is None else _overlay(overlay, beside),
-        subscriptions=_subscriptions(subscriptions, publications, beside, names, spread=spread),
-        publications=_publications(publications, subscriptions, beside, names, spread=spread),
-        origin=_origin({"subscriptions": subscriptions, "publications": publications}, names),
-    )
 
 
 _TEXT = """{schema}
@@ -106,8 +75,37 @@ runs:
 engine: local   # starts without a JVM; spark is for large jobs
 """
 _TREE = "  generate: {kind: random_tree, nodes: 20, max_degree: 4}"
-_SUBSCRIPTIONS = "    generate: {kind: topics, topics: 5, nodes: all, rounds: [0, 2]}"
-_PUBLICATIONS = "    generate: {kind: topics, topics: 5, nodes: 3, rounds: [20, 80], rate: 0.2}"
+_GENERATED = {
+    "subscriptions": "    generate: {kind: topics, topics: 5, nodes: all, rounds: [0, 2]}",
+    "publications": "    generate: {kind: topics, topics: 5, nodes: 3, rounds: [20, 80], rate: 0.2}",
+}
+Tables: TypeAlias = Mapping[str, Path | None]
+"""The tables with ``subscriptions`` and ``publications``; None for calls that are generated."""
+
+
+def template(file: Path, overlay: Path | None, tables: Tables, names: Collection[str], *, spread: bool) -> str:
+    """Returns the YAML of a commented scenario, which is written to `file`. Its paths are relative to this file.
+
+    Args:
+        file: The scenario file.
+        overlay: A file with an overlay; None for a random tree.
+        tables: The tables with calls; publications may be PADRES quotes.
+        names: The nodes of the overlay. A column whose values are mostly node names is the node column, even if its
+            title is unknown.
+        spread: Whether the subscribers and publishers in the tables are distributed over the nodes of the overlay;
+            otherwise each is a node of the overlay.
+
+    Raises:
+        DataFileError: A file is unreadable, or lacks a required column.
+    """
+    beside = file.absolute().parent
+    return _TEXT.format(
+        schema=f"{SCHEMA_LINE}{os.path.relpath(SCHEMA_FILE, beside)}",
+        name=flow_text(re.sub(r"[^A-Za-z0-9_.-]", "_", file.stem).lstrip("_.-") or "scenario"),
+        overlay=_TREE if overlay is None else _overlay(overlay, beside),
+        **{what: _calls(what, tables, beside, names, spread=spread) for what in tables},
+        origin=_origin(tables, names),
+    )
 
 
 def _overlay(path: Path, beside: Path) -> str:
@@ -138,50 +136,36 @@ def _relative(path: Path, beside: Path) -> str:
     return os.path.relpath(path.absolute(), beside)
 
 
-def _subscriptions(
-    path: Path | None, publications: Path | None, beside: Path, names: Collection[str], *, spread: bool
-) -> str:  # fmt: skip
-    """Returns the YAML of the subscriptions.
+def _calls(what: str, tables: Tables, beside: Path, names: Collection[str], *, spread: bool) -> str:
+    """Returns the YAML of the calls ``what``.
 
-    If ``path`` is ``None``, nodes subscribe to the topics in ``publications``. If ``publications`` is ``None`` or has
-    no topics, the subscriptions are generated.
+    Calls without a table have the topics of the other table. If this table is missing or has no topics, the calls are
+    generated.
     """
+    (other,) = tables.keys() - {what}
+    path, known, is_subscription = tables[what], tables[other], what == "subscriptions"
     if path is not None:
-        return _table(path, "subscriptions", beside, names, spread=spread)
-    if publications is None:
-        return _SUBSCRIPTIONS
-    if _is_padres(publications):
-        return f"    # The quotes have no topics: write where: \"symbol = 'X'\" into a list.\n{_SUBSCRIPTIONS}"
-    topic = _roles(publications, "publications", names)["topic"]
+        return _table(path, what, beside, names, spread=spread)
+    if known is None:
+        return _GENERATED[what]
+    if is_subscription and _is_padres(known):
+        return f"    # The quotes have no topics: write where: \"symbol = 'X'\" into a list.\n{_GENERATED[what]}"
+    topic = _roles(known, other, names)["topic"]
     if topic is None:
-        return f'    # The publications have no column with a topic: write where: "..." into a list.\n{_SUBSCRIPTIONS}'
-    settings = {"path": _relative(publications, beside), "node": topic, "topic": topic, "nodes": "all"}
-    return f"    # A subscription to the topic of each publication.\n    file: {flow_text(settings)}"
+        told = '    # The publications have no column with a topic: write where: "..." into a list.\n'
+        return f"{told if is_subscription else ''}{_GENERATED[what]}"
+    settings: dict[str, Any] = {"path": _relative(known, beside), "node": topic, "topic": topic}
+    settings |= {"nodes": "all"} if is_subscription else {"content": [], "round": _FIRST_ROUND, "nodes": 3}
+    told = (
+        "subscription to the topic of each publication"
+        if is_subscription
+        else "publication on the topic of each subscription"
+    )
+    return f"    # A {told}.\n    file: {flow_text(settings)}"
 
 
-def _publications(
-    path: Path | None, subscriptions: Path | None, beside: Path, names: Collection[str], *, spread: bool
-) -> str:  # fmt: skip
-    """Returns the YAML of the publications.
-
-    If ``path`` is ``None``, nodes publish on the topics in ``subscriptions``. If ``subscriptions`` is ``None`` or has
-    no topics, the publications are generated.
-    """
-    if path is not None:
-        return _table(path, "publications", beside, names, spread=spread)
-    topic = None if subscriptions is None else _roles(subscriptions, "subscriptions", names)["topic"]
-    if subscriptions is None or topic is None:
-        return _PUBLICATIONS
-    path_ = _relative(subscriptions, beside)
-    settings = {"path": path_, "node": topic, "topic": topic, "content": [], "round": _FIRST_ROUND, "nodes": 3}
-    return f"    # A publication on the topic of each subscription.\n    file: {flow_text(settings)}"
-
-
-def _origin(tables: Mapping[str, Path | None], names: Collection[str]) -> str:
-    """Returns the YAML of key ``time`` of the scenario.
-
-    If the tables have timestamps, round 0 is `_FIRST_ROUND` rounds before the first timestamp.
-    """
+def _origin(tables: Tables, names: Collection[str]) -> str:
+    # If the tables have timestamps, round 0 is `_FIRST_ROUND` rounds before the first timestamp.
     firsts = []
     for what, path in tables.items():
         column = None if path is None or _is_padres(path) else _roles(path, what, names)["at_ms"]
@@ -223,13 +207,7 @@ def _table(path: Path, what: str, beside: Path, names: Collection[str], *, sprea
 
 
 def has_nodes(path: Path, what: str, names: Collection[str]) -> bool:
-    """Returns whether at least one value in the node column of a workload file is a node; False for a PADRES file.
-
-    Args:
-        path: The file.
-        what: ``subscriptions`` or ``publications``.
-        names: The nodes of the overlay.
-    """
+    """Returns whether at least one value in the node column of a workload file is a node; False for a PADRES file."""
     if _is_padres(path):
         return False
     header, *rows = _rows(path)
@@ -238,11 +216,7 @@ def has_nodes(path: Path, what: str, names: Collection[str]) -> bool:
 
 
 def _roles(path: Path, what: str, names: Collection[str]) -> dict[str, str | None]:
-    """Maps the keys of a workload file (``node``, ``topic``, ``round``, ...) to the columns of table ``path``.
-
-    A key without a column maps to None. ``what`` is ``subscriptions`` or ``publications``. ``names`` contains the nodes
-    of the overlay.
-    """
+    """Maps the keys of a workload file (``node``, ``topic``, ``round``, ...) to columns of table ``path``, or None."""
     header, *rows = _rows(path)
     share = {column: _share(rows, index, names) for index, column in enumerate(header)}
     kinds: dict[str, tuple[str, ...]] = {"topic": _TOPIC, "round": _ROUND, "at_ms": _TIME}
@@ -296,11 +270,9 @@ def write_scenario(file: Path, overlay: Path | None, subscriptions: Path | None,
     beside = file.absolute().parent
     if not beside.is_dir():
         raise DataFileError(f"folder {str(file.parent)!r} does not exist; create it, or name a file in another folder")
-    name = re.sub(r"[^A-Za-z0-9_.-]", "_", file.stem).lstrip("_.-") or "scenario"
-    schema = os.path.relpath(SCHEMA_FILE, beside)
-    names = _names(file, template(name, beside, schema, overlay))
     tables = {"subscriptions": subscriptions, "publications": publications}
-    texts = [template(name, beside, schema, overlay, **tables, names=names, spread=spread) for spread in (False, True)]
+    names = _names(file, template(file, overlay, dict.fromkeys(tables), (), spread=False))
+    texts = [template(file, overlay, tables, names, spread=spread) for spread in (False, True)]
     problems = [_problems(file, text) for text in texts]
     is_spread = bool(problems[0]) and not problems[1]
     chosen = int(is_spread and not any(path and has_nodes(path, what, names) for what, path in tables.items()))
