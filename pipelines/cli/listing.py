@@ -57,7 +57,6 @@ def _summary(path: Path) -> str:
 
 
 def _described(module: str) -> Lines:
-    """Imports ``module`` and returns the names and summaries that its function ``describe`` returns."""
     lines: Lines = import_module(module).describe()
     return lines
 
@@ -73,13 +72,10 @@ GROUPS: Mapping[str, Callable[[], Lines]] = {
 
 
 def print_groups(names: Sequence[str], form: str, out: TextIO) -> None:
-    """Prints groups of names with their descriptions.
+    """Prints groups of names (keys of `GROUPS`) with their descriptions.
 
-    Args:
-        names: The groups, keys of `GROUPS`.
-        form: ``table`` prints one line per name, with headings if there are several groups. The other forms are those
-            of `printing.write_rows`.
-        out: The stream.
+    Form ``table`` prints one line per name, with headings if there are several groups. The other forms are those of
+    `printing.write_rows`.
     """
     if form != "table":
         found = [{"group": group, "name": name, "what": what} for group in names for name, what in GROUPS[group]()]
@@ -102,7 +98,7 @@ class Check:
     Attributes:
         name: The checked component.
         is_well: Whether the check passed.
-        found: The result as a phrase. If the check failed, the phrase includes the remedy.
+        found: The result as a phrase, with the remedy if the check failed.
         is_needed: Whether every run needs the component; otherwise a failed check is a warning.
     """
 
@@ -110,11 +106,6 @@ class Check:
     is_well: bool
     found: str
     is_needed: bool = True
-
-    @property
-    def sign(self) -> str:
-        """The mark of the result: ``ok``, ``--`` (failed) or ``!`` (warning)."""
-        return "ok" if self.is_well else "--" if self.is_needed else "!"
 
 
 def checks() -> Iterator[Check]:
@@ -202,7 +193,8 @@ def print_checks(form: str, out: TextIO) -> bool:
     for one in checks():
         made.append(one)
         if form == "table":
-            print_lines(f"{one.sign:3} {one.name:13} {one.found}", indent=18, out=out)
+            sign = "ok" if one.is_well else "--" if one.is_needed else "!"
+            print_lines(f"{sign:3} {one.name:13} {one.found}", indent=18, out=out)
             out.flush()
     if form != "table":
         write_rows(pa.Table.from_pylist([asdict(one) for one in made]), form, out)

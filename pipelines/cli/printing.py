@@ -24,7 +24,6 @@ from rich.text import Text
 from pipelines.errors import QueryError
 
 _DEFAULT_WIDTH = 80
-"""The width of a terminal that does not report its width, in characters."""
 _NO_BREAK = "\x1f"
 """Placeholder for a space at which `print_lines` must not break a line."""
 MAX_SHOWN = 1000
@@ -39,12 +38,9 @@ _GAP = 3
 
 
 def print_lines(*lines: str, indent: int = 0, out: TextIO | None = None) -> None:
-    """Prints lines of prose; on a terminal, long lines are wrapped between words.
+    """Prints lines of prose to a stream (default: stdout); on a terminal, long lines are wrapped between words.
 
-    Args:
-        lines: The lines.
-        indent: Spaces before continuation lines, in addition to the leading spaces of the line.
-        out: The stream; None for stdout.
+    A continuation line has the leading spaces of its line, and ``indent`` more.
     """
     stream = out if out is not None else sys.stdout
     width = columns(stream)
@@ -66,14 +62,10 @@ def columns(stream: TextIO) -> int | None:
 
 
 def write_rows(rows: pa.Table, form: str, out: TextIO, n_keys: int = 0) -> None:
-    """Writes rows to a stream in a format.
+    """Writes rows to a stream in a format; ``n_keys`` is the number of leading key columns, see `print_table`.
 
-    Args:
-        rows: The rows.
-        form: ``table``; ``vertical``: one line per value; ``json``: a list of objects, one per line; ``csv``: a header
-            line, where null is an empty field and the empty string is ``""``; ``parquet``: a Parquet file.
-        out: The stream.
-        n_keys: Number of leading key columns, see `print_table`.
+    The formats are ``table``; ``vertical``: one line per value; ``json``: a list of objects, one per line; ``csv``: a
+    header line, where null is an empty field and the empty string is ``""``; ``parquet``: a Parquet file.
 
     Raises:
         QueryError: ``form`` is ``json``, and two columns have equal names.
@@ -133,12 +125,7 @@ def print_table(
     table. If the table is still too wide, it is split into tables that repeat the key columns. If no such split fits,
     each value is printed in its own line. A stream that is not a terminal has a width of `_WIDE`.
 
-    Args:
-        names: The names of the columns.
-        rows: The rows.
-        are_numbers: For each column, whether it is numeric.
-        out: The stream; None for stdout.
-        n_keys: Number of leading columns that identify a row.
+    The first ``n_keys`` columns identify a row. ``are_numbers`` contains for each column whether it is numeric.
     """
     stream = out if out is not None else sys.stdout
     grid = _Grid(names, [[_cell(value) for value in row] for row in rows], are_numbers, n_keys)
@@ -192,20 +179,14 @@ class _Grid:
         return type(self)([self.names[i] for i in indexes], cells, [self.are_numbers[i] for i in indexes], n_keys)
 
     def constant_columns(self) -> list[int]:
-        """Returns the indexes of the columns with one value in all rows; key columns are never included.
-
-        The result is empty if all columns are constant, or if the table has fewer than two rows.
-        """
+        # If all columns are constant, or the table has fewer than two rows, the result is empty.
         numbered = enumerate(zip(*self.cells, strict=True))
         alike = [index for index, column in numbered if len({cell.plain for cell in column}) == 1]
         same = [index for index in alike if index >= self.n_keys] if len(self.cells) > 1 else []
         return same if len(same) < len(self.names) else []
 
     def parts(self, width: int) -> list[Self]:
-        """Splits the columns into tables that fit the width; each table has the key columns.
-
-        The result is empty if the key columns and one other column exceed the width.
-        """
+        """Splits the columns into tables with the key columns that fit the width; empty if one column does not fit."""
         if self.names and self.fits(width):
             return [self]
         keys = [*range(self.n_keys)]

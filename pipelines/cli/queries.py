@@ -40,10 +40,9 @@ _MAX_SHOWN = 20
 
 
 def print_overview(result: Result, run_id: int | None, *, as_json: bool) -> None:
-    """Prints the publications that applications missed while they moved, and a table of deliveries by cause.
+    """Prints the publications lost by moves, and a table of missing, repeated, late and excused deliveries by cause.
 
-    The table counts missing, repeated, late and excused deliveries. The function also explains the first delivery of
-    the first cause hop by hop. ``run_id`` None means all runs.
+    The function also explains the first delivery of the first cause hop by hop. ``run_id`` None means all runs.
     """
     # These modules import PySpark, which takes a second.
     from pipelines.why.overview import MAX_ASKED, PREDICATES, overview, why_command

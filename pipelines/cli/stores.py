@@ -40,17 +40,10 @@ def stores(folder: Root) -> Iterator[dict[str, Any]]:
     If several links lead to a folder, it visits the folder once.
 
     Yields:
-        For each store, a dict with the columns of ``roundtable runs`` (`_SCHEMA`):
-
-        - ``store``: the path.
-        - ``scenario``: the name of the scenario file.
-        - ``state``: the verdict of the runs (``valid``, ``invalid`` or ``unknown``); ``running``: a program writes the
-          store; ``interrupted``: the runs can be resumed; or the reason why the store cannot be read.
-        - ``runs``: the number of runs; None before the first commit, while a program writes the store, and if the
-          store cannot be read.
-        - ``MB``: the size of all files.
-        - ``parameters``: the protocols, and the parameters that differ between the runs.
-        - ``settings``: the overrides of the scenario.
+        A dict with the columns of ``roundtable runs`` (`_SCHEMA`). ``state`` is the verdict of the runs; ``running``: a
+        program writes the store; ``interrupted``: the runs can be resumed; or the reason why the store cannot be read.
+        ``runs`` is None before the first commit, while a program writes the store, and if the store cannot be read.
+        ``parameters`` are the protocols and the parameters that differ between the runs; ``settings`` are overrides.
     """
     level, visited = [folder], {_target(folder)}
     for _ in range(_DEPTH):
@@ -60,7 +53,8 @@ def stores(folder: Root) -> Iterator[dict[str, Any]]:
                 yield dict(zip(_SCHEMA.names, (str(path), *_described(path, size)), strict=True))
         below = [path for outer in level if not _has_manifest(outer) for path in _entries(outer)]
         level = []
-        for path in sorted((path for path in below if path.name != LATEST and path.is_dir()), key=_links_last):
+        folders = (path for path in below if path.name != LATEST and path.is_dir())
+        for path in sorted(folders, key=lambda path: (isinstance(path, Path) and path.is_symlink(), str(path))):
             if (target := _target(path)) not in visited:
                 visited.add(target)
                 level.append(path)
@@ -68,10 +62,6 @@ def stores(folder: Root) -> Iterator[dict[str, Any]]:
 
 def _target(path: Root) -> Root:
     return path.resolve() if isinstance(path, Path) else path
-
-
-def _links_last(path: Root) -> tuple[bool, str]:
-    return isinstance(path, Path) and path.is_symlink(), str(path)
 
 
 def _has_manifest(path: Root) -> bool:
@@ -88,24 +78,19 @@ def _entries(path: Root) -> Sequence[Root]:
 
 
 def _described(path: Root, size: float) -> tuple[str, str, int | None, float, str, str]:
-    """Returns the columns of a store after its path."""
     try:
         manifest = Manifest.read(path)
     except StoreError:
-        return "?", _unreadable(path), None, size, "", ""
+        try:
+            check_format(path)
+        except StoreError:
+            return "?", "of another version", None, size, "", ""
+        return "?", "damaged", None, size, "", ""
     try:
         n_runs, state, parameters = _runs(path)
     except Exception:  # Delta and Arrow raise errors of several types; a damaged store does not hide the others
         n_runs, state, parameters = None, "damaged", ""
     return Path(manifest.scenario).stem, state, n_runs, size, parameters, " ".join(manifest.overrides)
-
-
-def _unreadable(path: Root) -> str:
-    try:
-        check_format(path)
-    except StoreError:
-        return "of another version"
-    return "damaged"
 
 
 def _runs(path: Root) -> tuple[int | None, str, str]:
@@ -133,10 +118,7 @@ def _varied(parameters: Sequence[str]) -> Iterator[str]:
 
 
 def remove_stores(folder: Root, *, is_sure: bool) -> None:
-    """Removes a store, or all stores in a folder, after a confirmation on the terminal.
-
-    If ``is_sure``, no confirmation is requested. A store is renamed before its files are removed, so an interrupted
-    removal leaves no partial store under the original name.
+    """Removes a store, or all stores in a folder, after a confirmation on the terminal, or without it if ``is_sure``.
 
     Raises:
         StoreError: The folder does not exist or has no store, a program writes a store in the folder, or the user did
@@ -163,11 +145,9 @@ def remove_stores(folder: Root, *, is_sure: bool) -> None:
 
 
 def _remove(store: Path) -> None:
-    """Removes a store.
-
-    If the link ``latest`` in the parent folder points to this store, or to a store whose removal was interrupted, the
-    function points it to the newest remaining store of the folder, or removes the link if no store remains.
-    """
+    # The store is renamed before its files are removed, so an interrupted removal leaves no partial store under the
+    # original name. If the link ``latest`` points to the store, or to a store whose removal was interrupted, it is
+    # pointed to the newest remaining store of the folder, or removed if no store remains.
     store = store.resolve()
     link = store.parent / LATEST
     is_latest = link.is_symlink() and (link.resolve() == store or not link.exists())

@@ -40,10 +40,10 @@ def extract(folder: Folder, run_id: SomeRunId = None, output: Output = None) -> 
     from pipelines.experiment.manifest import Manifest
     from pipelines.scenario.yaml_text import scenario_text
 
-    check_new(output)
+    _check_new(output)
     run_id = the_run(Manifest.read(folder).prepared().runs, run_id)
     parts = extracted(folder, run_id)
-    write(output, scenario_text(parts, [f"Run {run_id} of {folder}, with its overlay, calls and faults as lists."]))
+    _write(output, scenario_text(parts, [f"Run {run_id} of {folder}, with its overlay, calls and faults as lists."]))
 
 
 def shrink(
@@ -62,7 +62,7 @@ def shrink(
     from pipelines.hunting.shrink import shrink as shrunk_run
     from pipelines.scenario.yaml_text import scenario_text
 
-    check_new(output)
+    _check_new(output)
     run_id = the_run(Manifest.read(folder).prepared().runs, run_id)
     with opened_store(folder, engine) as result:
         found = shrunk_run(folder, run_id, result.session, guarantee, complain)
@@ -71,25 +71,15 @@ def shrink(
         f"Run {run_id} of {folder}, shrunk to {found.sizes}; {found.n_played:,} candidates were executed.",
         f"It breaks {found.guarantee}{excused}.",
     ]
-    write(output, scenario_text(found.parts, heading))
+    _write(output, scenario_text(found.parts, heading))
 
 
-def check_new(output: Path | None) -> None:
-    """Checks that the output file does not exist.
-
-    Raises:
-        StoreError: The file exists.
-    """
+def _check_new(output: Path | None) -> None:
     if output is not None and output.exists():
         raise StoreError(f"the file {str(output)!r} already exists; name a new file with -o")
 
 
-def write(output: Path | None, text: str) -> None:
-    """Writes a scenario to the file ``output``, or to stdout if ``output`` is ``None``.
-
-    Raises:
-        StoreError: The file cannot be written.
-    """
+def _write(output: Path | None, text: str) -> None:
     if output is None:
         print(text, end="")
         return
@@ -135,11 +125,7 @@ def diff(
 
 
 def difference_text(found: Difference | None, given: Mapping[str, tuple[Any, Any]]) -> str:
-    """Returns a description of ``found`` in lines for a terminal, preceded by the parameters ``given``.
-
-    ``given`` maps each parameter that differs between the two runs to its value in the first run and its value in the
-    second run.
-    """
+    """Returns a description of ``found``, preceded by the parameters that differ between the two runs."""
     lines = [f"{path}: {json.dumps(mine)} in A, {json.dumps(theirs)} in B" for path, (mine, theirs) in given.items()]
     if found is None:
         return "\n".join([*lines, "no difference: the histories have the same rows"])
