@@ -5,14 +5,14 @@ The replacing latencies are fixed, drawn from the seed, or measured (read from a
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from io import BytesIO
 from pathlib import Path
 from typing import TypeAlias
 
 import numpy as np
-import numpy.typing as npt
+import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -52,32 +52,16 @@ class MeasuredLatencies:
     Attributes:
         names: The names of the nodes; None if the file has no names.
         size: The number of nodes.
-        codes: ``from * size + to`` of each pair that has a latency, ascending; shape (pairs,).
-        values: The latency of each pair, the mean if the pair has several rows; shape (pairs,).
+        by_pair: The latency of each pair that has one, the mean of its rows, keyed by ``from * size + to``.
         value_column: The name of the column of latencies; empty for a matrix.
-        n_repeated: The number of rows whose pair of nodes has several rows.
-        decimal_commas: The names of the columns with decimal commas.
+        notes: Sentences on decimal commas and on pairs with several rows.
     """
 
     names: tuple[str, ...] | None
     size: int
-    codes: Ints
-    values: Floats
+    by_pair: pd.Series
+    notes: tuple[str, ...]
     value_column: str = ""
-    n_repeated: int = 0
-    decimal_commas: tuple[str, ...] = ()
-
-    def of(self, src: Ints, dst: Ints) -> Floats:
-        """Returns the latency from ``src[i]`` to ``dst[i]`` for each index i.
-
-        The latency is NaN if the file has no latency for the pair, or if an end is -1.
-        """
-        wanted = src * self.size + dst
-        place = np.minimum(np.searchsorted(self.codes, wanted), max(len(self.codes) - 1, 0))
-        if not len(self.codes):
-            return np.full(len(src), np.nan)
-        found = (self.codes[place] == wanted) & (src >= 0) & (dst >= 0)
-        return np.where(found, self.values[place], np.nan)
 
 
 @cached_until_changed(maxsize=8)
@@ -88,12 +72,12 @@ def read_matrix(path: Path) -> MeasuredLatencies:
         DataFileError: The file cannot be read, the matrix is not square, or a latency is negative.
     """
     try:
-        return _matrix(decode(read_bytes(path)))
+        return _matrix(path.name, decode(read_bytes(path)))
     except (DataFileError, pa.ArrowException) as error:
         raise DataFileError(f"{path.name}: {first_line(error)}", "matrix") from error
 
 
-def _matrix(text: str) -> MeasuredLatencies:
+def _matrix(name: str, text: str) -> MeasuredLatencies:
     lines = split(text)
     if len(lines.first) == 1:
         lines = split(text, delimiter=BLANKS)
@@ -114,11 +98,14 @@ def _matrix(text: str) -> MeasuredLatencies:
     elif len(values) != values.shape[1]:
         message = f"{len(values)} lines of {values.shape[1]} numbers; a matrix of latencies is square"
         raise DataFileError(message)
-    codes = np.flatnonzero(~np.isnan(values)).astype(np.int64)
-    decimal = tuple(names[int(index) - 1] if is_named else str(int(index) + 1) for index in table.decimal_commas)
-    return MeasuredLatencies(
-        tuple(names) or None, len(values), codes, values.ravel()[codes], decimal_commas=decimal
-    )  # fmt: skip
+    decimal = [names[int(index) - 1] if is_named else str(int(index) + 1) for index in table.decimal_commas]
+    by_pair = pd.Series(values.ravel()).dropna()
+    return MeasuredLatencies(tuple(names) or None, len(values), by_pair, tuple(_decimal_note(name, decimal)))
+
+
+def _decimal_note(name: str, column_names: Sequence[str]) -> Iterator[str]:
+    if column_names:
+        yield f"{name} has decimal commas in {listed(column_names, _MAX_SHOWN)}"
 
 
 def _is_latency(cell: str) -> bool:
@@ -193,11 +180,12 @@ def read_pairs(path: Path, columns: Titles) -> MeasuredLatencies:
     kept = ~np.isnan(values) & (src >= 0) & (dst >= 0) & (src != dst)
     if not kept.any():
         raise DataFileError(f"{path.name}: no row has two ends and a latency; give one or more", "pairs")
-    codes, place, counts = np.unique((src * len(names) + dst)[kept], return_inverse=True, return_counts=True)
-    means = np.bincount(place, weights=values[kept]) / counts
-    n_repeated = int(counts[counts > 1].sum())
-    decimal = tuple(column_names[int(index)] for index in table.decimal_commas)
-    return MeasuredLatencies(tuple(names), len(names), codes, means, column_names[picked[2]], n_repeated, decimal)
+    rows_of = pd.Series(values[kept]).groupby((src * len(names) + dst)[kept])
+    notes = [*_decimal_note(path.name, [column_names[int(index)] for index in table.decimal_commas])]
+    if n_repeated := int(rows_of.size()[lambda n_rows: n_rows > 1].sum()):
+        of_pairs = f"{n_repeated:,} rows of {path.name} are of pairs with several rows"
+        notes.append(f"{of_pairs}; a pair has the mean of its rows")
+    return MeasuredLatencies(tuple(names), len(names), rows_of.mean(), tuple(notes), column_names[picked[2]])
 
 
 def to_rounds(ms: Floats, round_ms: float) -> Ints:
@@ -270,14 +258,19 @@ def measured_graph(graph: WeightedGraph, latency: Latency, path: Path, seed: int
         meaning = "round-trip times, twice the latency of a link" if is_round_trip else "latencies in one direction"
         hint = "" if latency.round_trip is not None else "; latency.round_trip overrides this"
         notes.append(f"column {measured.value_column} of {path.name} has {meaning}{hint}")
-    notes += _file_notes(path.name, measured)
-    there, back = (_known(measured.of(row[u], row[v]), latency) for u, v in ((graph.a, graph.b), (graph.b, graph.a)))
+    notes += measured.notes
+    known = measured.by_pair[measured.by_pair != 0] if latency.zero_is_unknown else measured.by_pair
+    # The latency of a pair is NaN if the file lacks the pair or an end, whose row is -1.
+    there, back = (
+        known.reindex(np.where((row[u] >= 0) & (row[v] >= 0), row[u] * measured.size + row[v], -1)).to_numpy()
+        for u, v in ((graph.a, graph.b), (graph.b, graph.a))
+    )
     n_one = int((np.isnan(there) != np.isnan(back)).sum())
     if n_one and field == "matrix":
         notes.append(f"{plural(n_one, 'link')} of {len(there):,} with a latency in one direction, used for both")
     there, back = np.where(np.isnan(there), back, there), np.where(np.isnan(back), there, back)
     if (holes := np.isnan(there)).any():
-        there, back = _filled(there, back, holes, _known(measured.values, latency), graph, latency, seed, field)
+        there[holes] = back[holes] = _filling(graph.links(holes), len(there), known, latency, seed)
         n_holes = plural(int(holes.sum()), "link")
         notes.append(f"{n_holes} of {len(there):,} without a latency in {path.name}: missing is {latency.missing}")
     apart = np.abs(there - back) * factor
@@ -291,35 +284,22 @@ def measured_graph(graph: WeightedGraph, latency: Latency, path: Path, seed: int
     return replace(graph, ms=(there + back) / 2.0 * factor, back_ms=None, latency_note="", notes=tuple(notes))
 
 
-def _file_notes(name: str, measured: MeasuredLatencies) -> Iterator[str]:
-    if measured.decimal_commas:
-        yield f"{name} has decimal commas in {listed(measured.decimal_commas, _MAX_SHOWN)}"
-    if measured.n_repeated:
-        yield f"{measured.n_repeated:,} rows of {name} are of pairs with several rows; a pair has the mean of its rows"
-
-
-def _known(values: Floats, latency: Latency) -> Floats:
-    return np.where(values == 0, np.nan, values) if latency.zero_is_unknown else values
-
-
-def _filled(
-    there: Floats, back: Floats, holes: npt.NDArray[np.bool_], values: Floats, graph: WeightedGraph, latency: Latency,
-    seed: int, field: str,
-) -> tuple[Floats, Floats]:  # fmt: skip
-    a, b = graph.a[holes], graph.b[holes]
-    known = np.sort(values[~np.isnan(values)])
+def _filling(graph: WeightedGraph, n_links: int, known: pd.Series, latency: Latency, seed: int) -> Floats:
+    """Returns latencies for the links of `graph`, which the file lacks; `n_links` is the number of all links."""
     if latency.missing == "error" or not len(known):
-        ends = [f"{graph.names[u]!r} - {graph.names[v]!r}" for u, v in zip(a.tolist(), b.tolist(), strict=True)]
+        ends = zip(graph.a.tolist(), graph.b.tolist(), strict=True)
+        links = [f"{graph.names[u]!r} - {graph.names[v]!r}" for u, v in ends]
         raise DataFileError(
-            f"the file has no latency for {len(ends)} of {len(there)} links: {listed(ends, _MAX_SHOWN)}; "
-            "add them, or write missing: mean or missing: draw beside it", field,
-        )  # fmt: skip
-    filling = np.full(len(a), known.mean())
-    if latency.missing == "draw":
-        filling = known[draws_numpy.integers(seed, "overlay.latency.missing", 0, len(known) - 1, a, b)]
-    there, back = there.copy(), back.copy()
-    there[holes] = back[holes] = filling
-    return there, back
+            f"the file has no latency for {len(links)} of {n_links} links: {listed(links, _MAX_SHOWN)}; "
+            "add them, or write missing: mean or missing: draw beside it",
+            "matrix" if latency.matrix is not None else "pairs",
+        )
+    ordered = np.sort(known.to_numpy())
+    if latency.missing == "mean":
+        return np.full(len(graph.a), ordered.mean())
+    drawn = draws_numpy.integers(seed, "overlay.latency.missing", 0, len(ordered) - 1, graph.a, graph.b)
+    filling: Floats = ordered[drawn]
+    return filling
 
 
 def _named_rows(names: tuple[str, ...], column_names: tuple[str, ...], field: str, *, is_strict: bool) -> Ints:
@@ -327,18 +307,14 @@ def _named_rows(names: tuple[str, ...], column_names: tuple[str, ...], field: st
     missing = [name for name in names if name not in index]
     if len(missing) == len(names) or (missing and is_strict):
         folded = {title.casefold(): title for title in column_names}
-        shown = ", ".join(_with_near(name, column_names, folded) for name in missing[:_MAX_SHOWN])
-        more = f" and {len(missing) - _MAX_SHOWN} more" if len(missing) > _MAX_SHOWN else ""
+        near = [f" did you mean {folded[n.casefold()]!r}?" if n.casefold() in folded else nearest(n, column_names)
+                for n in missing[:_MAX_SHOWN]]  # fmt: skip
+        told = [repr(name) + (f" ({hint.strip()})" if hint else "") for name, hint in zip(missing, near, strict=False)]
+        shown = listed([*told, *missing[_MAX_SHOWN:]], _MAX_SHOWN)
         lacking = "matrix has no row" if field == "matrix" else "list has no pair"
         cure = "or write draw_rows: true beside matrix: the seed then draws a row for each node"
         if field == "pairs":
             cure = "or write missing: mean or missing: draw beside pairs"
-        message = f"the {lacking} for {len(missing)} of {len(names)} nodes: {shown}{more}"
+        message = f"the {lacking} for {len(missing)} of {len(names)} nodes: {shown}"
         raise DataFileError(f"{message}; give the rows the names of the nodes, {cure}", field)
     return np.array([index.get(name, -1) for name in names], dtype=np.int64)
-
-
-def _with_near(name: str, column_names: tuple[str, ...], folded: Mapping[str, str]) -> str:
-    same = folded.get(name.casefold())
-    hint = f" did you mean {same!r}?" if same is not None else nearest(name, column_names)
-    return repr(name) + (f" ({hint.strip()})" if hint else "")
