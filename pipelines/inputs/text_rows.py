@@ -69,6 +69,10 @@ class TextRows:
         """The name of the delimiter in messages, for example ``semicolons``."""
         return _NAMES.get(self.delimiter, repr(self.delimiter))
 
+    def column_names(self, *, has_header: bool) -> list[str]:
+        """Returns the cells of the first line; without a header, the numbers of the columns, from 1."""
+        return self.first if has_header else [str(number + 1) for number in range(len(self.first))]
+
     def table(self, column_names: Sequence[str], *, skip: int) -> FileTable:
         """Parses the lines after the first `skip` lines. The table has one column of strings for each column name.
 
@@ -206,7 +210,7 @@ def split(
 def _with_decimal_points(rows: pa.Table, delimiter: str) -> tuple[pa.Table, list[str]]:
     changed = []
     for place, name in enumerate(rows.column_names if delimiter != "," else ()):
-        column = pc.utf8_trim_whitespace(rows[name])
+        column = pc.utf8_trim_whitespace(rows.column(place))
         if not pc.all(pc.match_substring_regex(column, _WITH_COMMA)).as_py():
             continue
         if pc.any(pc.match_substring(column, ",")).as_py():

@@ -13,6 +13,7 @@ import tarfile
 import zipfile
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from importlib.resources import as_file, files
 from io import BytesIO
@@ -353,10 +354,10 @@ def parse_text(content: bytes, delimiter: str | None, columns: FileOverlay) -> W
         message = "as many cells a line as there are lines: this may be a matrix of latencies; name it with"
         raise DataFileError(f"{message} overlay.latency: {{matrix: ...}}, and give the links by another overlay")
     has_header = _has_header(lines, columns)
-    column_names = lines.first if has_header else [str(number + 1) for number in range(len(lines.first))]
+    column_names = lines.column_names(has_header=has_header)
     picked = _picked(column_names, columns, has_header=has_header)
     try:
-        table = lines.table([str(number) for number in range(len(column_names))], skip=1 if has_header else 0)
+        table = lines.table(column_names, skip=int(has_header))
     except pa.ArrowException as error:
         raise DataFileError(f"line {lines.numbers[0]} and after it: {error}") from error
     notes = []
@@ -367,10 +368,9 @@ def parse_text(content: bytes, delimiter: str | None, columns: FileOverlay) -> W
         ends = " and ".join(repr(column_names[place]) for place in picked[:2])
         named = f"a header, ends in columns {ends}" if has_header else f"no header, so ends in columns {ends}"
         named += "; the first line is a link" if may_be_header else ""
-        commas = ", ".join(column_names[int(place)] for place in table.decimal_commas)
-        points = f", decimal commas in {commas}" if commas else ""
+        points = f", decimal commas in {', '.join(table.decimal_commas)}" if table.decimal_commas else ""
         notes.append(f"the edge list has {lines.delimiter_name} between cells and {named}{points}")
-    return _graph(table, column_names, picked, columns, notes)
+    return _graph(replace(table, rows=table.rows.select(picked)), columns, notes)
 
 
 def parse_parquet(content: bytes, columns: FileOverlay) -> WeightedGraph:
@@ -380,17 +380,15 @@ def parse_parquet(content: bytes, columns: FileOverlay) -> WeightedGraph:
         DataFileError: A row is invalid. The message has the row number, from 1.
     """
     try:
-        file = pq.ParquetFile(BytesIO(content))
-        column_names = [nfc(name) for name in file.schema_arrow.names]
+        rows = pq.ParquetFile(BytesIO(content)).read()
+        column_names = [nfc(name) for name in rows.column_names]
         picked = _picked(column_names, columns, has_header=True)
-        table = file.read(columns=[file.schema_arrow.names[place] for place in picked])
-        rows = pa.table({str(place): pc.cast(table.column(file.schema_arrow.names[place]), pa.string())
-                         for place in picked})  # fmt: skip
+        cells = [pc.cast(rows.column(place), pa.string()) for place in picked]
     except DataFileError:
         raise
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         raise DataFileError(f"not a Parquet file that can be read: {first_line(error)}") from error
-    return _graph(FileTable(rows), column_names, picked, columns, [])
+    return _graph(FileTable(pa.table(cells, [column_names[place] for place in picked])), columns, [])
 
 
 def _is_matrix(lines: TextRows) -> bool:
@@ -424,10 +422,9 @@ def _picked(column_names: Sequence[str], columns: FileOverlay, *, has_header: bo
     return column_indexes(column_names, wanted, has_header=has_header)
 
 
-def _graph(
-    table: FileTable, column_names: Sequence[str], picked: Sequence[int], columns: FileOverlay, notes: list[str]
-) -> WeightedGraph:
-    rows = table.rows.select([str(place) for place in picked])
+def _graph(table: FileTable, columns: FileOverlay, notes: list[str]) -> WeightedGraph:
+    """Returns the graph of a table with two ends of links, and their latencies if `columns` names them."""
+    rows = table.rows
     if not rows.num_rows:
         raise DataFileError("the file has no link; an edge list has at least one row below the header")
     ends = [pc.utf8_normalize(pc.utf8_trim_whitespace(rows.column(i).combine_chunks()), form="NFC") for i in (0, 1)]
@@ -435,7 +432,7 @@ def _graph(
         empty = pc.indices_nonzero(pc.fill_null(pc.equal(column, ""), True))
         if len(empty):
             where = table.place(empty[0].as_py())
-            raise DataFileError(f"{where}: the column {column_names[picked[i]]!r} is empty; a link has two ends")
+            raise DataFileError(f"{where}: the column {rows.column_names[i]!r} is empty; a link has two ends")
     if all(pc.all(pc.match_substring_regex(column, r"^[0-9]+\.0$")).as_py() for column in ends):
         ends = [pc.utf8_slice_codeunits(column, 0, stop=-2) for column in ends]
         notes.append("the ends are numbers with .0, as pandas writes them, and are taken as whole numbers")

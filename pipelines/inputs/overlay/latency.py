@@ -164,8 +164,8 @@ def read_pairs(path: Path, columns: Titles) -> MeasuredLatencies:
         else:
             lines = split(decode(content))
             has_header = not all(map(_is_latency, lines.first[2:3]))
-            column_names = lines.first if has_header else [str(number + 1) for number in range(len(lines.first))]
-            table = lines.table([str(number) for number in range(len(column_names))], skip=int(has_header))
+            column_names = lines.column_names(has_header=has_header)
+            table = lines.table(column_names, skip=int(has_header))
         rows = table.rows
         wanted = list(zip(_PAIR, columns, (SRC, DST, _VALUES), strict=True))
         picked = column_indexes(column_names, wanted, has_header=has_header)
@@ -181,7 +181,7 @@ def read_pairs(path: Path, columns: Titles) -> MeasuredLatencies:
     if not kept.any():
         raise DataFileError(f"{path.name}: no row has two ends and a latency; give one or more", "pairs")
     rows_of = pd.Series(values[kept]).groupby((src * len(names) + dst)[kept])
-    notes = [*_decimal_note(path.name, [column_names[int(index)] for index in table.decimal_commas])]
+    notes = [*_decimal_note(path.name, table.decimal_commas)]
     if n_repeated := int(rows_of.size()[lambda n_rows: n_rows > 1].sum()):
         of_pairs = f"{n_repeated:,} rows of {path.name} are of pairs with several rows"
         notes.append(f"{of_pairs}; a pair has the mean of its rows")

@@ -287,7 +287,7 @@ def _column_names(name: str, lines: TextRows, named: tuple[str, ...]) -> tuple[l
     first = lines.first
     if are_numbers(named, first) or all(is_number(cell) for cell in first):
         known = _PUBLISHED_HEADERS.get(name.removesuffix(".gz").removesuffix(".xz"), ())
-        return list(known) if len(known) == len(first) else [str(i + 1) for i in range(len(first))], 0
+        return list(known) if len(known) == len(first) else lines.column_names(has_header=False), 0
     if len(first) > 1 and not first[0]:
         first[0] = _INDEX
     for i, title in enumerate(first):
