@@ -25,7 +25,6 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import topohub
 
-from pipelines.contract.run_inputs import Floats
 from pipelines.contract.settings import nfc
 from pipelines.errors import DataFileError, first_line, listed, nearest
 from pipelines.files import find_file
@@ -247,16 +246,15 @@ def parse_rocketfuel(content: bytes, columns: FileOverlay) -> WeightedGraph:
         DataFileError: A line is invalid. The message has the line number.
     """
     lines = _lines(content)
-    n_nodes = _headed(lines, "NODES")
-    _next(lines, "the header of NODES")
-    labels = [fields[0] for _, fields in _rows(lines, "label x y", "NODES", n_nodes)]
-    n_edges = _headed(lines, "EDGES")
-    _next(lines, "the header of EDGES")
-    edges = _rows(lines, "label src dest weight bw delay", "EDGES", n_edges)
-    ends = [(_index(line, fields[1], n_nodes), _index(line, fields[2], n_nodes)) for line, fields in edges]
-    _no_more(lines, f"{n_edges} edges")
-    names = unique_names(labels, map(str, range(n_nodes)))
-    return merge_parallel(names, ends, _delays(edges, columns), is_directed=True)
+    sections = []
+    for title, layout in (("NODES", "label x y"), ("EDGES", "label src dest weight bw delay")):
+        total = _headed(lines, title)
+        _next(lines, f"the header of {title}")
+        sections.append(_rows(lines, layout, title, total))
+    nodes, edges = sections
+    index = {str(number): number for number in range(len(nodes))}
+    names = unique_names([fields[0] for _, fields in nodes], index)
+    return _simulated(lines, names, index, edges, columns, f"nodes are numbered 0 to {len(nodes) - 1}")
 
 
 def parse_pssim(content: bytes, columns: FileOverlay) -> WeightedGraph:
@@ -278,18 +276,23 @@ def parse_pssim(content: bytes, columns: FileOverlay) -> WeightedGraph:
         index[fields[0]] = len(index)
     _headed(lines, "Edges:", has_count=False)
     edges = _rows(lines, "id from to delay", "Edges:", n_edges)
+    return _simulated(lines, tuple(index), index, edges, columns, "an edge's ends are ids of the section Nodes:")
+
+
+def _simulated(
+    lines: Lines, names: tuple[str, ...], index: Mapping[str, int], edges: Sequence[tuple[int, list[str]]],
+    columns: FileOverlay, allowed: str,
+) -> WeightedGraph:  # fmt: skip
+    """Returns the graph of `edges`, each with its line and its fields: id, two ends in `index`, ..., and the delay."""
     for line, end in ((line, end) for line, fields in edges for end in fields[1:3]):
         if end not in index:
-            raise DataFileError(f"line {line}: no node {end!r}; an edge's ends are ids of the section Nodes:")
-    _no_more(lines, f"{n_edges} edges")
+            raise DataFileError(f"line {line}: no node {end!r}; {allowed}")
+    for line, text in lines:
+        message = f"line {line}: {text[:60]!r} comes after the {len(edges)} edges that the file announces"
+        raise DataFileError(message)
     ends = [(index[fields[1]], index[fields[2]]) for _, fields in edges]
-    return merge_parallel(tuple(index), ends, _delays(edges, columns), is_directed=True)
-
-
-def _delays(edges: Sequence[tuple[int, list[str]]], columns: FileOverlay) -> Floats:
-    """Returns the delay of each edge in ms; it is the last field of the edge's line."""
-    delays = [delay(fields[-1], f"line {line}") for line, fields in edges]
-    return in_ms(np.array(delays, dtype=np.float64), columns.latency_unit)
+    delays = np.array([delay(fields[-1], f"line {line}") for line, fields in edges], dtype=np.float64)
+    return merge_parallel(names, ends, in_ms(delays, columns.latency_unit), is_directed=True)
 
 
 def _lines(content: bytes) -> Lines:
@@ -324,17 +327,6 @@ def _rows(lines: Lines, layout: str, title: str, total: int) -> list[tuple[int, 
             raise DataFileError(f"{message}; an entry is '{layout}'")
         rows.append((line, fields))
     return rows
-
-
-def _index(line: int, text: str, n_nodes: int) -> int:
-    if not (text.isascii() and text.isdigit()) or int(text) >= n_nodes:
-        raise DataFileError(f"line {line}: no node {text!r}; nodes are numbered 0 to {n_nodes - 1}")
-    return int(text)
-
-
-def _no_more(lines: Lines, expected: str) -> None:
-    for line, text in lines:
-        raise DataFileError(f"line {line}: {text[:60]!r} comes after the {expected} that the file announces")
 
 
 def parse_text(content: bytes, delimiter: str | None, columns: FileOverlay) -> WeightedGraph:
