@@ -78,10 +78,6 @@ class TextRows:
 
         Decimal commas become decimal points. A column has decimal commas if all its cells are whole numbers or numbers
         with a comma, and at least one cell has a comma. A file whose delimiter is the comma has no decimal commas.
-
-        Raises:
-            DataFileError: The number of cells in a row differs from the number of column names, or a quoted cell has no
-                closing quote.
         """
         bad: list[tuple[int, int]] = []
 
@@ -245,11 +241,7 @@ def is_number(cell: str) -> bool:
 
 
 def decode(content: bytes, *, is_composed: bool = True) -> str:
-    """Decodes UTF-8, with or without a byte order mark; if `is_composed`, to Unicode's composed form (NFC).
-
-    Raises:
-        DataFileError: `content` is not UTF-8, or contains a zero byte. The message has the line number.
-    """
+    """Decodes UTF-8, with or without a byte order mark; if `is_composed`, to Unicode's composed form (NFC)."""
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -263,11 +255,7 @@ def decode(content: bytes, *, is_composed: bool = True) -> str:
 
 
 def delay(text: object, place: str) -> float:
-    """Returns the delay in the cell `text`.
-
-    Raises:
-        DataFileError: The cell is not a finite number of 0 or more. The message starts with `place`.
-    """
+    """Returns the delay in the cell `text`."""
     cell = str(text).strip()
     if not is_number(cell):
         raise DataFileError(f"{place}: the delay is {text!r}; a delay is a number, 0 or more")
@@ -302,9 +290,6 @@ def column_indexes(
             usual names in lower case. If the name is ``None``, the first usual name in `column_names` selects the
             column; in a file without a header, the n-th wanted column is the n-th column.
         has_header: Whether the file has a header.
-
-    Raises:
-        DataFileError: The file lacks a column, or several columns have its name.
     """
     found = []
     for number, (field, title, known) in enumerate(wanted):

@@ -64,9 +64,6 @@ def drawn_intervals(
     """Returns drawn intervals of faults at `places`, which are node ids or link indexes.
 
     Intervals at one place are disjoint. `at` is the path of the generator in the scenario, for error messages.
-
-    Raises:
-        InputError: Not all intervals fit into the rounds of the generator, or it draws more than `MAX_OUTAGES`.
     """
     rounds = wanted.rounds or (0, horizon)
     if wanted.rate is not None:
@@ -125,9 +122,6 @@ def build_faults(
     """Returns the faults of one run: crashes, pauses, link faults and replacements of links.
 
     Equal seeds give equal faults on every machine. `kinds` contains the message kinds of the run's protocol.
-
-    Raises:
-        InputError: A fault is invalid. The error lists all problems, each with its path in the scenario.
     """
     problems, horizon = list(_unknown(faults, overlay, kinds)), time.rounds
     wrong = {problem.path[1] for problem in problems}

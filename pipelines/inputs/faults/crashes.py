@@ -95,9 +95,6 @@ def _with_chains(timeline: Timeline[int], count: int, nodes: Ints, of: _Crashes)
     2. If a chain does not fit after 32 draws, start again with all chains. The last 4 of 8 attempts use the shortest
        down time.
     3. If no attempt places all chains, place each chain in the earliest round in which it fits.
-
-    Raises:
-        InputError: No attempt places all chains.
     """
     if (late := of.rounds[0] - of.last_start) > 0:
         raise of.problem("stagger", message=f"a chain takes {late} rounds more than there are; give a smaller one")
@@ -207,9 +204,6 @@ def crash_times(
     1. Take the listed crashes.
     2. Add the crashes of each generator; overlapping down times of a node are merged.
     3. Omit crashes after the horizon. An outage that ends after the horizon gets the end `FOR_GOOD`.
-
-    Raises:
-        InputError: A generator is invalid. The error lists all problems, each with its path in the scenario.
     """
     ids, timeline, problems = ids_by_name(overlay), Timeline[int](), list[Problem]()
     for fault in faults.values():

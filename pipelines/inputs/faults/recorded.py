@@ -328,9 +328,6 @@ def load_trace(path: Path, format_: str | None, system: int | None) -> Trace:
         format_: ``fta`` or ``lanl``. If it is ``None``, the names of the columns determine the format.
         system: The number of a computer system in a LANL trace. Only outages of its nodes are read. None reads all
             outages.
-
-    Raises:
-        DataFileError: The file is damaged, its content does not match its format, or it lacks the system.
     """
     given, column_names = _format_of(path, format_)
     wanted = _FTA if given == "fta" else _LANL

@@ -138,36 +138,21 @@ def _paths(graph: WeightedGraph, rounds: Ints, round_ms: float) -> list[tuple[fl
 
 
 def build_overlay(
-    spec: OverlaySpec,
-    *,
-    seed: int,
-    round_ms: float,
-    needs_tree: bool,
-    beside: Path | None,
-    notes_rounding: bool = False,
-    keeps_links: bool = False,
-) -> Overlay:
+    spec: OverlaySpec, *, seed: int, round_ms: float, needs_tree: bool, beside: Path | None,
+    notes_rounding: bool = False, keeps_links: bool = False,
+) -> Overlay:  # fmt: skip
     """Returns the overlay of one run, built in these steps.
 
     1. Read or generate the graph, with the latencies that its file or its generator contains.
     2. Check that the graph is connected, or take its largest component.
     3. If the scenario has key ``overlay.latency``, replace the latencies.
     4. Replace the graph by a spanning tree if the scenario or the protocol (`needs_tree`) needs one.
-    5. Round the latencies up to whole rounds.
+    5. Round the latencies up to whole rounds of `round_ms`.
     6. Attach the servers and the clients.
 
-    Args:
-        spec: Key ``overlay`` of the scenario.
-        seed: The seed of the run.
-        round_ms: The duration of a round in milliseconds.
-        needs_tree: Whether the protocol needs a tree.
-        beside: The folder of the scenario file; None if the scenario has no file.
-        notes_rounding: Whether the notes of the overlay report paths that rounding lengthens (`rounding_note`).
-        keeps_links: Whether the overlay keeps all links if the scenario requests no tree. The tree that `needs_tree`
-            requires then determines only the brokers to which servers and clients are attached.
-
-    Raises:
-        InputError: The overlay cannot be built. Each problem names the scenario key that caused it.
+    If `notes_rounding`, the notes report paths that rounding lengthens (`rounding_note`). If `keeps_links` and the
+    scenario requests no tree, the overlay keeps all links; the tree then determines only the brokers to which servers
+    and clients are attached.
     """
     if spec.nodes is not None:
         return _without_links(spec.nodes)

@@ -80,21 +80,13 @@ def _named(kind: str) -> set[str]:
 
 
 def load_file(path: Path, spec: FileOverlay) -> WeightedGraph:
-    """Returns the graph in the file `path`. Repeated calls return the same object until the file changes.
-
-    Raises:
-        DataFileError: The file cannot be read, its format is unknown, or its content does not match its format.
-    """
+    """Returns the graph in the file `path`. Repeated calls return the same object until the file changes."""
     whole = spec.model_copy(update={"tree": None, "root": None})  # all trees of a graph share the parsed file
     return _load(path, whole, tuple(sorted(spec.model_fields_set & _SETTINGS)))
 
 
 def read_bytes(path: Path) -> bytes:
-    """Returns the content of the file `path`; decompresses ``.gz`` and ``.xz`` files.
-
-    Raises:
-        DataFileError: The file cannot be read or decompressed.
-    """
+    """Returns the content of the file `path`; decompresses ``.gz`` and ``.xz`` files."""
     try:
         with open_data(path) as stream:
             return stream.read()
@@ -187,9 +179,6 @@ def node_positions(spec: OverlaySpec, beside: Path | None) -> Mapping[str, tuple
     """Returns a map from node name to (longitude, latitude) in degrees for the overlay `spec`.
 
     The map is empty unless the overlay is a topohub network, or a file with coordinates.
-
-    Raises:
-        DataFileError: The file does not exist, or cannot be read.
     """
     if spec.topohub is not None:
         nodes = topohub.get(spec.topohub.name)["nodes"]
@@ -212,11 +201,7 @@ def hub_names() -> tuple[str, ...]:
 
 @lru_cache(maxsize=256)
 def load_hub(name: str) -> WeightedGraph:
-    """Returns the topohub network `name`. Its latencies are computed from the lengths of the links.
-
-    Raises:
-        DataFileError: topohub has no network of this name.
-    """
+    """Returns the topohub network `name`. Its latencies are computed from the lengths of the links."""
     names = hub_names()
     if name not in names:
         raise DataFileError(_unknown(name, names), "name")
@@ -241,9 +226,6 @@ def parse_rocketfuel(content: bytes, columns: FileOverlay) -> WeightedGraph:
 
     The file has ``NODES n``, a header, n lines ``label x y``, ``EDGES m``, a header, and m lines ``label src dest
     weight bw delay``. The two directions of a link become one link with the smaller delay.
-
-    Raises:
-        DataFileError: A line is invalid. The message has the line number.
     """
     lines = _lines(content)
     sections = []
@@ -262,9 +244,6 @@ def parse_pssim(content: bytes, columns: FileOverlay) -> WeightedGraph:
 
     The file has ``No of nodes:n``, ``No of edges:m``, ``Nodes:``, n lines ``id degree capacity``, ``Edges:``, and m
     lines ``id from to delay``.
-
-    Raises:
-        DataFileError: A line is invalid. The message has the line number.
     """
     lines = _lines(content)
     n_nodes, n_edges = _headed(lines, "No of nodes:"), _headed(lines, "No of edges:")
@@ -335,9 +314,6 @@ def parse_text(content: bytes, delimiter: str | None, columns: FileOverlay) -> W
     If `delimiter` is `None`, the delimiter is detected. Whether the first line is a header is also detected; without a
     header, the columns are called 1, 2, 3 and so on. If ``columns.latency`` is `None`, each link has a latency of one
     round.
-
-    Raises:
-        DataFileError: A line is invalid. The message has the line number.
     """
     lines = split(decode(content), delimiter=delimiter)
     if len(lines.first) < 2 and not {columns.src, columns.dst} & {*lines.first}:
@@ -366,11 +342,7 @@ def parse_text(content: bytes, delimiter: str | None, columns: FileOverlay) -> W
 
 
 def parse_parquet(content: bytes, columns: FileOverlay) -> WeightedGraph:
-    """Reads an edge list in Parquet, with `columns` as in `parse_text`.
-
-    Raises:
-        DataFileError: A row is invalid. The message has the row number, from 1.
-    """
+    """Reads an edge list in Parquet, with `columns` as in `parse_text`."""
     try:
         rows = pq.ParquetFile(BytesIO(content)).read()
         column_names = [nfc(name) for name in rows.column_names]

@@ -50,9 +50,6 @@ def weighted_graph(graph: nx.Graph[Any], columns: FileOverlay) -> WeightedGraph:
     Node names come from attribute ``columns.names``, else from ``label`` or ``name``, else from the ids of the nodes.
     Latencies come from edge attribute ``columns.latency``, else from great-circle distances. Directed links become
     undirected. Of parallel links, the link with the lowest latency remains. Self-loops are dropped.
-
-    Raises:
-        DataFileError: The graph has no node, or a name, a coordinate or a latency is missing or invalid.
     """
     if not graph:
         raise DataFileError("the file has no node; an overlay needs one or more")
@@ -79,9 +76,6 @@ def positions(graph: nx.Graph[Any], names: str | None) -> dict[str, tuple[float,
     """Returns a map from node name to (longitude, latitude) in degrees. It omits nodes without a complete position.
 
     `names` is the node attribute that contains the names. None selects the attributes as in `weighted_graph`.
-
-    Raises:
-        DataFileError: A coordinate is not a number, or a node lacks the attribute `names`.
     """
     nodes = list(graph.nodes(data=True))
     placed = (_place(node, data) for node, data in nodes)
@@ -165,10 +159,6 @@ def read_graphml(content: bytes) -> Graph:
 
     Nodes and edges of nested graphs become nodes and edges of the graph. A node that contains a graph remains only if
     it is an end of an edge.
-
-    Raises:
-        DataFileError: `content` is not GraphML, it has several graphs, an edge names an undeclared node, or the id of a
-            node is missing or repeated.
     """
     try:
         document = ET.fromstring(content)  # noqa: S314 - as networkx parses it
@@ -290,11 +280,7 @@ def read_gexf(content: bytes) -> Graph:
 
 
 def read_pajek(content: bytes) -> Graph:
-    """Reads Pajek. A node's id in the returned graph is its label in the file.
-
-    Raises:
-        DataFileError: The file cannot be read, or several nodes have the same label.
-    """
+    """Reads Pajek. A node's id in the returned graph is its label in the file."""
     text = decode(content)
     with _read_as("Pajek"):
         graph: Graph = nx.parse_pajek(text.splitlines())
@@ -306,11 +292,7 @@ def read_pajek(content: bytes) -> Graph:
 
 
 def read_dot(content: bytes) -> Graph:
-    """Reads DOT. Nodes and edges of subgraphs become nodes and edges of the graph.
-
-    Raises:
-        DataFileError: The package pydot is missing, or the file cannot be read.
-    """
+    """Reads DOT. Nodes and edges of subgraphs become nodes and edges of the graph."""
     try:
         import pydot
     except ImportError as error:
@@ -357,10 +339,6 @@ def read_json(content: bytes) -> Graph:
     """Reads node-link JSON (networkx, D3): an object with a list ``nodes`` and a list ``links`` or ``edges``.
 
     The id of a node without ``id`` is its index in the list. Ids are compared as strings.
-
-    Raises:
-        DataFileError: The file is not node-link JSON, two nodes have the same id, or a link ends at a node that is not
-            listed.
     """
     try:
         data = json.loads(decode(content))

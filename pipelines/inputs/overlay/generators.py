@@ -22,11 +22,7 @@ Ends = tuple[Ints, Ints]
 
 
 def generate(spec: GenerateOverlay, seed: int) -> WeightedGraph:
-    """Returns a generated overlay whose links take one round each. Only random overlays depend on `seed`.
-
-    Raises:
-        InputError: The overlay cannot exist or is too large, or none of the drawn graphs is connected.
-    """
+    """Returns a generated overlay whose links take one round each. Only random overlays depend on `seed`."""
     n_nodes = (spec.rows or 0) * (spec.columns or 0) if spec.nodes is None else spec.nodes
     a, b = _MAKERS[spec.kind](spec, n_nodes, seed)
     low, high = np.minimum(a, b), np.maximum(a, b)

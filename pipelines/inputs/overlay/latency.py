@@ -66,11 +66,7 @@ class MeasuredLatencies:
 
 @cached_until_changed(maxsize=8)
 def read_matrix(path: Path) -> MeasuredLatencies:
-    """Reads a latency matrix in delimited text, with names of rows and columns or without names.
-
-    Raises:
-        DataFileError: The file cannot be read, the matrix is not square, or a latency is negative.
-    """
+    """Reads a latency matrix in delimited text, with names of rows and columns or without names."""
     try:
         return _matrix(path.name, decode(read_bytes(path)))
     except (DataFileError, pa.ArrowException) as error:
@@ -152,9 +148,6 @@ def read_pairs(path: Path, columns: Titles) -> MeasuredLatencies:
 
     `columns` contains the names of the columns of the two ends and of the latency. A column whose name is `None` is
     detected. Columns of a file without a header are called 1, 2, 3.
-
-    Raises:
-        DataFileError: The file cannot be read or lacks a column, or a latency is negative.
     """
     try:
         content = read_bytes(path)
@@ -193,9 +186,6 @@ def to_rounds(ms: Floats, round_ms: float) -> Ints:
 
     An excess below a billionth of a round is a rounding error of the division and is ignored. For example, 1.1 ms are
     11 rounds of 0.1 ms.
-
-    Raises:
-        InputError: A latency is longer than a million rounds.
     """
     with np.errstate(over="ignore"):
         rounds = np.maximum(np.ceil(np.round(ms / round_ms, 9)), 1.0)
@@ -230,10 +220,6 @@ def measured_graph(graph: WeightedGraph, latency: Latency, path: Path, seed: int
     no names, each node has the latencies of a different measured node, which is drawn. A direction that was not
     measured has the latency of the opposite direction. Unless ``per_direction`` is set, both directions of a link then
     have the mean of their latencies.
-
-    Raises:
-        DataFileError: The file cannot be read, has fewer nodes than the overlay, or lacks the latency of a link while
-            key ``missing`` is ``error``.
     """
     field = "matrix" if latency.matrix is not None else "pairs"
     columns = (latency.source, latency.destination, latency.value)

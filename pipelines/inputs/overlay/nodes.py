@@ -40,9 +40,6 @@ def choose_nodes(nodes: Nodes | FaultyGroup, overlay: Overlay, seed: int, purpos
 
     `nodes` is a list of names, a number of nodes to draw, or a group. Groups are ``all`` (nodes with applications),
     ``leaves``, ``brokers``, ``servers``, ``clients``, and ``inner`` (brokers without clients).
-
-    Raises:
-        InputError: A name is unknown or repeated, the overlay has too few nodes, or the group is empty.
     """
     if isinstance(nodes, list):
         return _named(nodes, overlay, place)

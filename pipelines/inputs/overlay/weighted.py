@@ -72,10 +72,6 @@ def unique_names(labels: Iterable[str | None], ids: Iterable[str]) -> tuple[str,
     """Returns distinct names. A name is the label, or the id if the label is empty.
 
     The second and later occurrences of a name get the endings ``#2``, ``#3``, and so on.
-
-    Raises:
-        DataFileError: A name contains a surrogate, a code point that UTF-8 cannot encode. Escapes in JSON and GML can
-            encode surrogates.
     """
     taken: set[str] = set()
     count: dict[str, int] = {}

@@ -33,11 +33,7 @@ Part = TypeVar("Part")
 
 
 def build_workload(spec: WorkloadSpec, *, overlay: Overlay, seed: int, time: TimeSpec, beside: Path | None) -> Workload:
-    """Returns the subscriptions, publications, joins and other calls of one run. Equal seeds give equal workloads.
-
-    Raises:
-        InputError: The workload is invalid. The error lists all problems, each with its path in the scenario.
-    """
+    """Returns the subscriptions, publications, joins and other calls of one run. Equal seeds give equal workloads."""
     problems = list(name_problems(parts_of(spec, ()), overlay.names, named_links(overlay)))
     wrong = {problem.path[1] for problem in problems}
 

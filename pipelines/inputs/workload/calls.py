@@ -33,20 +33,12 @@ _JOIN_PURPOSE = "workload.joins"
 
 @lru_cache(maxsize=100_000)
 def canonical_text(topic: str | None, where: str | None, *, is_mqtt: bool = False) -> str:
-    """Returns the canonical form of a topic and a predicate. With `is_mqtt` the topic may be an MQTT filter.
-
-    Raises:
-        PredicateError: The topic and the predicate do not form a valid conjunction.
-    """
+    """Returns the canonical form of a topic and a predicate. With `is_mqtt` the topic may be an MQTT filter."""
     return canonical(parse_predicates(topic, where, is_mqtt=is_mqtt))
 
 
 def listed_subscriptions(listed: Sequence[ListedSubscription], overlay: Overlay, *, is_mqtt: bool) -> pa.Table:
-    """Returns the listed subscriptions as table `SUBSCRIPTION`. With `is_mqtt` topics may be MQTT filters.
-
-    Raises:
-        InputError: Topics or predicates are invalid. The error lists all problems.
-    """
+    """Returns the listed subscriptions as table `SUBSCRIPTION`. With `is_mqtt` topics may be MQTT filters."""
     ids = ids_by_name(overlay)
     problems, texts = list[Problem](), list[str]()
     for index, item in enumerate(listed):
@@ -101,9 +93,6 @@ def moved_subscriptions(subscription: pa.Table, moves: Sequence[Move], overlay: 
     A move sets ``end_round`` of the subscriptions at its old node to the round of the move. The moved subscriptions
     begin at the new node after ``away`` rounds, and their rows are appended to `subscription`. Subscriptions that end
     by this round are not moved.
-
-    Raises:
-        InputError: A move ends after the horizon, or a node has no subscription to move.
     """
     if not moves:
         return subscription
@@ -148,9 +137,6 @@ def listed_joins(joins: Sequence[Join], overlay: Overlay) -> pa.Table:
 
     A joining node has no link before it joins. It may have links only to its join point and to nodes that later join
     through it. In each round, the nodes that have joined are therefore connected.
-
-    Raises:
-        InputError: A join is invalid. The error lists all problems, each with its path in the scenario.
     """
     if not joins:
         return JOIN.empty_table()
@@ -165,9 +151,6 @@ def generated_joins(spec: GeneratedJoins, overlay: Overlay, seed: int) -> pa.Tab
 
     The last node to join is a drawn leaf of the overlay. The node that joins before it is a drawn leaf of the remaining
     overlay, and so on. Each node joins at its only remaining neighbour.
-
-    Raises:
-        InputError: The nodes cannot be chosen, or the leaves or rounds are too few.
     """
     first, last = spec.rounds
     if spec.count > last - first + 1:

@@ -280,11 +280,7 @@ def subscriptions_of_file(
     file: SubscriptionFile, overlay: Overlay, seed: int, time: TimeSpec, beside: Path | None, *,
     is_mqtt: bool,
 ) -> pa.Table:  # fmt: skip
-    """Returns the rows of `file` as table `SUBSCRIPTION`. With `is_mqtt` topics may be MQTT filters.
-
-    Raises:
-        InputError: The file or a column is missing, or rows are invalid. The message names the rows.
-    """
+    """Returns the rows of `file` as table `SUBSCRIPTION`. With `is_mqtt` topics may be MQTT filters."""
     place: KeyPath = (*SUBSCRIPTIONS, "file")
     loaded = _loaded(place, file, beside)
     rows = FileRows(place, loaded.table, overlay, time)
@@ -299,11 +295,7 @@ def subscriptions_of_file(
 def publications_of_file(
     file: PublicationFile, overlay: Overlay, seed: int, time: TimeSpec, beside: Path | None
 ) -> tuple[pa.Table, pa.Table]:
-    """Returns the rows of `file` as tables `PUBLICATION` and `ATTRIBUTE`; ``file.reverse`` reverses the rows.
-
-    Raises:
-        InputError: The file or a column is missing, or rows are invalid. The message names the rows.
-    """
+    """Returns the rows of `file` as tables `PUBLICATION` and `ATTRIBUTE`; ``file.reverse`` reverses the rows."""
     place: KeyPath = (*PUBLICATIONS, "file")
     loaded = _loaded(place, file, beside)
     rows = FileRows(place, loaded.table, overlay, time)

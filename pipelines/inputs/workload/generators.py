@@ -136,11 +136,7 @@ def _account(number: Ints) -> pa.Array:
 
 
 def generated_subscriptions(spec: SubscriptionSpec, overlay: Overlay, seed: int) -> pa.Table:
-    """Returns drawn subscriptions as table `SUBSCRIPTION`, in the order of the chosen nodes.
-
-    Raises:
-        InputError: The nodes cannot be chosen, or a node needs more distinct subscriptions than exist.
-    """
+    """Returns drawn subscriptions as table `SUBSCRIPTION`, in the order of the chosen nodes."""
     nodes = choose_nodes(spec.nodes, overlay, seed, f"{_SUBSCRIPTION_PURPOSE}.nodes", (*SUBSCRIPTIONS_PLACE, "nodes"))
     if len(nodes) * spec.per_node > MAX_SUBSCRIPTIONS:
         message = f"{len(nodes)} nodes with {spec.per_node} each; at most {MAX_SUBSCRIPTIONS:,} subscriptions are made"
@@ -267,11 +263,7 @@ def _quote_texts(spec: QuoteSubscriptions, node: Ints, index: Ints, seed: int) -
 
 
 def generated_publications(spec: PublicationSpec, overlay: Overlay, seed: int) -> tuple[pa.Table, pa.Table]:
-    """Returns drawn publications as tables `PUBLICATION` and `ATTRIBUTE`, ordered by (round, index of the publisher).
-
-    Raises:
-        InputError: The nodes cannot be chosen, or the publications are too many.
-    """
+    """Returns drawn publications as tables `PUBLICATION` and `ATTRIBUTE`, ordered by round, then by publisher."""
     nodes = choose_nodes(spec.nodes, overlay, seed, f"{_PUBLICATION_PURPOSE}.nodes", (*PUBLICATIONS_PLACE, "nodes"))
     if isinstance(spec, BankPublications):
         if len(nodes) * spec.operations > MAX_PUBLICATIONS:

@@ -65,9 +65,6 @@ def padres_table(members: Mapping[str, str], reverse: bool) -> pa.Table:
     Quoted values are strings, all other values are numbers. `members` maps the name of each file to its content, in
     which the newest quote is first. If there are several files and quotes have dates, rows are sorted by date, newest
     first, then by symbol. Otherwise rows keep the order of the files. If `reverse` is set, the oldest quote is first.
-
-    Raises:
-        DataFileError: A line or a date is invalid. The message names the file and the line.
     """
     rows, texts = dict[str, dict[str, str | None]](), set[str]()
     for place, pairs in _lines(members):
@@ -162,10 +159,6 @@ def load(
         reverse: Whether to reverse the rows, so that the last row comes first.
         limit: The number of rows to keep, counted from the first row after the reversal; None keeps all rows.
         named: The columns that the scenario names. If all are numbers of columns, the file has no header.
-
-    Raises:
-        DataFileError: The format cannot be determined, the file is empty or damaged, or its content does not match its
-            format.
     """
     format_ = given or _format_of(path)
     try:
