@@ -14,7 +14,6 @@ from pipelines.errors import InputError
 from pipelines.inputs.overlay.build import build_overlay
 from pipelines.inputs.overlay.weighted import (
     WeightedGraph,
-    component_labels,
     merge_parallel,
     minimum_tree,
     shortest_path_tree,
@@ -85,15 +84,6 @@ def test_ties_go_to_the_smaller_node_ids() -> None:
     ]
     tree = shortest_path_tree(square, 0)
     assert list(zip(tree.a.tolist(), tree.b.tolist(), strict=True)) == [(0, 1), (0, 3), (1, 2)]
-
-
-def test_components_equal_those_of_networkx() -> None:
-    for seed in range(20):
-        made = nx.gnp_random_graph(60, 0.02, seed=seed)
-        ends = np.array(made.edges, dtype=np.int64).reshape(-1, 2)
-        labels = component_labels(60, ends[:, 0], ends[:, 1])
-        expected = {node: min(part) for part in nx.connected_components(made) for node in part}
-        assert labels.tolist() == [expected[node] for node in range(60)]
 
 
 def test_the_cut_is_by_the_latencies_of_the_run_before_rounding(tmp_path: Any) -> None:

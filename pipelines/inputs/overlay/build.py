@@ -7,6 +7,7 @@ from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from statistics import median
+from typing import Any
 
 import networkx as nx
 import numpy as np
@@ -219,9 +220,12 @@ def _source(spec: OverlaySpec, seed: int, round_ms: float, beside: Path | None) 
         case FileOverlay() as file:
             with blamed_on("overlay", "file"):
                 graph = load_file(find_file(file.path, beside), file)
-            if not file.largest_component and (split := weighted.split_message(graph)) is not None:
-                message = f"{split}; set largest_component: true to take the largest part, or add links"
-                raise InputError(Problem(("overlay", "file", "path"), message))
+            first, *parts = weighted.components(graph)
+            if not file.largest_component and parts:
+                shown = listed((repr(graph.names[part[0]]) for part in parts), 5)
+                message = f"the overlay has {1 + len(parts)} parts: no path leads from {graph.names[first[0]]!r} to"
+                cure = "set largest_component: true to take the largest part, or add links"
+                raise InputError(Problem(("overlay", "file", "path"), f"{message} {shown}; {cure}"))
             return graph
         case TopohubOverlay(name=name):
             with blamed_on("overlay", "topohub"):
@@ -277,7 +281,11 @@ def _cut(graph: WeightedGraph, spec: OverlaySpec, *, needs_tree: bool) -> Weight
 
 
 def _cycle_problem(links: list[Link]) -> Problem:
-    position, cycle = weighted.first_cycle([(link[0], link[1]) for link in links])
+    parts: Any = nx.utils.UnionFind()
+    closing = (i for i, (a, b, *_) in enumerate(links) if parts[a] == parts[b] or parts.union(a, b))
+    position = next(closing)
+    forest = nx.Graph(link[:2] for link in links[:position])
+    cycle: list[str] = nx.shortest_path(forest, *links[position][:2])
     shown = cycle if len(cycle) <= _MAX_NAMES else [*cycle[: _MAX_NAMES - 2], "...", cycle[-1]]
     return Problem(
         ("overlay", "links", position),

@@ -6,12 +6,13 @@ import math
 from collections.abc import Callable, Iterator
 from functools import lru_cache
 
+import networkx as nx
 import numpy as np
 
 from pipelines.contract.run_inputs import Ints
 from pipelines.errors import InputError, Problem
 from pipelines.inputs import draws_numpy
-from pipelines.inputs.overlay.weighted import WeightedGraph, is_connected
+from pipelines.inputs.overlay.weighted import WeightedGraph, network
 from pipelines.scenario.overlay import GenerateOverlay
 
 MAX_LINKS = 5_000_000
@@ -74,7 +75,7 @@ def _erdos_renyi(spec: GenerateOverlay, n: int, seed: int) -> Ends:
     _check_links(p * pairs)
     for attempt in range(MAX_TRIES):
         ends = _pairs(_random_pairs(pairs, p, seed, attempt))
-        if is_connected(n, *ends):
+        if nx.is_connected(network(n, *ends)):
             return ends
     advice = f"above {math.log(n) / n:.3g} (ln n / n) most of them are" if n > 1 else "take more nodes"
     raise _refused(
@@ -134,7 +135,7 @@ def _watts_strogatz(spec: GenerateOverlay, n: int, seed: int) -> Ends:
     _check_links(n * k / 2)
     for attempt in range(MAX_TRIES):
         ends = _rewired(n, k, p, seed, attempt)
-        if is_connected(n, *ends):
+        if nx.is_connected(network(n, *ends)):
             return ends
     raise _refused(
         "neighbours",

@@ -6,7 +6,6 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any
 
 import networkx as nx
 import numpy as np
@@ -14,7 +13,7 @@ import numpy.typing as npt
 
 from pipelines.contract.run_inputs import Floats, Ints
 from pipelines.contract.settings import nfc
-from pipelines.errors import DataFileError, listed, plural
+from pipelines.errors import DataFileError, plural
 from pipelines.scenario.overlay import LatencyUnit
 from pipelines.scenario.times import MS_OF
 
@@ -144,56 +143,29 @@ def _merge_note(n_loops: int, link: Ints, is_back: npt.NDArray[np.bool_], ms: Fl
     return "; ".join(parts)
 
 
-def component_labels(n_nodes: int, a: Ints, b: Ints) -> Ints:
-    """Returns for each node the smallest node id in the connected component of the node.
-
-    The method is hooking and pointer jumping.
-    """
-    label = np.arange(n_nodes, dtype=np.int64)
-    while True:
-        low, high = np.minimum(label[a], label[b]), np.maximum(label[a], label[b])
-        apart = low != high
-        if not apart.any():
-            return label
-        np.minimum.at(label, high[apart], low[apart])
-        while not np.array_equal(label, label[label]):
-            label = label[label]
+@lru_cache(maxsize=64)
+def components(graph: WeightedGraph) -> list[list[int]]:
+    """Returns the ids of the nodes of each connected component, ascending; the components are in order of their ids."""
+    return [sorted(part) for part in nx.connected_components(network(len(graph.names), graph.a, graph.b))]
 
 
-def is_connected(n_nodes: int, a: Ints, b: Ints) -> bool:
-    """Returns whether a path connects node 0 to every other node."""
-    return not component_labels(n_nodes, a, b).any()
+def network(n_nodes: int, a: Ints, b: Ints) -> nx.Graph[int]:
+    """Returns the graph of nodes 0 to ``n_nodes - 1`` with the links ``a[i] - b[i]``."""
+    found: nx.Graph[int] = nx.empty_graph(n_nodes)
+    found.add_edges_from(zip(a.tolist(), b.tolist(), strict=True))
+    return found
 
 
 @lru_cache(maxsize=64)
 def largest_component(graph: WeightedGraph) -> WeightedGraph:
-    """Returns the connected component with the most nodes.
-
-    If several components have this size, the result is the component with the lowest node id.
-    """
-    label = component_labels(len(graph.names), graph.a, graph.b)
-    size = np.bincount(label)
-    inside = label == size.argmax()
-    if inside.all():
+    """Returns the connected component with the most nodes; of components of equal size, the one with the lowest id."""
+    inside = max(components(graph), key=len)
+    if len(inside) == len(graph.names):
         return graph
-    new_id = np.cumsum(inside) - 1
-    kept = inside[graph.a]
-    names = tuple(name for name, keep in zip(graph.names, inside.tolist(), strict=True) if keep)
-    whole = graph.links(kept)
-    return replace(whole, names=names, a=new_id[whole.a], b=new_id[whole.b])
-
-
-def split_message(graph: WeightedGraph) -> str | None:
-    """Returns an error message if the graph is not connected, otherwise None.
-
-    The message names one node of each of the first six components.
-    """
-    label = component_labels(len(graph.names), graph.a, graph.b)
-    heads = np.flatnonzero(label == np.arange(len(label)))
-    if len(heads) == 1:
-        return None
-    shown = listed((repr(graph.names[head]) for head in heads[1:]), 5)
-    return f"the overlay has {len(heads)} parts: no path leads from {graph.names[0]!r} to {shown}"
+    new_id = np.full(len(graph.names), -1, dtype=np.int64)
+    new_id[inside] = np.arange(len(inside))
+    whole = graph.links(new_id[graph.a] >= 0)
+    return replace(whole, names=tuple(graph.names[node] for node in inside), a=new_id[whole.a], b=new_id[whole.b])
 
 
 def great_circle_km(latitude: Floats, longitude: Floats, to_latitude: Floats, to_longitude: Floats) -> Floats:
@@ -244,9 +216,7 @@ def shortest_path_tree(graph: WeightedGraph, root: int) -> WeightedGraph:
 
     If a node has several such paths, the tree contains the path through the predecessor with the smallest id.
     """
-    weighted: nx.Graph[int] = nx.Graph()
-    a, b = graph.a.tolist(), graph.b.tolist()
-    weighted.add_nodes_from(range(len(graph.names)))
+    weighted, a, b = network(len(graph.names), graph.a, graph.b), graph.a.tolist(), graph.b.tolist()
     weighted.add_weighted_edges_from(zip(a, b, graph.weights.tolist(), strict=True))
     before: dict[int, list[int]]
     distance: dict[int, float]
@@ -255,22 +225,6 @@ def shortest_path_tree(graph: WeightedGraph, root: int) -> WeightedGraph:
     parents = {node: _parent(node, before[node], distance) for node in before if node != root}
     kept = [position[min(node, parent), max(node, parent)] for node, parent in parents.items()]
     return graph.links(np.sort(np.array(kept, dtype=np.int64)))
-
-
-def first_cycle(links: list[tuple[str, str]]) -> tuple[int, list[str]]:
-    """Returns the index of the first link in `links` that closes a cycle, and the nodes of the cycle in order.
-
-    Raises:
-        ValueError: The links have no cycle.
-    """
-    forest: nx.Graph[str] = nx.Graph()
-    parts: Any = nx.utils.UnionFind()
-    for i, (src, dst) in enumerate(links):
-        if parts[src] == parts[dst]:
-            return i, [str(node) for node in nx.shortest_path(forest, src, dst)]
-        parts.union(src, dst)
-        forest.add_edge(src, dst)
-    raise ValueError("the links have no cycle")
 
 
 def _parent(node: int, before: list[int], distance: dict[int, float]) -> int:
