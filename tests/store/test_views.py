@@ -21,7 +21,7 @@ import pytest
 from pipelines.contract.predicate import OPERATORS, Predicate, canonical, predicate_rows
 from pipelines.engines.session import Session
 from pipelines.errors import QueryError
-from pipelines.inputs.workload.contents import to_json
+from pipelines.inputs.workload.calls import to_json
 from pipelines.sql.query import StoreReader
 from pipelines.sql.small_store import SmallStoreReader
 from pipelines.sql.views import relations_read, view_head, view_names, view_sql

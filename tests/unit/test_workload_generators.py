@@ -14,14 +14,14 @@ from pipelines.contract.predicate import parse_predicates, predicate_rows
 from pipelines.contract.run_inputs import ATTRIBUTE, PUBLICATION, SUBSCRIPTION, Overlay, Workload
 from pipelines.errors import InputError
 from pipelines.inputs.workload.build import build_workload
-from pipelines.inputs.workload.distributions import (
+from pipelines.inputs.workload.generators import (
     RepetitionError,
     distinct_ranks,
     distinct_rows,
     publication_slots,
+    quote_symbol,
     zipf,
 )
-from pipelines.inputs.workload.generators import quote_symbol
 from pipelines.scenario.times import TimeSpec
 from pipelines.scenario.workload import WorkloadSpec
 

@@ -21,8 +21,7 @@ from pipelines.files import find_file
 from pipelines.inputs.overlay.nodes import choose_nodes, ids_by_name
 from pipelines.inputs.text_rows import is_number, names_of, texts_of
 from pipelines.inputs.timestamps import Moments, moments_of
-from pipelines.inputs.workload.calls import PUBLICATIONS, SUBSCRIPTIONS, canonical_text
-from pipelines.inputs.workload.contents import NO_CONTENT, attribute_rows, json_rows, parsed_numbers, publication_rows
+from pipelines.inputs.workload import calls
 from pipelines.inputs.workload.reading import Loaded, load
 from pipelines.scenario.model import unknown_node
 from pipelines.scenario.times import TimeSpec
@@ -57,7 +56,7 @@ def typed_column(column: pa.ChunkedArray) -> pa.Array:
 
 def _typed_texts(texts: pa.Array) -> pa.Array:
     trimmed = pc.utf8_trim_whitespace(texts)
-    numbers, wrong = parsed_numbers(trimmed)
+    numbers, wrong = calls.parsed_numbers(trimmed)
     if wrong is not None:
         message = f"the whole number {wrong} beside decimals, or beyond 64 bits, is not exact"
         raise pa.ArrowInvalid(f"{message}; allowed: whole numbers of 64 bits in a column without decimals")
@@ -281,7 +280,7 @@ def subscriptions_of_file(
     is_mqtt: bool,
 ) -> pa.Table:  # fmt: skip
     """Returns the rows of `file` as table `SUBSCRIPTION`. With `is_mqtt` topics may be MQTT filters."""
-    place: KeyPath = (*SUBSCRIPTIONS, "file")
+    place: KeyPath = (*calls.SUBSCRIPTIONS, "file")
     loaded = _loaded(place, file, beside)
     rows = FileRows(place, loaded.table, overlay, time)
     node = rows.nodes(file.node, file.nodes, seed, "workload.subscriptions.nodes")
@@ -296,7 +295,7 @@ def publications_of_file(
     file: PublicationFile, overlay: Overlay, seed: int, time: TimeSpec, beside: Path | None
 ) -> tuple[pa.Table, pa.Table]:
     """Returns the rows of `file` as tables `PUBLICATION` and `ATTRIBUTE`; ``file.reverse`` reverses the rows."""
-    place: KeyPath = (*PUBLICATIONS, "file")
+    place: KeyPath = (*calls.PUBLICATIONS, "file")
     loaded = _loaded(place, file, beside)
     rows = FileRows(place, loaded.table, overlay, time)
     node = rows.nodes(file.node, file.nodes, seed, "workload.publications.nodes")
@@ -308,11 +307,11 @@ def publications_of_file(
     raise_problems(rows.problems)
     topic, content, attribute = _contents(loaded, file.topic, names)
     _refuse_empty(rows, topic, content)
-    return publication_rows(node, round_, topic, content), attribute
+    return calls.publication_rows(node, round_, topic, content), attribute
 
 
 def _refuse_empty(rows: FileRows, topic: pa.Array, content: pa.Array) -> None:
-    empty = pc.indices_nonzero(pc.and_(pc.is_null(topic), pc.equal(content, NO_CONTENT)))
+    empty = pc.indices_nonzero(pc.and_(pc.is_null(topic), pc.equal(content, calls.NO_CONTENT)))
     if len(empty):
         which = f"row {empty[0].as_py() + 1} has" if len(empty) == 1 else f"{len(empty)} rows have"
         rows.refuse("path", f"{which} neither topic nor content, so no subscription is satisfied; leave them out")
@@ -396,7 +395,7 @@ def _canonical_texts(
     texts, wrong = [], []
     for pair, row in zip(pairs.tolist(), first.tolist(), strict=True):
         try:
-            texts.append(canonical_text(values[0][pair // width], values[1][pair % width], is_mqtt=is_mqtt))
+            texts.append(calls.canonical_text(values[0][pair // width], values[1][pair % width], is_mqtt=is_mqtt))
         except PredicateError as error:
             texts.append("")
             wrong.append((row, str(error)))
@@ -433,4 +432,4 @@ def _contents(loaded: Loaded, topic: str | None, names: tuple[str, ...]) -> tupl
     table = loaded.table
     topics = pa.nulls(table.num_rows, pa.string()) if topic is None else names_of(table[topic])
     columns = {name: typed_column(table[name]) for name in names}
-    return topics, json_rows(columns, table.num_rows), attribute_rows(topics, columns)
+    return topics, calls.json_rows(columns, table.num_rows), calls.attribute_rows(topics, columns)

@@ -36,7 +36,7 @@ from pipelines.inputs.text_rows import (
     open_data,
     split,
 )
-from pipelines.inputs.workload.contents import parsed_numbers
+from pipelines.inputs.workload.calls import parsed_numbers
 
 _PAIR = re.compile(r"\[([^,\[\]']+),(?:'([^']*)'|([^\[\]']*))\]")
 _LINE = re.compile(rf"{_PAIR.pattern}(?:,{_PAIR.pattern})*")
