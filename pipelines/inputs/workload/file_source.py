@@ -8,14 +8,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from functools import lru_cache
 from pathlib import Path
-from typing import TypeVar
+from typing import TypeAlias, TypeVar
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipelines.contract.run_inputs import SUBSCRIPTION, Ints, Overlay
-from pipelines.contract.settings import Nodes
 from pipelines.errors import InputError, KeyPath, PredicateError, Problem, blamed_on, listed, nearest, raise_problems
 from pipelines.files import find_file
 from pipelines.inputs.overlay.nodes import choose_nodes, ids_by_name
@@ -27,6 +27,7 @@ from pipelines.scenario.model import unknown_node
 from pipelines.scenario.times import TimeSpec
 from pipelines.scenario.workload import PublicationFile, SubscriptionFile
 
+File: TypeAlias = SubscriptionFile | PublicationFile
 Converted = TypeVar("Converted")
 _SHOWN = 5
 
@@ -89,13 +90,18 @@ class FileRows:
     `errors.raise_problems` before it uses results.
     """
 
-    def __init__(self, place: KeyPath, table: pa.Table, overlay: Overlay, time: TimeSpec) -> None:
-        """Stores the rows of a file. `place` is the path of the file's key in the scenario."""
-        self._time = time
-        self.table = table
-        self._place = place
+    def __init__(
+        self, part: KeyPath, file: File, overlay: Overlay, seed: int, time: TimeSpec, beside: Path | None
+    ) -> None:
+        """Reads a file. `part` is the path of the file's part of the workload."""
+        self._place: KeyPath = (*part, "file")
+        self._purpose = ".".join(map(str, (*part, "nodes")))
+        self._file = file
         self._overlay = overlay
-        self._horizon = time.rounds
+        self._seed = seed
+        self._time = time
+        self.loaded = _loaded(self._place, file, beside)
+        self.table = self.loaded.table
         self.problems: list[Problem] = []
 
     @property
@@ -111,8 +117,10 @@ class FileRows:
         """Returns column `name`. If the file lacks the column, records a problem for `key` and returns None."""
         if name in self.table.column_names:
             return self.table[name]
-        hint = nearest(name, self.table.column_names)
-        self.refuse(key, f"no column {name!r};{hint} columns: {self.column_names}{self._without_header()}")
+        hint, without_header = nearest(name, self.table.column_names), ""
+        if any(is_number(title) for title in self.table.column_names):
+            without_header = "; without a header name columns by numbers, '1' for the first"
+        self.refuse(key, f"no column {name!r};{hint} columns: {self.column_names}{without_header}")
         return None
 
     def _converted(
@@ -128,19 +136,14 @@ class FileRows:
             self.refuse(key, f"column {name!r} holds {column.type!s:.80}{cure.format(error=f'{error!s:.200}')}")
             return None
 
-    def _without_header(self) -> str:
-        if not any(is_number(name) for name in self.table.column_names):
-            return ""
-        return "; without a header name columns by numbers, '1' for the first"
+    def times(self, key: str) -> Ints:
+        """Returns the round of the time in each row of the column that `key` of the file names; -1 for an empty cell.
 
-    def times(self, key: str, name: str, unit: str | None) -> Ints:
-        """Returns the round of the time in each row of column `name`; -1 for an empty cell.
-
-        `key` is the key of the scenario that names the column. Records a problem for each cell without a valid time or
-        with a time outside the run.
+        Records a problem for each cell without a valid time or with a time outside the run.
         """
+        name: str = getattr(self._file, key)
         cure = ", which is not a time; name another column"
-        moments = self._converted(key, name, lambda column: moments_of(column, unit), cure)
+        moments = self._converted(key, name, lambda column: moments_of(column, self._file.unit), cure)
         if moments is None:
             return np.empty(0, dtype=np.int64)
         cells = pc.cast(self.table[name].combine_chunks(), pa.string())
@@ -156,16 +159,16 @@ class FileRows:
         rounds = moments.rounds(self._time)
         return rounds if key == "until_ms" else self._within_horizon(rounds, "raise time.rounds or time.speed", key)
 
-    def untils(self, until: str | None, until_ms: str | None, unit: str | None, begin: Ints) -> pa.Array:
+    def untils(self, file: SubscriptionFile, begin: Ints) -> pa.Array:
         """Returns the round in which the subscription of each row ends, null for an empty cell.
 
-        Either `until` names a column of rounds, or `until_ms` names a column of times. `begin` contains the first round
-        of each subscription. Records a problem for each subscription that does not end after its first round.
+        `begin` contains the first round of each subscription. Records a problem for each subscription that does not end
+        after its first round.
         """
-        if until_ms is not None:
-            rounds, key = self.times("until_ms", until_ms, unit), "until_ms"
-        elif until is not None:
-            rounds, key = self._whole("until", until, needs_value=False), "until"
+        if file.until_ms is not None:
+            rounds, key = self.times("until_ms"), "until_ms"
+        elif file.until is not None:
+            rounds, key = self._whole("until", file.until, needs_value=False), "until"
         else:
             return pa.nulls(len(begin), pa.int64())
         if not len(begin) == len(rounds) == self.table.num_rows:
@@ -183,18 +186,19 @@ class FileRows:
         convert = names_of if key in ("node", "topic") else texts_of
         return self._converted(key, name, convert, ", which is not text; name another column")
 
-    def nodes(self, name: str | None, nodes: Nodes | None, seed: int, purpose: str) -> Ints:
+    def nodes(self) -> Ints:
         """Returns the node id of each row.
 
-        If `nodes` is `None`, column `name` contains node names. Otherwise `choose_nodes` selects nodes, which are
-        assigned cyclically to the distinct values of column `name`, in the order of their first appearance. If `name`
-        is `None` too, the selected nodes are assigned cyclically to the rows.
+        Without key ``nodes`` of the file, column ``node`` contains node names. With this key, `choose_nodes` selects
+        nodes, which are assigned cyclically to the distinct values of column ``node``, in the order of their first
+        appearance, or, without a column, to the rows.
         """
+        name = self._file.node
         column = None if name is None else self.texts("node", name)
-        if nodes is None:
+        if self._file.nodes is None:
             return self._named_nodes(name, column)
         try:
-            chosen = choose_nodes(nodes, self._overlay, seed, purpose, (*self._place, "nodes"))
+            chosen = choose_nodes(self._file.nodes, self._overlay, self._seed, self._purpose, (*self._place, "nodes"))
         except InputError as error:
             self.problems.extend(error.problems)
             return np.empty(0, dtype=np.int64)
@@ -224,18 +228,20 @@ class FileRows:
         encoded = pc.fill_null(texts, "").dictionary_encode()
         return encoded.indices.to_numpy().astype(np.int64), encoded.dictionary.to_pylist()
 
-    def rounds(self, given: str | int, per_round: int | None) -> Ints:
+    def rounds(self, per_round: int | None) -> Ints:
         """Returns the round of each row.
 
-        If `given` is a string, it names the column of rounds. If `given` is a number, it is the first round, and each
-        round takes `per_round` rows. If `per_round` is `None`, the first round takes all rows.
+        If key ``round`` of the file is a number, it is the first round, and each round takes `per_round` rows. If
+        `per_round` is `None`, the first round takes all rows.
         """
-        if isinstance(given, int):
-            offset = np.zeros(self.table.num_rows, dtype=np.int64)
-            if per_round is not None:
-                offset = np.arange(self.table.num_rows, dtype=np.int64) // per_round
-            return self._within_horizon(given + offset, "raise time.rounds or per_round, or set a limit")
-        return self._within_horizon(self._whole("round", given), "raise time.rounds, or remove these rows")
+        given = self._file.round
+        if self._file.at_ms is not None:
+            return self.times("at_ms")
+        if isinstance(given, str):
+            return self._within_horizon(self._whole("round", given), "raise time.rounds, or remove these rows")
+        row = np.arange(self.table.num_rows, dtype=np.int64)
+        rounds = given + (row // per_round if per_round else np.zeros_like(row))
+        return self._within_horizon(rounds, "raise time.rounds or per_round, or set a limit")
 
     def _whole(self, key: str, name: str, *, needs_value: bool = True) -> Ints:
         column = self.texts(key, name)
@@ -245,7 +251,7 @@ class FileRows:
         is_round = pc.match_substring_regex(texts, r"^[0-9]{1,15}(\.0*)?$").to_numpy(zero_copy_only=False)
         is_empty = column.is_null().to_numpy(zero_copy_only=False) & (not needs_value)
         whole = pc.cast(pc.cast(pc.if_else(pa.array(is_round), texts, "0"), pa.float64()), pa.int64()).to_numpy()
-        if (not is_round.all() or whole.max(initial=0) > self._horizon) and _is_time(self.table[name]):
+        if (not is_round.all() or whole.max(initial=0) > self._time.rounds) and _is_time(self.table[name]):
             cure = f"write {'at_ms' if key == 'round' else 'until_ms'}: {name} in place of {key}"
             self.refuse(key, f"row 1: {texts[0].as_py()!r} is not a round; the column contains times: {cure}")
             return np.zeros(len(texts), dtype=np.int64)
@@ -254,8 +260,8 @@ class FileRows:
         return np.where(is_empty, -1, whole)
 
     def _within_horizon(self, rounds: Ints, advice: str, key: str = "round") -> Ints:
-        late = f"is after the horizon of {self._horizon} rounds; {advice}"
-        self._refuse_rows(key, rounds > self._horizon, lambda row: f"round {rounds[row]} {late}")
+        late = f"is after the horizon of {self._time.rounds} rounds; {advice}"
+        self._refuse_rows(key, rounds > self._time.rounds, lambda row: f"round {rounds[row]} {late}")
         return rounds
 
     def refuse_unusable(self, name: str) -> None:
@@ -280,13 +286,10 @@ def subscriptions_of_file(
     is_mqtt: bool,
 ) -> pa.Table:  # fmt: skip
     """Returns the rows of `file` as table `SUBSCRIPTION`. With `is_mqtt` topics may be MQTT filters."""
-    place: KeyPath = (*calls.SUBSCRIPTIONS, "file")
-    loaded = _loaded(place, file, beside)
-    rows = FileRows(place, loaded.table, overlay, time)
-    node = rows.nodes(file.node, file.nodes, seed, "workload.subscriptions.nodes")
-    round_ = rows.rounds(file.round, None) if file.at_ms is None else rows.times("at_ms", file.at_ms, file.unit)
-    end_round = rows.untils(file.until, file.until_ms, file.unit, round_)
-    texts = _subscription_texts(rows, loaded, file.topic, file.where, is_mqtt=is_mqtt)
+    rows = FileRows(calls.SUBSCRIPTIONS, file, overlay, seed, time, beside)
+    node, round_ = rows.nodes(), rows.rounds(None)
+    end_round = rows.untils(file, round_)
+    texts = _subscription_texts(rows, file.topic, file.where, is_mqtt=is_mqtt)
     raise_problems(rows.problems)
     return pa.table([pa.array(node), pa.array(round_), end_round, texts], schema=SUBSCRIPTION)
 
@@ -295,44 +298,30 @@ def publications_of_file(
     file: PublicationFile, overlay: Overlay, seed: int, time: TimeSpec, beside: Path | None
 ) -> tuple[pa.Table, pa.Table]:
     """Returns the rows of `file` as tables `PUBLICATION` and `ATTRIBUTE`; ``file.reverse`` reverses the rows."""
-    place: KeyPath = (*calls.PUBLICATIONS, "file")
-    loaded = _loaded(place, file, beside)
-    rows = FileRows(place, loaded.table, overlay, time)
-    node = rows.nodes(file.node, file.nodes, seed, "workload.publications.nodes")
-    by_round = file.at_ms is None
-    round_ = rows.rounds(file.round, file.per_round) if by_round else rows.times("at_ms", file.at_ms or "", file.unit)
+    rows = FileRows(calls.PUBLICATIONS, file, overlay, seed, time, beside)
+    node, round_ = rows.nodes(), rows.rounds(file.per_round)
     if file.topic is not None:
         rows.texts("topic", file.topic)
     names = _content_names(rows, file)
     raise_problems(rows.problems)
-    topic, content, attribute = _contents(loaded, file.topic, names)
-    _refuse_empty(rows, topic, content)
-    return calls.publication_rows(node, round_, topic, content), attribute
-
-
-def _refuse_empty(rows: FileRows, topic: pa.Array, content: pa.Array) -> None:
+    topic, content, attribute = _contents(rows.loaded, file.topic, names)
     empty = pc.indices_nonzero(pc.and_(pc.is_null(topic), pc.equal(content, calls.NO_CONTENT)))
     if len(empty):
         which = f"row {empty[0].as_py() + 1} has" if len(empty) == 1 else f"{len(empty)} rows have"
         rows.refuse("path", f"{which} neither topic nor content, so no subscription is satisfied; leave them out")
         raise_problems(rows.problems)
+    return calls.publication_rows(node, round_, topic, content), attribute
 
 
-def _loaded(place: KeyPath, file: SubscriptionFile | PublicationFile, beside: Path | None) -> Loaded:
-    reverse = getattr(file, "reverse", False)
-    with blamed_on(*place):
-        return load(find_file(file.path, beside), file.format, reverse=reverse, limit=file.limit, named=_named(file))
-
-
-def _named(file: SubscriptionFile | PublicationFile) -> tuple[str, ...]:
+def _loaded(place: KeyPath, file: File, beside: Path | None) -> Loaded:
     columns = ("topic", "where", "round", "until", "at_ms", "until_ms", "node")
     given = [getattr(file, key, None) for key in columns if key in file.model_fields_set]
-    return tuple(name for name in given if isinstance(name, str))
+    named, reverse = tuple(name for name in given if isinstance(name, str)), getattr(file, "reverse", False)
+    with blamed_on(*place):
+        return load(find_file(file.path, beside), file.format, reverse=reverse, limit=file.limit, named=named)
 
 
-def file_notes(
-    file: SubscriptionFile | PublicationFile, place: KeyPath, time: TimeSpec, beside: Path | None
-) -> Iterator[str]:
+def file_notes(file: File, place: KeyPath, time: TimeSpec, beside: Path | None) -> Iterator[str]:
     """Yields notes for the user on the detected properties and the columns of times of a file, which must be readable.
 
     `place` is the path of the file's key in the scenario.
@@ -343,7 +332,7 @@ def file_notes(
         time = time.with_origin(moments.origin_ms)
 
 
-def timestamp_settings(file: SubscriptionFile | PublicationFile, place: KeyPath, beside: Path | None) -> Iterator[str]:
+def timestamp_settings(file: File, place: KeyPath, beside: Path | None) -> Iterator[str]:
     """Yields the first of the keys ``at_ms`` and ``until_ms`` that names a column of timestamps, if any.
 
     The key is yielded as its dotted path in the scenario. The file must be readable.
@@ -354,9 +343,7 @@ def timestamp_settings(file: SubscriptionFile | PublicationFile, place: KeyPath,
             return
 
 
-def _times(
-    file: SubscriptionFile | PublicationFile, place: KeyPath, beside: Path | None
-) -> Iterator[tuple[str, str, Moments]]:
+def _times(file: File, place: KeyPath, beside: Path | None) -> Iterator[tuple[str, str, Moments]]:
     """Yields (key of the scenario, name of the column, times) for each column of times of a file."""
     for key in ("at_ms", "until_ms"):
         if (name := getattr(file, key, None)) is not None:
@@ -365,9 +352,7 @@ def _times(
                 yield key, name, moments_of(table[name], file.unit)
 
 
-def _subscription_texts(
-    rows: FileRows, loaded: Loaded, topic: str | None, where: str | None, *, is_mqtt: bool
-) -> pa.Array:
+def _subscription_texts(rows: FileRows, topic: str | None, where: str | None, *, is_mqtt: bool) -> pa.Array:
     if topic is None and where is None:
         message = "name the column of the topic (topic) or of the predicate (where)"
         rows.refuse("topic", f"{message}; columns: {rows.column_names}")
@@ -375,7 +360,7 @@ def _subscription_texts(
     columns = [rows.texts(key, name) for key, name in (("topic", topic), ("where", where)) if name is not None]
     if any(column is None for column in columns):
         return pa.nulls(0, pa.string())
-    texts, wrong = _canonical_texts(loaded, topic, where, is_mqtt=is_mqtt)
+    texts, wrong = _canonical_texts(rows.loaded, topic, where, is_mqtt=is_mqtt)
     for row, message in wrong[:5]:
         rows.refuse("topic" if where is None else "where", f"row {row + 1}: {message}")
     if len(wrong) > 5:
@@ -388,27 +373,18 @@ def _canonical_texts(
     loaded: Loaded, topic: str | None, where: str | None, *, is_mqtt: bool
 ) -> tuple[pa.Array, list[tuple[int, str]]]:
     # Only distinct pairs of topic and predicate are parsed; `wrong` has the first row and error of each invalid pair.
-    table = loaded.table
-    codes, values = zip(*(_coded(table, name) for name in (topic, where)), strict=True)
-    width = len(values[1])
-    pairs, first, place = np.unique(codes[0] * width + codes[1], return_index=True, return_inverse=True)
+    given = {key: name for key, name in (("topic", topic), ("where", where)) if name is not None}
+    frame = pd.DataFrame({key: texts_of(loaded.table[name]).to_pandas() for key, name in given.items()})
+    pairs = frame.groupby([*given], dropna=False, sort=False)
+    first = pairs.head(1)
     texts, wrong = [], []
-    for pair, row in zip(pairs.tolist(), first.tolist(), strict=True):
+    for row, pair in zip(first.index.tolist(), first.to_dict("records"), strict=True):
         try:
-            texts.append(calls.canonical_text(values[0][pair // width], values[1][pair % width], is_mqtt=is_mqtt))
+            texts.append(calls.canonical_text(pair.get("topic"), pair.get("where"), is_mqtt=is_mqtt))
         except PredicateError as error:
             texts.append("")
             wrong.append((row, str(error)))
-    return pa.array(texts, pa.string()).take(pa.array(place)), sorted(wrong)
-
-
-def _coded(table: pa.Table, name: str | None) -> tuple[Ints, list[str | None]]:
-    if name is None:
-        return np.zeros(table.num_rows, dtype=np.int64), [None]
-    # The codes are indexes into `values`: the distinct strings, then None for null cells.
-    encoded = texts_of(table[name]).dictionary_encode()
-    values = [*encoded.dictionary.to_pylist(), None]
-    return pc.fill_null(encoded.indices, len(values) - 1).to_numpy().astype(np.int64), values
+    return pa.array(texts, pa.string()).take(pa.array(pairs.ngroup())), wrong
 
 
 def _content_names(rows: FileRows, file: PublicationFile) -> tuple[str, ...]:
