@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
-from pipelines.cli import comparing, hunting, queries, testers
+from pipelines.cli import queries, testers
 from pipelines.cli.ends import BY_VERDICT, INVALID, VALID, WRONG_INPUT, Commands, complain
 from pipelines.cli.listing import GROUPS, print_checks, print_groups
 from pipelines.cli.options import (
@@ -270,7 +270,7 @@ def _audit_and_exit(
 
 
 _EXAMPLES: Mapping[Callable[..., None], str] = {
-    comparing.compare: 'compare quickstart --want "exactly_once, p95 < 500 ms"',
+    testers.compare: 'compare quickstart --want "exactly_once, p95 < 500 ms"',
     queries.audit: "audit runs/quickstart/latest",
     queries.why: "why runs/figure1/latest --subscriber S1 --source P --seq 2",
     queries.compare_node: "compare-node runs/single_crash/latest --node B",
@@ -281,7 +281,7 @@ _EXAMPLES: Mapping[Callable[..., None], str] = {
     testers.extract: "extract runs/crash_sweep/latest --run 17 -o run17.yaml",
     testers.shrink: "shrink runs/crash_sweep/latest --run 17 -o small.yaml",
     testers.diff: "diff runs/small/latest runs/small/latest --run 0 --other-run 1",
-    hunting.hunt: "hunt conf/scenarios/figure5.yaml --runs 500 --corpus corpus",
+    testers.hunt: "hunt conf/scenarios/figure5.yaml --runs 500 --corpus corpus",
 }
 """The commands of other modules, each with an example for its help."""
 for command, example in _EXAMPLES.items():
