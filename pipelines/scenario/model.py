@@ -285,19 +285,14 @@ def _linked(path: KeyPath, part: Strict) -> Iterator[tuple[KeyPath, str, str]]:
         yield from (((*place, index), *link) for index, link in enumerate(part.generate.links or ()))
 
 
-def _rounds(path: KeyPath, part: Strict) -> Iterator[tuple[KeyPath, int]]:
-    file, generator = getattr(part, "file", None), getattr(part, "generate", None)
-    for of, keys in ((part, path), (file, (*path, "file"))):
-        for key in ("round", "until"):
-            if isinstance(value := getattr(of, key, None), int):
-                yield (*keys, key), value
-    if rounds := getattr(generator, "rounds", None):
-        yield (*path, "generate", "rounds", 1), rounds[1]
-
-
 def _late(path: KeyPath, part: Strict, horizon: int) -> Iterator[Problem]:
-    for place, round_ in _rounds(path, part):
-        if round_ > horizon:
+    file, generator = getattr(part, "file", None), getattr(part, "generate", None)
+    found = [((*keys, key), getattr(of, key, None)) for of, keys in ((part, path), (file, (*path, "file")))
+             for key in ("round", "until")]  # fmt: skip
+    if rounds := getattr(generator, "rounds", None):
+        found.append(((*path, "generate", "rounds", 1), rounds[1]))
+    for place, round_ in found:
+        if isinstance(round_, int) and round_ > horizon:
             name = next(step for step in reversed(place) if isinstance(step, str))
             message = f"{name}: {round_} is after the horizon; allowed: 0 to {horizon}, or a larger time.rounds"
             yield Problem(place, message)
