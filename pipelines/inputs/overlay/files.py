@@ -28,7 +28,7 @@ import topohub
 from pipelines.contract.settings import nfc
 from pipelines.errors import DataFileError, first_line, listed, nearest
 from pipelines.files import find_file
-from pipelines.inputs.overlay.formats import READERS, positions, weighted_graph
+from pipelines.inputs.overlay.formats import READERS, positions, read_graph, weighted_graph
 from pipelines.inputs.overlay.weighted import WeightedGraph, in_ms, merge_parallel, propagation_ms, unique_names
 from pipelines.inputs.text_rows import (
     DST,
@@ -169,7 +169,7 @@ def _format(name: str, content: bytes) -> OverlayFormat:
 
 def _parse(kind: OverlayFormat, name: str, content: bytes, columns: FileOverlay) -> WeightedGraph:
     if kind in READERS:
-        return weighted_graph(READERS[kind](content), columns)
+        return weighted_graph(read_graph(kind, content), columns)
     if kind in _PARSERS:
         return _PARSERS[kind](content, columns)
     return parse_text(content, "\t" if name.lower().endswith(".tsv") and b"\t" in content else None, columns)
@@ -189,7 +189,7 @@ def node_positions(spec: OverlaySpec, beside: Path | None) -> Mapping[str, tuple
         return {}
     name, content = _content(find_file(spec.file.path, beside), spec.file.member)
     kind = spec.file.format or _format(name, content)
-    return positions(READERS[kind](content), spec.file.names) if kind in READERS else {}
+    return positions(read_graph(kind, content), spec.file.names) if kind in READERS else {}
 
 
 @lru_cache(maxsize=1)

@@ -11,8 +11,7 @@ import json
 import math
 import re
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from io import BytesIO
 from typing import Any, TypeAlias
 from xml.etree import ElementTree as ET
@@ -32,7 +31,7 @@ from pipelines.inputs.overlay.weighted import (
     unique_names,
 )
 from pipelines.inputs.text_rows import decode, delay, is_number
-from pipelines.scenario.overlay import FileOverlay
+from pipelines.scenario.overlay import FileOverlay, OverlayFormat
 
 _UNKNOWN = ("", "None")
 _LIKE_LATENCIES = ("latency", "delay", "rtt")
@@ -167,9 +166,7 @@ def read_graphml(content: bytes) -> Graph:
         raise DataFileError(f"line {line}, column {column}: not well-formed XML ({error.msg.split(':')[0]})") from error
     except (LookupError, ValueError) as error:
         raise DataFileError(f"not XML that can be read: {first_line(error)}; save the file as UTF-8") from error
-    with _read_as("GraphML"):
-        graph: Graph = nx.read_graphml(BytesIO(_flat(document)))
-    return graph
+    return nx.read_graphml(BytesIO(_flat(document)))
 
 
 def _flat(document: ET.Element) -> bytes:
@@ -249,31 +246,17 @@ def _drop_unknown(graph: ET.Element, keys: Mapping[str | None, ET.Element]) -> N
                 element.remove(data)
 
 
-@contextmanager
-def _read_as(title: str) -> Iterator[None]:
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            yield
-    except _CAUSES as error:
-        message = f"not a {title} file that can be read: {first_line(error)}; check the file, or name another format"
-        raise DataFileError(message) from error
-
-
 def read_gml(content: bytes) -> Graph:
     """Reads GML. Parallel edges are allowed even if the file does not declare a multigraph."""
     text = decode(content)
     if not re.search(r"\bmultigraph\s+1\b", text):
         text = re.sub(r"\bgraph\s*\[", "graph [ multigraph 1", text, count=1)
-    with _read_as("GML"):
-        graph: Graph = nx.parse_gml(text.splitlines(), label="id")
-    return graph
+    return nx.parse_gml(text.splitlines(), label="id")
 
 
 def read_gexf(content: bytes) -> Graph:
     """Reads GEXF. The ids of edges do not become attributes."""
-    with _read_as("GEXF"):
-        graph: Graph = nx.read_gexf(BytesIO(content))
+    graph: Graph = nx.read_gexf(BytesIO(content))
     for _, _, data in graph.edges(data=True):
         data.pop("id", None)
     return graph
@@ -282,8 +265,7 @@ def read_gexf(content: bytes) -> Graph:
 def read_pajek(content: bytes) -> Graph:
     """Reads Pajek. A node's id in the returned graph is its label in the file."""
     text = decode(content)
-    with _read_as("Pajek"):
-        graph: Graph = nx.parse_pajek(text.splitlines())
+    graph: Graph = nx.parse_pajek(text.splitlines())
     wanted = sum(map(int, re.findall(r"(?im)^\*vertices\s+(\d+)", text)))
     if len(graph) < wanted:
         labels = f"{wanted} vertices have {len(graph)} different labels"
@@ -298,8 +280,7 @@ def read_dot(content: bytes) -> Graph:
     except ImportError as error:
         message = "DOT needs the package pydot; install it with pip install roundtable-pubsub[dot], or convert the file"
         raise DataFileError(message) from error
-    with _read_as("DOT"):
-        found = pydot.graph_from_dot_data(decode(content))
+    found = pydot.graph_from_dot_data(decode(content))
     if not found:
         raise DataFileError("not a DOT file that can be read: pydot finds no graph; check the file with dot -Tsvg")
     (top, *others) = found
@@ -348,17 +329,16 @@ def read_json(content: bytes) -> Graph:
     if links is None or not isinstance(data.get("nodes"), list) or not isinstance(data[links], list):
         raise DataFileError("not node-link JSON; allowed: an object with a list nodes and a list links or edges")
     graph: Graph = nx.MultiDiGraph() if data.get("directed") else nx.MultiGraph()
-    with _read_as("node-link JSON"):
-        graph.graph.update(data.get("graph") or {})
-        for number, node in enumerate(data["nodes"]):
-            name = str(node.get("id", number))
-            if name in graph:
-                raise DataFileError(f"two nodes have the id {name!r}; each node has an id of its own")
-            graph.add_node(name, **{key: node[key] for key in node if key != "id"})
-        own = ("source", "target", "key", "id")
-        ends = ((str(link["source"]), str(link["target"]), link) for link in data[links])
-        edges = ((u, v, {key: link[key] for key in link if key not in own}) for u, v, link in ends)
-        _add_known(graph, edges, links)
+    graph.graph.update(data.get("graph") or {})
+    for number, node in enumerate(data["nodes"]):
+        name = str(node.get("id", number))
+        if name in graph:
+            raise DataFileError(f"two nodes have the id {name!r}; each node has an id of its own")
+        graph.add_node(name, **{key: node[key] for key in node if key != "id"})
+    own = ("source", "target", "key", "id")
+    ends = ((str(link["source"]), str(link["target"]), link) for link in data[links])
+    edges = ((u, v, {key: link[key] for key in link if key not in own}) for u, v, link in ends)
+    _add_known(graph, edges, links)
     return graph
 
 
@@ -366,15 +346,14 @@ def read_sndlib(content: bytes) -> Graph:
     """Reads an SNDlib network in XML or in the native format. Geographical coordinates become node attributes."""
     graph: Graph = nx.MultiGraph()
     if content.lstrip().startswith(b"<"):
-        with _read_as("SNDlib"):
-            document = ET.fromstring(content)  # noqa: S314 - a local file
-            for element in document.iter():
-                element.tag = element.tag.rpartition("}")[2]
-            is_placed = any(one.get("coordinatesType") == "geographical" for one in document.iter("nodes"))
-            for node in document.iter("node"):
-                x, y = (node.findtext(f"coordinates/{axis}") for axis in "xy")
-                graph.add_node(node.get("id"), **({"longitude": x, "latitude": y} if is_placed and x and y else {}))
-            links = [(link.findtext("source"), link.findtext("target")) for link in document.iter("link")]
+        document = ET.fromstring(content)  # noqa: S314 - a local file
+        for element in document.iter():
+            element.tag = element.tag.rpartition("}")[2]
+        is_placed = any(one.get("coordinatesType") == "geographical" for one in document.iter("nodes"))
+        for node in document.iter("node"):
+            x, y = (node.findtext(f"coordinates/{axis}") for axis in "xy")
+            graph.add_node(node.get("id"), **({"longitude": x, "latitude": y} if is_placed and x and y else {}))
+        links = [(link.findtext("source"), link.findtext("target")) for link in document.iter("link")]
     else:
         text = re.sub(r"#.*", "", decode(content))
         nodes, found = (_section(text, title, pattern) for title, pattern in (("NODES", _NODE), ("LINKS", _LINK)))
@@ -456,8 +435,21 @@ def _add_known(graph: Graph, links: Iterable[tuple[str, str, Mapping[str, Any]]]
         graph.add_edge(u, v, **data)
 
 
-READERS: Mapping[str, Callable[[bytes], Graph]] = {
-    "graphml": read_graphml, "gml": read_gml, "gexf": read_gexf, "pajek": read_pajek, "dot": read_dot,
-    "json": read_json, "sndlib": read_sndlib, "dimacs": read_dimacs, "cch": read_cch,
+READERS: Mapping[OverlayFormat, tuple[str, Callable[[bytes], Graph]]] = {
+    "graphml": ("GraphML", read_graphml), "gml": ("GML", read_gml), "gexf": ("GEXF", read_gexf),
+    "pajek": ("Pajek", read_pajek), "dot": ("DOT", read_dot), "json": ("node-link JSON", read_json),
+    "sndlib": ("SNDlib", read_sndlib), "dimacs": ("DIMACS", read_dimacs), "cch": ("Rocketfuel", read_cch),
 }  # fmt: skip
-"""The reader of each format. A reader returns a graph whose nodes and edges have attributes."""
+"""The title and the reader of each format."""
+
+
+def read_graph(kind: OverlayFormat, content: bytes) -> Graph:
+    """Returns the graph in a file, with the attributes of its nodes and edges; `kind` is a key of `READERS`."""
+    title, read = READERS[kind]
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return read(content)
+    except _CAUSES as error:
+        message = f"not a {title} file that can be read: {first_line(error)}; check the file, or name another format"
+        raise DataFileError(message) from error
