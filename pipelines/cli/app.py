@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Callable, Mapping
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
@@ -168,14 +168,12 @@ def plan(
     from pipelines.cli.planning import plan_json, print_plan
     from pipelines.experiment.prepared import prepare
 
-    chosen: Any = engine
-    asked: Any = form
     prepared = prepare(file, overrides or ())
-    runs_on = engine_for(chosen, prepared.scenario.engine)
+    runs_on = engine_for(engine, prepared.scenario.engine)
     if as_json:
-        print(plan_json(prepared, runs_on, prepared.form(asked)))
+        print(plan_json(prepared, runs_on, prepared.form(form)))
     else:
-        print_plan(prepared, runs_on, prepared.form(asked), is_verbose=verbose)
+        print_plan(prepared, runs_on, prepared.form(form), is_verbose=verbose)
 
 
 @app.command(epilog="Example: roundtable run conf/scenarios/quickstart.yaml --store runs/demo --set protocol.delta=2")
@@ -209,12 +207,11 @@ def run(
     prepared = prepare(file, overrides or ())
     from pipelines.api import run_prepared  # imports PySpark (1 s), so the scenario is checked first
 
-    chosen: Any = {"engine": engine, "form": form}
     with reporter_of(quiet=quiet, as_json=as_json)(prepared.horizon) as progress:
         result = run_prepared(
             prepared, store=store, commit_every=commit_every, batch_runs=batch_runs,
             rounds_per_job=None if rounds_per_job == "auto" else int(rounds_per_job), observe=progress,
-            say=progress.note, **chosen,
+            say=progress.note, engine=engine, form=form,
         )  # fmt: skip
     _audit_and_exit(result, fail_on, has_report=has_report, quiet=quiet, as_json=as_json)
 

@@ -41,15 +41,12 @@ _COMMAND_LINE_ERROR: Any = typer.BadParameter.__mro__[2]
 class Commands(TyperGroup):
     """The command group of ``roundtable``, which exits with the codes of this module."""
 
-    def main(
-        self, args: Sequence[str] | None = None, prog_name: str | None = None, complete_var: str | None = None,
-        standalone_mode: bool = True, windows_expand_args: bool = True, **extra: Any,  # noqa: ANN401 - as in the base
-    ) -> Any:  # fmt: skip  # noqa: ANN401 - as in the base
+    def main(self, *args: Any, standalone_mode: bool = True, **others: Any) -> Any:  # noqa: ANN401 - as in the base
         """Runs a command and exits with its exit code.
 
         If ``standalone_mode`` is false, the method does not exit, and raises the exceptions of the command.
         """
-        run = partial(super().main, args, prog_name, complete_var, False, windows_expand_args, **extra)
+        run = partial(super().main, *args, **others | {"standalone_mode": False})
         return sys.exit(_code_of(run)) if standalone_mode else run()
 
     def invoke(self, ctx: Any) -> Any:  # noqa: ANN401 - as in the base

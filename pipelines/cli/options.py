@@ -22,8 +22,10 @@ if TYPE_CHECKING:
     from pipelines.scenario.expand import RunConfig
     from pipelines.store.roots import Root, Schema
 
+    Chosen = Any
     Parsed = Any
-else:  # Typer accepts one class and names it in the help, but a parser returns values of several classes.
+else:  # Typer accepts one class and names it in the help. A parser returns several, and a choice has its own type.
+    Chosen = str | None
     Parsed = Path
 
 FORMATS = ("table", "vertical", "json", "csv", "parquet")
@@ -146,11 +148,11 @@ def _engine(value: str | None) -> Any:  # noqa: ANN401 - the value, checked
 
 # `_store` needs the value of --engine, so --engine is eager: Typer parses it before all other arguments.
 Engine = Annotated[
-    str | None,
+    Chosen,
     choice(ASKED_ENGINES, "Engine that executes runs and queries.", is_eager=True, callback=_engine),
 ]
 Form = Annotated[
-    str | None,
+    Chosen,
     choice(
         ASKED_FORMS,
         "Node programs (many rounds per job) or dataflow steps (one round per job). Both write equal rows.",
@@ -224,7 +226,7 @@ def statement_of(statement: str | None, file: Path | None) -> str:
         raise QueryError(f"the file {str(file)!r} cannot be read: {reason}; check its name and rights") from error
 
 
-def opened_store(folder: Root, engine: Any) -> Result:  # noqa: ANN401 - one of `ASKED_ENGINES`
+def opened_store(folder: Root, engine: Chosen) -> Result:
     """Opens a store for a command."""
     from pipelines.api import open_store  # imports PySpark
 

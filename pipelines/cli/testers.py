@@ -13,6 +13,7 @@ import typer
 
 from pipelines.cli.ends import INVALID, UNKNOWN, VALID, complain
 from pipelines.cli.options import (
+    Chosen,
     Engine,
     File,
     FirstStore,
@@ -72,10 +73,9 @@ def compare(
     prepared = prepare(file, overrides or ())
     from pipelines.comparing.compare import compare_prepared  # imports PySpark (1 s), so the scenario is checked first
 
-    chosen: Any = engine
     with reporter_of(quiet=quiet, as_json=as_json)(prepared.horizon) as progress:
         found = compare_prepared(
-            prepared, want, minimise, store=store, engine=chosen, observe=progress, say=progress.note
+            prepared, want, minimise, store=store, engine=engine, observe=progress, say=progress.note
         )
     if as_json:
         print(*_ranking_lines(found), sep="\n")
@@ -129,7 +129,7 @@ def hunt(
         Path | None, option("DIR", "Folder for findings, written as scenarios; stored scenarios are replayed first.")
     ] = None,
     strategy: Annotated[
-        str,
+        Chosen,
         choice(
             _STRATEGIES,
             "aimed: faults at one message of a run; guided: aimed, and extends schedules with new coverage; "
@@ -168,7 +168,6 @@ def hunt(
 
     if window and window[1] is None:
         raise typer.BadParameter("--window has no last round; write A:B, e.g. 20:40")
-    chosen: Any = {"engine": engine, "strategy": strategy}
 
     def say(text: str) -> None:
         if not quiet:
@@ -177,7 +176,8 @@ def hunt(
     observe = (lambda _: None) if quiet else _observer(runs, as_json=as_json)
     found = searched(
         file, runs, minutes, within_bound, corpus, seed=seed, excused=fail_on is not None, crashes=crashes,
-        window=window, until_found=until_found, overrides=overrides or (), observe=observe, say=say, **chosen,
+        window=window, until_found=until_found, overrides=overrides or (), observe=observe, say=say, engine=engine,
+        strategy=strategy,
     )  # fmt: skip
     if found.n_played:
         Corpus(corpus).write(PAGE, page(found))
