@@ -24,8 +24,7 @@ from pipelines.experiment.inputs import Inputs
 from pipelines.experiment.mapping import Mapped, mapped, needs_tree
 from pipelines.inputs.faults.build import build_faults, named_traces
 from pipelines.inputs.faults.recorded import has_timestamps
-from pipelines.inputs.overlay.build import build_overlay
-from pipelines.inputs.overlay.nodes import graph_of
+from pipelines.inputs.overlay.build import build_overlay, graph_of
 from pipelines.inputs.workload.build import build_workload, workload_files
 from pipelines.inputs.workload.file_source import timestamp_settings
 from pipelines.protocols import PROTOCOLS

@@ -24,7 +24,7 @@ from pipelines.experiment.mapping import Mapped, needs_tree
 from pipelines.experiment.prepared import Prepared, labelled
 from pipelines.inputs.faults.build import named_traces
 from pipelines.inputs.faults.recorded import outage_notes
-from pipelines.inputs.overlay.nodes import graph_of
+from pipelines.inputs.overlay.build import graph_of
 from pipelines.inputs.workload.build import literal_wildcards, workload_files
 from pipelines.inputs.workload.calls import move_notes
 from pipelines.inputs.workload.file_source import file_notes

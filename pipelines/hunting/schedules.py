@@ -15,7 +15,7 @@ import numpy as np
 
 from pipelines.contract.run_inputs import Overlay, Workload
 from pipelines.errors import QueryError, plural
-from pipelines.inputs.overlay.nodes import graph_of
+from pipelines.inputs.overlay.build import graph_of
 
 Fault = Mapping[str, Any]
 _MOST_SYMMETRIES = 10_000

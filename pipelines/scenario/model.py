@@ -13,6 +13,7 @@ from itertools import pairwise
 from operator import or_
 from typing import TYPE_CHECKING, Annotated, Any, Self, TypeAlias
 
+import networkx as nx
 from pydantic import BeforeValidator, Field, TypeAdapter, model_validator
 
 from pipelines.contract.forms import AskedForm
@@ -141,11 +142,9 @@ class Scenario(Strict):
         return with_rounds(data)
 
     def varied(self, faults: Sequence[Mapping[str, Any]], runs: Mapping[str, Any]) -> Self:
-        """Returns a copy of this scenario with the given faults and runs. Only these two parts are validated.
+        """Returns a copy of this scenario with other faults, whose times are rounds, and other runs.
 
-        Args:
-            faults: The list at key ``faults``, with times in rounds.
-            runs: The object at key ``runs``.
+        Only these two parts are validated.
 
         Raises:
             ValidationError: A fault or ``runs`` is invalid.
@@ -216,21 +215,14 @@ def name_problems(
     """
     known = frozenset(names)
 
-    @cache
-    def around() -> dict[str, set[str]]:
-        found: dict[str, set[str]] = defaultdict(set)
-        for a, b in links:
-            found[a].add(b)
-            found[b].add(a)
-        return found
-
+    graph = cache(lambda: nx.Graph(links))  # few parts need links
     for path, part in parts:
         if unknown := [(place, name) for place, name in _nodes(path, part) if name not in known]:
             yield from (Problem(place, unknown_node(name, names)) for place, name in unknown)
             continue
         for place, a, b in _linked(path, part):
-            if a != b and b not in around()[a]:
-                near = listed([name for name in names if name in around()[a]]) or "nobody"
+            if a != b and not graph().has_edge(a, b):
+                near = listed([name for name in names if graph().has_edge(a, name)]) or "nobody"
                 cure = ", or add the link to overlay.links" if isinstance(part, Join) else ""
                 yield Problem(place, f"no link joins {a!r} and {b!r}; linked with {a!r}: {near}{cure}")
         if isinstance(part, Partition) and len(part.groups or ()) == 1 and known <= {*(part.groups or [[]])[0]}:

@@ -259,7 +259,7 @@ class _Reader:
 
     def read(self, source: yaml.Node, depth: int = 0, repeated: SourcePlace | None = None) -> ValueNode:
         # `repeated` is the place of the outermost value that an alias repeats and that contains `source`, or None.
-        place = self._place(source)
+        place = _place(source.start_mark, self.place_of)
         if id(source) in self.seen:
             self.n_copies += 1
             repeated = repeated or place
@@ -286,7 +286,10 @@ class _Reader:
         values: dict[str, ValueNode] = {}
         mapping = ValueNode(values, place)
         for key_source, value_source in source.value:
-            value, key_place = self.read(value_source, depth + 1, repeated), self._place(key_source)
+            value, key_place = (
+                self.read(value_source, depth + 1, repeated),
+                _place(key_source.start_mark, self.place_of),
+            )
             key = self._key(key_source, key_place)
             if key is None:
                 continue
@@ -325,9 +328,6 @@ class _Reader:
         start = source.start_mark.index + quoted
         verbatim = source.style in (None, "", "'", '"') and self.text.startswith(source.value, start)
         return place.column + quoted if verbatim and "\n" not in source.value else None
-
-    def _place(self, source: yaml.Node) -> SourcePlace:
-        return _place(source.start_mark, self.place_of)
 
 
 def _place(mark: Any, place_of: PlaceOf) -> SourcePlace:  # noqa: ANN401 - the marks of PyYAML's two parsers share no type

@@ -12,8 +12,7 @@ from pipelines.experiment.build import build_inputs
 from pipelines.experiment.plan import combinations
 from pipelines.experiment.prepared import prepare_given
 from pipelines.inputs.faults.build import drawn_group
-from pipelines.inputs.overlay.build import build_overlay
-from pipelines.inputs.overlay.nodes import choose_faulty, choose_nodes
+from pipelines.inputs.overlay.build import build_overlay, choose_faulty, choose_nodes
 from pipelines.scenario.overlay import OverlaySpec
 from pipelines.testing import run_configs, scenario
 

@@ -17,7 +17,7 @@ from pipelines.inputs import draws_numpy
 from pipelines.inputs.faults.crashes import crash_times
 from pipelines.inputs.faults.links import LinkRows, drawn_replacements, plan_replacements
 from pipelines.inputs.faults.timeline import FOR_GOOD, Outage, OutageLimitError, Timeline, alternating
-from pipelines.inputs.overlay.nodes import choose_faulty, graph_of, ids_by_name, named_links
+from pipelines.inputs.overlay.build import choose_faulty, graph_of, ids_by_name, named_links
 from pipelines.scenario.faults import (
     Break,
     BreakGenerator,

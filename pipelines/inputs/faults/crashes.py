@@ -19,7 +19,7 @@ from pipelines.files import find_file
 from pipelines.inputs import draws_numpy
 from pipelines.inputs.faults.recorded import recorded_outages
 from pipelines.inputs.faults.timeline import FOR_GOOD, Outage, OutageLimitError, Room, Timeline, alternating
-from pipelines.inputs.overlay.nodes import choose_faulty, graph_of, ids_by_name
+from pipelines.inputs.overlay.build import choose_faulty, graph_of, ids_by_name
 from pipelines.scenario.faults import Crash, CrashGenerator, Fault, FaultGenerator
 from pipelines.scenario.times import TimeSpec
 

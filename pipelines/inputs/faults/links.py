@@ -18,7 +18,7 @@ from pipelines.contract.run_inputs import EVENT, LINK_FAULT, NTH_FAULT, SIDE, In
 from pipelines.errors import InputError, Problem, listed, raise_problems
 from pipelines.inputs import draws_numpy
 from pipelines.inputs.faults.timeline import FOR_GOOD, Timeline, cycles
-from pipelines.inputs.overlay.nodes import graph_of, ids_by_name
+from pipelines.inputs.overlay.build import graph_of, ids_by_name
 from pipelines.scenario.faults import (
     Burst,
     Delay,
@@ -79,7 +79,8 @@ def plan_replacements(wanted: Sequence[tuple[int, Replace]], overlay: Overlay) -
     planned: list[Replacement] = []
     problems: list[Problem] = []
     for number, fault in sorted(wanted, key=lambda one: (one[1].round, one[0])):
-        (a, b), old, new = fault.link, _ends(fault.link, ids), _ends(fault.by, ids)
+        (a, b), (c, d) = fault.link, fault.by
+        old, new = (ids[a], ids[b]), (ids[c], ids[d])
         if not tree.has_edge(*old) or since.get(frozenset(old), 0) >= fault.round:
             around = listed(sorted(overlay.names[other] for other in tree.neighbors(old[0]))) or "nobody"
             message = f"no link joins {a!r} and {b!r} in round {fault.round}; linked with {a!r}: {around}"
@@ -96,9 +97,7 @@ def plan_replacements(wanted: Sequence[tuple[int, Replace]], overlay: Overlay) -
             continue
         begun = fault.round + fault.after
         if (end := ending.get(frozenset(new), 0)) > begun:
-            message = (
-                f"{fault.by[0]!r} and {fault.by[1]!r} are to be linked in round {begun}, and their link that breaks"
-            )
+            message = f"{c!r} and {d!r} are to be linked in round {begun}, and their link that breaks"
             cure = f"is replaced in round {end}; allowed: that round or a later one, or other nodes"
             problems.append(Problem(("faults", number, "by"), f"{message} {cure}"))
             tree.add_edge(*old)
@@ -106,7 +105,7 @@ def plan_replacements(wanted: Sequence[tuple[int, Replace]], overlay: Overlay) -
         latency = fault.latency or latencies.get(frozenset(new), latencies[frozenset(old)])
         if latencies.setdefault(frozenset(new), latency) != latency:
             known = latencies[frozenset(new)]
-            message = f"the link of {fault.by[0]!r} and {fault.by[1]!r} had latency {known} before; leave latency out"
+            message = f"the link of {c!r} and {d!r} had latency {known} before; leave latency out"
             problems.append(Problem(("faults", number, "latency"), message))
         tree.add_edge(*new)
         since[frozenset(new)] = ending[frozenset(old)] = begun
@@ -146,10 +145,6 @@ def drawn_replacements(
         since[frozenset(new)] = ending[frozenset(old)] = begun
         link, by = ([overlay.names[node] for node in ends] for ends in (old, new))
         yield Replace.model_validate({"kind": "replace", "link": link, "by": by, "round": round_, "after": after})
-
-
-def _ends(names: tuple[str, str], ids: dict[str, int]) -> _Ends:
-    return ids[names[0]], ids[names[1]]
 
 
 def bad_times(burst: Burst, link: Ints, rounds: tuple[int, int], seed: int, purpose: str) -> tuple[Ints, Ints, Ints]:

@@ -30,7 +30,7 @@ from pipelines.contract.run_inputs import Floats, Ints, Overlay, index_in_group
 from pipelines.errors import DataFileError, nearest
 from pipelines.inputs import draws_numpy
 from pipelines.inputs.faults.timeline import FOR_GOOD, MAX_OUTAGES, Outage, OutageLimitError
-from pipelines.inputs.overlay.nodes import ids_by_name
+from pipelines.inputs.overlay.build import ids_by_name
 from pipelines.inputs.text_rows import FileTable, cached_until_changed, is_number, names_of, open_data, split
 from pipelines.inputs.timestamps import Moments, moments_of
 from pipelines.scenario.faults import CrashTrace

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from pipelines.contract.predicate import has_wildcard, topics_of
 from pipelines.contract.run_inputs import Overlay, Workload
 from pipelines.errors import InputError, KeyPath, Problem, listed
-from pipelines.inputs.overlay.nodes import named_links
+from pipelines.inputs.overlay.build import named_links
 from pipelines.inputs.workload import calls
 from pipelines.inputs.workload.file_source import publications_of_file, subscriptions_of_file
 from pipelines.inputs.workload.generators import generated_publications, generated_subscriptions

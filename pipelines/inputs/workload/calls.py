@@ -24,7 +24,7 @@ from pipelines.contract.predicate import MAX_WHOLE_DOUBLE, canonical, parse_pred
 from pipelines.contract.run_inputs import ATTRIBUTE, JOIN, OTHER_CALL, PUBLICATION, SUBSCRIPTION, Ints, Overlay
 from pipelines.errors import InputError, KeyPath, PredicateError, Problem, plural, raise_problems
 from pipelines.inputs import draws_numpy
-from pipelines.inputs.overlay.nodes import choose_nodes, graph_of, ids_by_name
+from pipelines.inputs.overlay.build import choose_nodes, graph_of, ids_by_name
 from pipelines.scenario.workload import GeneratedJoins, Join, ListedPublication, ListedSubscription, Move, OtherCall
 
 SUBSCRIPTIONS: KeyPath = ("workload", "subscriptions")

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from pipelines.contract.run_inputs import SUBSCRIPTION, Ints, Overlay
 from pipelines.errors import InputError, KeyPath, PredicateError, Problem, blamed_on, listed, nearest, raise_problems
 from pipelines.files import find_file
-from pipelines.inputs.overlay.nodes import choose_nodes, ids_by_name
+from pipelines.inputs.overlay.build import choose_nodes, ids_by_name
 from pipelines.inputs.text_rows import is_number, names_of, texts_of
 from pipelines.inputs.timestamps import Moments, moments_of
 from pipelines.inputs.workload import calls

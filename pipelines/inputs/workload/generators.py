@@ -19,7 +19,7 @@ from pipelines.contract.predicate import Predicate, canonical
 from pipelines.contract.run_inputs import SUBSCRIPTION, Floats, Ints, Overlay, index_in_group
 from pipelines.errors import InputError, KeyPath, Problem
 from pipelines.inputs import draws_numpy
-from pipelines.inputs.overlay.nodes import choose_nodes
+from pipelines.inputs.overlay.build import choose_nodes
 from pipelines.inputs.workload.calls import (
     PUBLICATIONS,
     SUBSCRIPTIONS,
