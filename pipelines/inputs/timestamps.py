@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 import numpy as np
@@ -45,10 +45,7 @@ class Moments:
     form: str
 
     def from_start(self, time: TimeSpec) -> Floats:
-        """Returns the times in milliseconds from the start of the run.
-
-        If `time` has no origin, the run starts at the first timestamp.
-        """
+        """Returns the times in ms from the start of the run, which is the first timestamp if `time` has no origin."""
         if self.origin_ms is None or time.origin_ms is None:
             return self.ms
         return self.ms + (self.origin_ms - time.origin_ms)
@@ -94,13 +91,13 @@ def moments_of(column: pa.ChunkedArray, unit: str | None) -> Moments:
         is_beyond = pc.fill_null(pc.greater_equal(pc.abs(seconds), _MAX_SECONDS), False)
         known = pc.if_else(is_beyond, pa.scalar(None, column.type), column)
         stamps = pd.Series(pc.cast(known, pa.timestamp("ns", tz="UTC"), safe=False).to_pandas())
-        return replace(_stamps(stamps, "timestamps"), is_wrong=is_beyond.to_numpy(zero_copy_only=False))
+        return _stamps(stamps, is_beyond.to_numpy(zero_copy_only=False), "timestamps")
     texts = texts_of(column)
     numbers = pd.to_numeric(pd.Series(texts.to_pandas()), errors="coerce").to_numpy(dtype=np.float64)
     is_empty = texts.is_null().to_numpy(zero_copy_only=False)
     if np.isnan(numbers[~is_empty]).all():
         found = _parsed(pd.Series(texts.to_pandas(), dtype=object))
-        return replace(_stamps(found, "timestamps in ISO 8601"), is_wrong=found.isna().to_numpy() & ~is_empty)
+        return _stamps(found, found.isna().to_numpy() & ~is_empty, "timestamps in ISO 8601")
     numbers = np.where(np.isfinite(numbers), numbers, np.nan)
     least = float(np.fmin.reduce(numbers))
     fitting = [name for name in _SINCE_1970 if EPOCH_MS <= least * MS_OF[name] < 100 * EPOCH_MS]
@@ -131,9 +128,7 @@ def _parsed(texts: pd.Series) -> pd.Series:
     return with_offset.fillna(without)
 
 
-def _stamps(found: pd.Series, form: str) -> Moments:
+def _stamps(found: pd.Series, is_wrong: npt.NDArray[np.bool_], form: str) -> Moments:
     first = found.min()
-    if pd.isna(first):
-        return Moments(np.full(len(found), np.nan), np.zeros(len(found), dtype=np.bool_), None, form)
     ms = ((found - first) / pd.Timedelta(milliseconds=1)).to_numpy(dtype=np.float64)
-    return Moments(ms, np.zeros(len(found), dtype=np.bool_), (first.value / 1e6), form)
+    return Moments(ms, is_wrong, None if pd.isna(first) else first.value / 1e6, form)

@@ -19,7 +19,6 @@ from pipelines.inputs.workload.generators import generated_publications, generat
 from pipelines.scenario.model import calls as parts_of, name_problems
 from pipelines.scenario.times import TimeSpec
 from pipelines.scenario.workload import (
-    JoinGenerator,
     PublicationFile,
     PublicationFileSource,
     PublicationGenerator,
@@ -46,7 +45,9 @@ def build_workload(spec: WorkloadSpec, *, overlay: Overlay, seed: int, time: Tim
 
     subscription = gather("subscriptions", lambda: _subscriptions(spec, overlay, seed, time, beside))
     publications = gather("publications", lambda: _publications(spec, overlay, seed, time, beside))
-    join = gather("joins", lambda: _joins(spec, overlay, seed))
+    joins = spec.joins
+    join = gather("joins", lambda: calls.listed_joins(joins, overlay) if isinstance(joins, list)
+                  else calls.generated_joins(joins.generate, overlay, seed))  # fmt: skip
     if subscription is not None:
         standing = subscription
         subscription = gather("moves", lambda: calls.moved_subscriptions(standing, spec.moves, overlay, time.rounds))
@@ -55,12 +56,6 @@ def build_workload(spec: WorkloadSpec, *, overlay: Overlay, seed: int, time: Tim
         raise InputError(*problems)
     publication, attribute = publications
     return Workload(subscription, publication, attribute, join, other_call)
-
-
-def _joins(spec: WorkloadSpec, overlay: Overlay, seed: int) -> pa.Table:
-    if isinstance(spec.joins, JoinGenerator):
-        return calls.generated_joins(spec.joins.generate, overlay, seed)
-    return calls.listed_joins(spec.joins, overlay)
 
 
 def _subscriptions(spec: WorkloadSpec, overlay: Overlay, seed: int, time: TimeSpec, beside: Path | None) -> pa.Table:

@@ -264,7 +264,7 @@ def attribute_rows(topic: pa.Array, columns: Mapping[str, pa.Array]) -> pa.Table
     flat = np.flatnonzero(present)
     place = pa.array(flat % width * rows + flat // width)
     attribute = pa.DictionaryArray.from_arrays(pa.array((flat % width).astype(np.int32)), pa.array(list(named)))
-    values = [pa.concat_arrays(map(of, named.values())).take(place) for of in (_numbers, _wholes, _texts)]
+    values = [pa.concat_arrays(parts).take(place) for parts in zip(*map(_values, named.values()), strict=True)]
     return pa.table([pa.array(flat // width), attribute.dictionary_decode(), *values], schema=ATTRIBUTE)
 
 
@@ -289,24 +289,14 @@ def _inexact_whole(texts: pa.Array, numbers: pa.Array) -> str | None:
     return next((text for text, number in pairs if int(text) != number), None)
 
 
-def _is_text(column: pa.Array) -> bool:
-    return column.type in (pa.string(), pa.bool_())
-
-
-def _numbers(column: pa.Array) -> pa.Array:
-    if _is_text(column):
-        return pa.nulls(len(column), pa.float64())
+def _values(column: pa.Array) -> tuple[pa.Array, pa.Array, pa.Array]:
+    """Returns the values of an attribute as numbers, as whole numbers of 64 bits and as strings."""
+    no_numbers, no_wholes, no_texts = (pa.nulls(len(column), of) for of in (pa.float64(), pa.int64(), pa.string()))
+    if column.type in (pa.string(), pa.bool_()):
+        return no_numbers, no_wholes, pc.cast(column, pa.string())
     numbers = pc.cast(column, pa.float64(), safe=False)
-    return pc.min_element_wise(numbers, MAX_WHOLE_DOUBLE, skip_nulls=False) if column.type == pa.int64() else numbers
-
-
-def _wholes(column: pa.Array) -> pa.Array:
-    if column.type == pa.int64() or _is_text(column):
-        return pa.nulls(len(column), pa.int64()) if _is_text(column) else column
-    # Doubles that are whole numbers of 64 bits are compared as whole numbers.
+    if column.type == pa.int64():
+        return pc.min_element_wise(numbers, MAX_WHOLE_DOUBLE, skip_nulls=False), column, no_texts
+    # Doubles that are whole numbers are compared as whole numbers.
     is_whole = pc.and_(pc.equal(pc.floor(column), column), pc.less_equal(pc.abs(column), MAX_WHOLE_DOUBLE))
-    return pc.cast(pc.if_else(is_whole, column, pa.scalar(None, pa.float64())), pa.int64())
-
-
-def _texts(column: pa.Array) -> pa.Array:
-    return pc.cast(column, pa.string()) if _is_text(column) else pa.nulls(len(column), pa.string())
+    return numbers, pc.cast(pc.if_else(is_whole, column, no_numbers), pa.int64()), no_texts
