@@ -86,14 +86,9 @@ Tables: TypeAlias = Mapping[str, Path | None]
 def template(file: Path, overlay: Path | None, tables: Tables, names: Collection[str], *, spread: bool) -> str:
     """Returns the YAML of a commented scenario, which is written to `file`. Its paths are relative to this file.
 
-    Args:
-        file: The scenario file.
-        overlay: A file with an overlay; None for a random tree.
-        tables: The tables with calls; publications may be PADRES quotes.
-        names: The nodes of the overlay. A column whose values are mostly node names is the node column, even if its
-            title is unknown.
-        spread: Whether the subscribers and publishers in the tables are distributed over the nodes of the overlay;
-            otherwise each is a node of the overlay.
+    Without an overlay file, the overlay is a random tree. A column of `tables` whose values are mostly in `names`, the
+    nodes of the overlay, is the node column, even if its title is unknown. If `spread` is set, the subscribers and
+    publishers in the tables are distributed over the nodes of the overlay; otherwise each is a node of the overlay.
 
     Raises:
         DataFileError: A file is unreadable, or lacks a required column.

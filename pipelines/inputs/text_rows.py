@@ -129,8 +129,7 @@ class FileTable:
     Attributes:
         rows: Columns by name. Columns of text files contain strings; null for an empty cell.
         decimal_commas: The names of the columns whose decimal commas were replaced by decimal points.
-        numbers: The line number of each row in the file; empty if the file is not text, or if a cell contains line
-            breaks.
+        numbers: The line number of each row; empty if the file is not text, or if a cell contains line breaks.
     """
 
     rows: pa.Table
@@ -268,12 +267,7 @@ def delay(text: object, place: str) -> float:
 def is_link(first: Sequence[str], rows: Iterable[Sequence[str]]) -> bool:
     """Returns whether the first line of an edge list is certainly a link; otherwise it may be a header.
 
-    The line is a link if its first two cells are numbers. It is also a link if one of these cells is an end of a link
-    in another line.
-
-    Args:
-        first: The cells of the first line.
-        rows: The cells of the other lines.
+    The line is a link if its first two cells are numbers, or if one of them is an end of a link in another line.
     """
     others = {cell for row in rows for cell in row[:2]}
     return all(is_number(cell) for cell in first[:2]) or not others.isdisjoint(first[:2])
@@ -284,12 +278,9 @@ def column_indexes(
 ) -> list[int]:
     """Returns the index of each wanted column.
 
-    Args:
-        column_names: The names of the columns; 1, 2, 3 ... for a file without a header.
-        wanted: For each column, the scenario key that names it, the name that the scenario gives or None, and the
-            usual names in lower case. If the name is ``None``, the first usual name in `column_names` selects the
-            column; in a file without a header, the n-th wanted column is the n-th column.
-        has_header: Whether the file has a header.
+    A wanted column is the scenario key that names it, the name that the scenario gives or None, and its usual names in
+    lower case. Without a name, the first usual name in `column_names` selects the column; in a file without a header,
+    whose columns are called 1, 2, 3 ..., the n-th wanted column is the n-th column.
     """
     found = []
     for number, (field, title, known) in enumerate(wanted):

@@ -32,14 +32,9 @@ _RECOVERY_LATENCIES = 20
 
 @dataclass(frozen=True)
 class _Crashes:
-    """A generator of crashes and the inputs of its run.
+    """A generator of crashes and the inputs of its run. A chain is a path of nodes that crash one after another.
 
-    A chain is a path in the overlay whose nodes crash one after another.
-
-    Attributes:
-        wanted: The generator.
-        place: The path of the generator in the scenario.
-        purpose: The name of the random draws.
+    `wanted` is the generator, `place` its path in the scenario, and `purpose` the name of its random draws.
     """
 
     wanted: CrashGenerator

@@ -181,13 +181,7 @@ def _sojourn(mean: float, seed: int, purpose: str, link: Ints, cycle: draws_nump
 
 @dataclass
 class LinkRows:
-    """Collects the rows of the link faults of one run.
-
-    Attributes:
-        overlay: The run's overlay.
-        seed: The run's seed.
-        horizon: The last round of the run.
-    """
+    """Collects the rows of the link faults of one run, which ends in round `horizon`."""
 
     overlay: Overlay
     seed: int

@@ -323,11 +323,8 @@ class Trace:
 def load_trace(path: Path, format_: str | None, system: int | None) -> Trace:
     """Reads the outages in a trace.
 
-    Args:
-        path: The path of the file.
-        format_: ``fta`` or ``lanl``. If it is ``None``, the names of the columns determine the format.
-        system: The number of a computer system in a LANL trace. Only outages of its nodes are read. None reads all
-            outages.
+    If `format_` is `None`, the names of the columns determine the format, ``fta`` or ``lanl``. `system` is the number
+    of a computer system in a LANL trace; None reads the outages of all systems.
     """
     given, column_names = _format_of(path, format_)
     wanted = _FTA if given == "fta" else _LANL

@@ -173,14 +173,8 @@ def cycles(
 ) -> Iterator[tuple[Ints, Ints, Ints]]:
     """Yields the down times of places that alternate between up and down, as arrays (place, start, end).
 
-    Every place is up in round `first`. All down times that start before round `end` are yielded.
-
-    Args:
-        places: The ids of the places.
-        first: The first round.
-        end: The round after the last round.
-        draw: Maps places, shape (places, 1), and cycle numbers, shape (cycles,), to up times and down times, each of
-            shape (places, cycles).
+    Every place is up in round `first`. All down times that start before round `end` are yielded. `draw` maps places,
+    shape (places, 1), and cycle numbers, shape (cycles,), to up times and down times, shape (places, cycles).
     """
     now, cycle = np.full(len(places), first, dtype=np.int64), np.arange(_CYCLES, dtype=np.int64)
     while len(places):

@@ -382,13 +382,10 @@ def zipf(uniform: Floats, size: int, exponent: float, first: Ints | int = 0) -> 
 
 
 def distinct_ranks(nodes: Ints, per_node: int, size: int, exponent: float, seed: int, purpose: str) -> Ints:
-    """Returns ranks for each node, drawn by Zipf popularity without replacement.
+    """Returns ranks for each node, shape (nodes, per_node), drawn by Zipf popularity without replacement.
 
     If `per_node` is at least a sixteenth of `size`, the ranks of a node are the first arrivals in an exponential race
     of all ranks. Otherwise ranks that a node draws repeatedly are drawn again. Both methods give the same distribution.
-
-    Returns:
-        Shape (nodes, per_node).
 
     Raises:
         RepetitionError: `per_node` exceeds `size`.

@@ -153,12 +153,9 @@ def load(
 ) -> Loaded:  # fmt: skip
     """Returns the rows of a file, and notes on its detected properties.
 
-    Args:
-        path: The file.
-        given: The format. If it is `None`, the file's name or first line determines the format.
-        reverse: Whether to reverse the rows, so that the last row comes first.
-        limit: The number of rows to keep, counted from the first row after the reversal; None keeps all rows.
-        named: The columns that the scenario names. If all are numbers of columns, the file has no header.
+    If `given` is `None`, the file's name or first line determines the format. If `reverse` is set, the last row comes
+    first; then the first `limit` rows remain. `named` are the columns that the scenario names. If all of them are
+    numbers of columns, the file has no header.
     """
     format_ = given or _format_of(path)
     try:
