@@ -42,7 +42,7 @@ def stores(folder: Root) -> Iterator[dict[str, Any]]:
     Yields:
         A dict with the columns of ``roundtable runs`` (`_SCHEMA`). ``state`` is the verdict of the runs; ``running``: a
         program writes the store; ``interrupted``: the runs can be resumed; or the reason why the store cannot be read.
-        ``runs`` is None before the first commit, while a program writes the store, and if the store cannot be read.
+        ``runs`` is null before the first commit, while a program writes the store, and if the store cannot be read.
         ``parameters`` are the protocols and the parameters that differ between the runs; ``settings`` are overrides.
     """
     level, visited = [folder], {_target(folder)}
