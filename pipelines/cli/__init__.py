@@ -1,4 +1,8 @@
-"""The command line ``roundtable``, also ``python -m pipelines``."""
+"""The command line ``roundtable``, also ``python -m pipelines``.
+
+A function that cannot use an argument, a file or a store raises `typer.BadParameter` or an error of `pipelines.errors`;
+`pipelines.cli.ends` prints it.
+"""
 
 from __future__ import annotations
 

@@ -71,12 +71,9 @@ class Commands(TyperGroup):
 
 @contextmanager
 def _interruptible() -> Iterator[list[int]]:
-    """Inside the ``with`` block, the signals of `interruptions` raise `KeyboardInterrupt`.
+    """Inside the ``with`` block, the signals of `interruptions` raise `KeyboardInterrupt`. Yields the received signals.
 
     Python raises it when native code returns. If native code never returns, the program exits after `_END_SECONDS`.
-
-    Yields:
-        The numbers of the received signals.
     """
     received: list[int] = []
     if threading.current_thread() is not threading.main_thread():

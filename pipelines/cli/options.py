@@ -196,23 +196,14 @@ def reporter_of(*, quiet: bool, as_json: bool) -> type[Reporter]:
 
 
 def the_run(runs: Sequence[RunRow] | Sequence[RunConfig], run_id: int | None) -> int:
-    """Returns ``run_id`` if set, else the id of the only run.
-
-    Raises:
-        QueryError: ``run_id`` is missing, and the store has several runs.
-    """
+    """Returns ``run_id`` if set, else the id of the only run."""
     if run_id is None and len(runs) != 1:
         raise QueryError(f"the store has {len(runs):,} runs; name one with --run, e.g. --run 0")
     return runs[0].run_id if run_id is None else run_id
 
 
 def statement_of(statement: str | None, file: Path | None) -> str:
-    """Returns a SQL statement: the content of ``file``, stdin if ``statement`` is ``-``, or else ``statement``.
-
-    Raises:
-        BadParameter: Both or neither of ``statement`` and ``file`` are set.
-        QueryError: The file cannot be read.
-    """
+    """Returns a SQL statement: the content of ``file``, stdin if ``statement`` is ``-``, or else ``statement``."""
     if statement is None and file is None:
         raise typer.BadParameter("missing argument 'STATEMENT': write one SELECT, or name a file with -f")
     if statement is not None and file is not None:
@@ -238,9 +229,6 @@ def opened_output(path: Path | None) -> Iterator[TextIO]:
     """Opens the output of a command: the file ``path``, or stdout if ``path`` is ``None``.
 
     The file is replaced at the end of the ``with`` block, as in `opened_whole`.
-
-    Raises:
-        QueryError: The file cannot be written.
     """
     if path is None:
         yield sys.stdout

@@ -65,10 +65,8 @@ def write_rows(rows: pa.Table, form: str, out: TextIO, n_keys: int = 0) -> None:
     """Writes rows to a stream in a format; ``n_keys`` is the number of leading key columns, see `print_table`.
 
     The formats are ``table``; ``vertical``: one line per value; ``json``: a list of objects, one per line; ``csv``: a
-    header line, where null is an empty field and the empty string is ``""``; ``parquet``: a Parquet file.
-
-    Raises:
-        QueryError: ``form`` is ``json``, and two columns have equal names.
+    header line, where null is an empty field and the empty string is ``""``; ``parquet``: a Parquet file. In ``json``,
+    column names are distinct.
     """
     if form == "json":
         _write_json(rows, out)

@@ -118,12 +118,7 @@ def _varied(parameters: Sequence[str]) -> Iterator[str]:
 
 
 def remove_stores(folder: Root, *, is_sure: bool) -> None:
-    """Removes a store, or all stores in a folder, after a confirmation on the terminal, or without it if ``is_sure``.
-
-    Raises:
-        StoreError: The folder does not exist or has no store, a program writes a store in the folder, or the user did
-            not confirm; nothing was removed.
-    """
+    """Removes a store, or all stores in a folder, after a confirmation on the terminal unless ``is_sure``."""
     if not isinstance(folder, Path):
         raise StoreError(f"{str(folder)!r} is not a local folder; remove it with the tools of its server")
     if not folder.is_dir():
@@ -169,11 +164,7 @@ def _remove(store: Path) -> None:
 
 
 def store_rows(folder: Root) -> pa.Table:
-    """Returns one row per store, with the columns of `_SCHEMA`.
-
-    Raises:
-        StoreError: The folder does not exist.
-    """
+    """Returns one row per store, with the columns of `_SCHEMA`."""
     if not folder.is_dir():
         raise StoreError(f"folder {str(folder)!r} does not exist; `roundtable run` makes runs/<scenario>/<time>")
     return pa.Table.from_pylist(list(stores(folder)), _SCHEMA)

@@ -89,9 +89,6 @@ def template(file: Path, overlay: Path | None, tables: Tables, names: Collection
     Without an overlay file, the overlay is a random tree. A column of `tables` whose values are mostly in `names`, the
     nodes of the overlay, is the node column, even if its title is unknown. If `spread` is set, the subscribers and
     publishers in the tables are distributed over the nodes of the overlay; otherwise each is a node of the overlay.
-
-    Raises:
-        DataFileError: A file is unreadable, or lacks a required column.
     """
     beside = file.absolute().parent
     return _TEXT.format(
@@ -255,11 +252,7 @@ def _first(columns: Sequence[str], names: Sequence[str]) -> str | None:
 
 
 def write_scenario(file: Path, overlay: Path | None, subscriptions: Path | None, publications: Path | None) -> None:
-    """Writes a new scenario file ``file`` that uses the input files, and prints the next commands for the user.
-
-    Raises:
-        DataFileError: The file exists or cannot be written, or an input file cannot be read.
-    """
+    """Writes a new scenario file that uses the input files, and prints the next commands for the user."""
     if file.exists():
         raise DataFileError(f"{str(file)!r} already exists; name another file, or remove it")
     beside = file.absolute().parent

@@ -68,15 +68,12 @@ Lines = Iterator[tuple[int, str]]
 _NO_LATENCY = "file.latency names no column, so every link takes 1 round"
 _USUAL_NAMES = frozenset((*SRC, *DST))
 _DEFAULT = ("src", "dst")
-_TITLED = ("edges", "parquet")
-_WITH_UNIT = ("rocketfuel", "pssim")
 _SETTINGS = {"src", "dst", "latency", "latency_unit", "names"}
-
-
-def _named(kind: str) -> set[str]:
-    if kind in _TITLED:
-        return _SETTINGS - {"names"}
-    return {"latency_unit"} if kind in _WITH_UNIT else _SETTINGS - {"src", "dst"}
+_REFUSED = {
+    "edges": {"names"}, "parquet": {"names"}, "rocketfuel": _SETTINGS - {"latency_unit"},
+    "pssim": _SETTINGS - {"latency_unit"},
+}  # fmt: skip
+"""The settings that files of a format do not have; graphs with attributes have no `src` and `dst`."""
 
 
 def load_file(path: Path, spec: FileOverlay) -> WeightedGraph:
@@ -102,11 +99,12 @@ def _load(path: Path, spec: FileOverlay, given: tuple[str, ...]) -> WeightedGrap
     if not content.strip():
         raise DataFileError(f"{name} is empty; formats that can be read: {_FORMATS}")
     kind = spec.format or _format(name, content)
+    refused = _REFUSED.get(kind, {"src", "dst"})
     for field in given:
-        if field not in _named(kind):
+        if field in refused:
             why = "is not an edge list: it has no column to name" if field != "names" else "has no attributes of nodes"
             raise DataFileError(f"{name}, read as {kind}, {why}; leave {field} out", field)
-    if "latency_unit" in given and "latency" in _named(kind) and spec.latency is None:
+    if "latency_unit" in given and "latency" not in refused and spec.latency is None:
         message = "latency_unit is given without latency; name the column or attribute there, or leave it out"
         raise DataFileError(message, "latency_unit")
     try:
