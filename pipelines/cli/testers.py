@@ -192,10 +192,7 @@ def hunt(
 
 
 def _observer(most: int, *, as_json: bool) -> Callable[[Hunt], None]:
-    """Returns a callback that prints a progress line after each job.
-
-    On a terminal, each line replaces the previous line.
-    """
+    """Returns a callback that prints a progress line after each job; on a terminal it replaces the last line."""
     is_bar = sys.stderr.isatty() and not as_json
 
     def observe(standing: Hunt) -> None:

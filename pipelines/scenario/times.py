@@ -49,10 +49,7 @@ A number is a time since 1970 if it is at least `EPOCH_MS`, else a time since th
 
 
 def is_timestamp(moment: float | str | None) -> bool:
-    """Returns whether `moment` is a date and time, or a number of ms since 1970.
-
-    Numbers below `EPOCH_MS` are ms from the start of the run.
-    """
+    """Returns whether `moment` is a date and time, or a number of ms since 1970, that is, at least `EPOCH_MS`."""
     return isinstance(moment, str) or (moment is not None and moment >= EPOCH_MS)
 
 

@@ -329,10 +329,7 @@ def stream_of(fault: LinkFaultSpec, number: int) -> int:
 
 
 def event_kinds(fault: LinkFaultSpec) -> list[str]:
-    """Returns the kinds of the events that `fault` causes in table ``fault_event``.
-
-    If messages can overtake earlier messages, ``reorder`` is one of the kinds.
-    """
+    """Returns the kinds of the events of `fault`; ``reorder`` if messages can overtake earlier messages."""
     if isinstance(fault, Delay):
         return ["reorder"] if fault.reorder else ["delay"]
     if isinstance(fault, Duplicate) and fault.after[1] > 0:

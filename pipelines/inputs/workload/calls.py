@@ -125,10 +125,7 @@ def moved_subscriptions(subscription: pa.Table, moves: Sequence[Move], overlay: 
 
 
 def move_notes(moves: Sequence[Move]) -> list[str]:
-    """Returns sentences on the publications that moving subscribers lose.
-
-    Each of the first three moves has a sentence. The last sentence counts the other moves.
-    """
+    """Returns sentences on the losses of the first three moving subscribers, and on the number of the other moves."""
     told = [
         f"{move.at} moves to {move.to}: it misses publications from round {move.round} until its subscriptions of "
         f"round {move.round + move.away} are confirmed at {move.to}, because no protocol transfers subscriptions"
@@ -216,10 +213,7 @@ def publication_rows(
     node: Ints, round_: Ints, topic: pa.Array, content: pa.Array,
     guarantee: pa.Array | None = None, keys: pa.Array | None = None,
 ) -> pa.Table:  # fmt: skip
-    """Returns a table of schema `PUBLICATION` with the given columns.
-
-    If `guarantee` or `keys` is `None`, its column is null in every row.
-    """
+    """Returns a table of schema `PUBLICATION`; without `guarantee` or `keys`, its column is null."""
     given = {"guarantee": guarantee, "keys": keys}
     others = [
         pa.nulls(len(node), PUBLICATION.field(name).type) if rows is None else rows for name, rows in given.items()

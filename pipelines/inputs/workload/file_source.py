@@ -179,10 +179,7 @@ class FileRows:
         return pa.array(rounds, mask=rounds < 0)
 
     def texts(self, key: str, name: str) -> pa.Array | None:
-        """Returns column `name` as strings, null for empty cells.
-
-        If the column is missing or cannot be converted, records a problem for `key` and returns None.
-        """
+        """Returns column `name` as strings, null for empty cells; records a problem and returns None if this fails."""
         convert = names_of if key in ("node", "topic") else texts_of
         return self._converted(key, name, convert, ", which is not text; name another column")
 
@@ -322,10 +319,7 @@ def _loaded(place: KeyPath, file: File, beside: Path | None) -> Loaded:
 
 
 def file_notes(file: File, place: KeyPath, time: TimeSpec, beside: Path | None) -> Iterator[str]:
-    """Yields notes for the user on the detected properties and the columns of times of a file, which must be readable.
-
-    `place` is the path of the file's key in the scenario.
-    """
+    """Yields notes for the user on the detected properties and the columns of times of a readable file."""
     yield from _loaded(place, file, beside).notes
     for _, name, moments in _times(file, place, beside):
         yield moments.note(name, time)

@@ -352,10 +352,7 @@ def _masses(size: int, exponent: float) -> Floats:
 
 
 def topic_path(rank: int, levels: Sequence[int] | None) -> list[str]:
-    """Returns the parts of the name of topic `rank`, one for each level.
-
-    `levels` contains the number of values of each level; if it is `None`, the name has one level.
-    """
+    """Returns the parts of the name of topic `rank`, one for each entry of `levels`, or one without levels."""
     digits: list[int] = []
     for size in reversed(levels or ()):
         digits.append(rank % size)
