@@ -223,12 +223,11 @@ def _source(spec: OverlaySpec, seed: int, round_ms: float, beside: Path | None) 
         case FileOverlay() as file:
             with blamed_on("overlay", "file"):
                 graph = load_file(find_file(file.path, beside), file)
-            first, *parts = weighted.components(graph)
-            if not file.largest_component and parts:
-                shown = listed((repr(graph.names[part[0]]) for part in parts), 5)
-                message = f"the overlay has {1 + len(parts)} parts: no path leads from {graph.names[first[0]]!r} to"
+            if not file.largest_component and len(parts := weighted.components(graph)) > 1:
+                first, *others = (repr(graph.names[part[0]]) for part in parts)
+                message = f"the overlay has {len(parts)} parts: no path leads from {first} to {listed(others, 5)}"
                 cure = "set largest_component: true to take the largest part, or add links"
-                raise InputError(Problem(("overlay", "file", "path"), f"{message} {shown}; {cure}"))
+                raise InputError(Problem(("overlay", "file", "path"), f"{message}; {cure}"))
             return graph
         case TopohubOverlay(name=name):
             with blamed_on("overlay", "topohub"):

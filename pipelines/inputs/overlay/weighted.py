@@ -143,7 +143,6 @@ def _merge_note(n_loops: int, link: Ints, is_back: npt.NDArray[np.bool_], ms: Fl
     return "; ".join(parts)
 
 
-@lru_cache(maxsize=64)
 def components(graph: WeightedGraph) -> list[list[int]]:
     """Returns the ids of the nodes of each connected component, ascending; the components are in order of their ids."""
     return [sorted(part) for part in nx.connected_components(network(len(graph.names), graph.a, graph.b))]
