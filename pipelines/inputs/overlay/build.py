@@ -283,7 +283,7 @@ def _cut(graph: WeightedGraph, spec: OverlaySpec, *, needs_tree: bool) -> Weight
 
 
 def _cycle_problem(links: list[Link]) -> Problem:
-    parts: Any = nx.utils.UnionFind()
+    parts: Any = nx.utils.UnionFind()  # `union` adds a link that closes no cycle, and returns None
     closing = (i for i, (a, b, *_) in enumerate(links) if parts[a] == parts[b] or parts.union(a, b))
     position = next(closing)
     forest = nx.Graph(link[:2] for link in links[:position])
