@@ -1,6 +1,6 @@
 -- The recoveries, publications, subscriptions and unsubscriptions whose deadline (limit_round) is not after the end of
 -- the run. The deadline is the end of the first grace period (view grace) without a disturbance. Disturbances are
--- crashes, recoveries, and the periods in which a fault delays messages or pauses a node. Such a period lasts until the
+-- crashes, recoveries, and the periods in which a fault delays messages or pauses a node. Each period lasts until the
 -- messages of the fault are due.
 with over as (
   select run_id, max(due_round) as last_round from message where fate <> 'in_flight' group by run_id
