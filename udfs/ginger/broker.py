@@ -8,7 +8,7 @@ Alg. 10 to 12) a new parent and its child send each other the messages that the 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from itertools import takewhile
 from typing import Any
 
@@ -19,10 +19,9 @@ from udfs.ginger.messages import Incarnation
 from udfs.ginger.missing_messages import MissingMessages
 from udfs.ginger.node import Node, Role
 from udfs.ginger.ordering import APPLICATION, Ordering
-from udfs.ginger.parent_search import Election, ParentSearch
+from udfs.ginger.parent_search import Election
 from udfs.ginger.records import Member, ReceivedSubscribe
-from udfs.ginger.repair_records import Deferred, FailedBroker
-from udfs.ginger.topic_joining import TopicJoining
+from udfs.ginger.repair_records import FailedBroker
 from udfs.ginger.topics import Topics
 from udfs.ginger.tree_repair import TreeRepair
 
@@ -36,26 +35,24 @@ class Broker(Role):
         self.ordering = Ordering(node, self.topics)
         self.missing = MissingMessages(self, self.topics, self.ordering)
         self.garbage = GarbageCollection(node, self.topics, self.ordering)
-        self.joining = TopicJoining(node, self.topics, self.ordering, self.missing, lambda: self.tree.admit())
-        self.search = ParentSearch(self, self.topics)
-        self.election = Election(self, self.search, self._election_ended)
-        self.tree = TreeRepair(node, self.topics, self.joining, self.election)
+        self.tree = TreeRepair(node, self.topics, self.ordering, self.missing)
+        self.election = Election(self, self.topics, self.tree)
         self._handlers: Mapping[type, Callable[[Any, int], None]] = {
             **dict.fromkeys(APPLICATION, self.ordering.receive),
             ms.Subscribe: self._on_subscribe,
             ms.Subscribed: self._on_subscribed,
             ms.ParentRequest: self.tree.on_parent_request,
-            ms.ParentResponse: self.search.on_response,
+            ms.ParentResponse: self.election.on_response,
             ms.Disconnect: lambda _, src: self.disconnected(src),
-            ms.TreeViewUpdate: self._on_tree_view_update,
+            ms.TreeViewUpdate: self.election.on_tree_view_update,
             ms.RootElection: self.election.on_root_election,
             ms.ParentBuffer: self._on_parent_buffer,
             ms.LostMessageRequest: self._on_lost_message_request,
             ms.LostMessages: self._on_lost_messages,
             ms.Lacking: node.ask_publisher,
             ms.Repeat: self.missing.pass_repeat,
-            ms.JoinTopic: self.joining.on_join_topic,
-            ms.TopicJoined: self.joining.on_topic_joined,
+            ms.JoinTopic: self.tree.on_join_topic,
+            ms.TopicJoined: self.tree.on_topic_joined,
             ms.Received: self.garbage.on_received,
             ms.Collect: self.garbage.on_collect,
         }
@@ -68,11 +65,11 @@ class Broker(Role):
     def on_timer(self, name: str, key: int) -> None:
         """Passes the expiry of a timer to the part of the broker that set the timer."""
         if name == parent_search.TIMER:
-            self.search.on_timer()
+            self.election.on_timer()
         elif name == missing_messages.TIMER:
             self.missing.on_timer()
         elif name == parent_search.ELECTION_TIMER:
-            self.election.on_timer(key)
+            self.election.on_vote_timer(key)
         elif name == tree_repair.TIMER and key in self.node.awaited and key not in self.node.parked:
             self._child_down(key)
 
@@ -86,20 +83,13 @@ class Broker(Role):
         node, repair = self.node, self.node.repair
         repair.is_mended = repair.is_present = repair.is_new = repair.is_joining = True
         repair.is_level, repair.join_seq = False, join_seq
-        self._see_contacts()
+        node.see_contacts()
         if status == "RECOVERING":
             repair.incarnations[node.id] = node.incarnation
             # All brokers that noticed the failure may have failed before they reported it.
             node.failed[node.id] = FailedBroker(node.id)
         node.ctx.status(status)
-        self.seek()
-
-    def _see_contacts(self) -> None:
-        """Replaces the broker's view by its contacts, nearer contacts first."""
-        node = self.node
-        near = sorted((row.latency_rounds, contact) for contact, row in node.contact.items())
-        node.latency |= {contact: rounds for rounds, contact in near}
-        node.see((contact, 0, 1 + index) for index, (_, contact) in enumerate(near))
+        self.election.seek()
 
     def end_round(self) -> None:
         """Sets status OPERATIONAL if the exchange with the first parent is complete.
@@ -188,7 +178,7 @@ class Broker(Role):
         told = self.missing.take(sender, m)
         if told is None:
             self._send_missing(sender, m.told)
-            self.joining.settle()
+            self.tree.settle()
             return
         if not is_answered:
             self._send_missing(sender, told)
@@ -198,9 +188,9 @@ class Broker(Role):
                 pending.acked.discard(sender)
                 pending.covered |= {sender} if topic.name in subscribed else set()
         awaited.pop(sender, None)
-        self.joining.settle()
+        self.tree.settle()
         if sender in node.children:
-            self.joining.ask_again(sender)
+            self.tree.ask_again(sender)
 
     def _send_missing(self, sender: int, theirs: MissingSets) -> None:
         self.node.send(sender, ms.LostMessages(self.missing.missing_of(theirs)))
@@ -218,12 +208,12 @@ class Broker(Role):
         if sender != node.parent:
             return
         if self.missing.take(sender, m) is None:
-            self.joining.settle()
+            self.tree.settle()
             return
         node.repair.is_level = True
-        self.joining.settle()
+        self.tree.settle()
         if node.parent is not None:
-            self.joining.ask_again(node.parent)
+            self.tree.ask_again(node.parent)
 
     # ---- neighbours that fail
 
@@ -249,7 +239,7 @@ class Broker(Role):
             self.election.orphaned(failed)
             self._forget(neighbour)
             self.lost(failed)
-            self.seek()
+            self.election.seek()
         else:
             self.lost(Incarnation(neighbour, 0))
 
@@ -272,41 +262,18 @@ class Broker(Role):
         self._forget(child)
         self.lost(failed)
         self.tree.view_changed()
-        self.joining.settle()
+        self.tree.settle()
 
     def _forget(self, partner: int) -> None:
         self.missing.forget(partner)
         self.garbage.forget(partner)
-        self.joining.forget(partner)
+        self.tree.forget(partner)
 
     def lost(self, one: Incarnation) -> None:
         """Records that incarnation `one` has failed, and floods Failed to the other brokers."""
         self.ordering.lost(one)
 
     # ---- the interface between parts
-
-    def seek(self) -> None:
-        """Sends a ParentRequest to the next candidate, or starts an election.
-
-        A broker that has joined or recovered may have neither a child nor a candidate. Its contacts then replace its
-        view first (rule G31).
-        """
-        node = self.node
-        if node.repair.is_new and not node.children and not node.candidates():
-            self._see_contacts()
-        self.election.seek()
-
-    def _on_tree_view_update(self, m: ms.TreeViewUpdate, sender: int) -> None:
-        if sender == self.node.parent:
-            self.search.on_tree_view_update(m, sender)
-            self.tree.view_changed()
-
-    def _election_ended(self, deferred: Sequence[Deferred]) -> None:
-        if self.node.repair.is_root:
-            self.tree.view_changed()
-        for sender, request in deferred:
-            self.tree.on_parent_request(request, sender)
-        self.joining.settle()
 
     def collect(self, topic: str, runs: Runs) -> None:
         """Drops the messages of `topic` with ids in `runs`, and sends Collect to children and clients."""

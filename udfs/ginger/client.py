@@ -112,7 +112,7 @@ class Client(Role):
         self._reports.restart()
         self.node.hold = []
         self.lost(failed)
-        self.seek()
+        self._search.seek()
 
     def lost(self, one: Incarnation) -> None:
         """Records that incarnation `one` has failed."""
@@ -127,10 +127,6 @@ class Client(Role):
             seen = {broker: self.node.rounds_from(broker) for broker in self.node.tree_view}
             self.node.repair.seen |= seen
             self._search.on_tree_view_update(m, sender)
-
-    def seek(self) -> None:
-        """Sends a ParentRequest to the next candidate."""
-        self._search.seek()
 
     # ---- missing messages (section 4.3.2)
 

@@ -225,6 +225,12 @@ class Node(NodeProgram):
         self.tree_view = {row.peer: row for row in rows}
         self._far = {row.peer: row.latency_rounds for row in rows}
 
+    def see_contacts(self) -> None:
+        """Replaces the view of the node by its contacts, nearer contacts first."""
+        near = sorted((row.latency_rounds, contact) for contact, row in self.contact.items())
+        self.latency |= {contact: rounds for rounds, contact in near}
+        self.see((contact, 0, 1 + index) for index, (_, contact) in enumerate(near))
+
     def see_sibling(self, broker: int) -> None:
         """Adds `broker` to the view of the node as a sibling."""
         rounds = self._far[broker] = self.rounds_from(broker)
@@ -270,6 +276,10 @@ class Node(NodeProgram):
                  for broker, row in self.tree_view.items() if broker not in excluded]  # fmt: skip
         return [broker for *_, broker in sorted(found)] or sorted(self.repair.seen.keys() - self.repair.dead)
 
+    def siblings(self) -> list[int]:
+        """Returns the live siblings that have not become descendants of another sibling."""
+        return [one for one in self.candidates() if self.is_sibling(one) and one not in self.election.below]
+
 
 class Role(ABC):
     """The interface through which the parts of a node call their broker or client."""
@@ -287,10 +297,6 @@ class Role(ABC):
     @abstractmethod
     def lost(self, one: Incarnation) -> None:
         """Records that incarnation `one` has failed."""
-
-    @abstractmethod
-    def seek(self) -> None:
-        """Sends a ParentRequest to the next candidate, or starts an election."""
 
     @abstractmethod
     def collect(self, topic: str, runs: Runs) -> None:

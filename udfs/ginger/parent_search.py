@@ -9,14 +9,15 @@ that sees no live broker becomes a root.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 
 from udfs.ginger import messages as ms
 from udfs.ginger.messages import Incarnation
 from udfs.ginger.node import Role
-from udfs.ginger.repair_records import Deferred, Vote
+from udfs.ginger.repair_records import Vote
 from udfs.ginger.topics import Topics
 from udfs.ginger.tree import belongs
+from udfs.ginger.tree_repair import TreeRepair
 
 MAX_PASSES = 20
 """Number of passes over the brokers of its view before a node gives up the search (rule G26)."""
@@ -31,7 +32,7 @@ class ParentSearch:
         self._role = role
         self._topics = topics
         self._node = role.node
-        self._own = role.node.repair
+        self._repair = role.node.repair
 
     def seek(self) -> None:
         """Alg. 4: sends a ParentRequest to the next candidate that has not declined.
@@ -40,7 +41,7 @@ class ParentSearch:
         the node pauses, and then starts the next pass. If no candidate is live, or after `MAX_PASSES` passes, the node
         gets status ISOLATED.
         """
-        own, live = self._own, self._node.candidates()
+        own, live = self._repair, self._node.candidates()
         untried = [broker for broker in live if broker not in own.declined]
         if untried:
             self.ask(untried[0])
@@ -48,14 +49,14 @@ class ParentSearch:
             self._node.ctx.status("ISOLATED")
         elif not own.break_degree:
             own.break_degree, own.declined = True, []
-            self._role.seek()
+            self.seek()
         else:
             own.n_passes, own.break_degree, own.declined, own.asked = own.n_passes + 1, False, [], None
             self._await(None, self._node.setting("timer_rounds"))
 
     def ask(self, broker: int) -> None:
         """Sends a ParentRequest to `broker`, and starts the timer that limits the wait for the answer."""
-        self._own.asked, self._own.is_promised = broker, False
+        self._repair.asked, self._repair.is_promised = broker, False
         self._node.send(broker, self._request())
         self._await(broker, self._node.patience(broker))
 
@@ -65,7 +66,7 @@ class ParentSearch:
         A broker names the topics whose sub-tree contains the failed parent. A client names all its topics, and the
         topics that it subscribes to.
         """
-        own, node = self._own, self._node
+        own, node = self._repair, self._node
         topics = (*own.upward, *node.client_topic)
         is_client = own.role == "client"
         return ms.ParentRequest(
@@ -73,7 +74,7 @@ class ParentSearch:
         )  # fmt: skip
 
     def _await(self, broker: int | None, rounds: int) -> None:
-        self._own.awaited = broker
+        self._repair.awaited = broker
         self._node.ctx.set_timer(TIMER, rounds=rounds)
 
     def on_response(self, m: ms.ParentResponse, src: int) -> None:
@@ -83,7 +84,7 @@ class ParentSearch:
         ignores answers to its earlier incarnations (rule G28). If `src` accepts an earlier incarnation, and is neither
         the parent nor the broker that the node asks now, the node sends Disconnect to `src`.
         """
-        own, node = self._own, self._node
+        own, node = self._repair, self._node
         if m.incarnation != node.incarnation:
             if m.answer == ms.ACCEPTED and src not in (own.asked, node.parent):
                 node.send(src, ms.Disconnect())
@@ -107,7 +108,7 @@ class ParentSearch:
             self._role.lost(Incarnation(src, m.own_incarnation - 1))
         else:
             own.declined.append(src)
-        self._role.seek()
+        self.seek()
 
     def _tells_failure(self, newcomer: Incarnation) -> bool:
         """Returns whether the answer ``back`` of `newcomer` tells the node that its former incarnation failed (G22).
@@ -115,19 +116,19 @@ class ParentSearch:
         If not, the answer declines the request. A client asks the newcomer again in its next pass over the view.
         """
         node = self._node
-        return self._own.role == "broker" and not node.is_newcomer and newcomer != node.latest(newcomer.broker)
+        return self._repair.role == "broker" and not node.is_newcomer and newcomer != node.latest(newcomer.broker)
 
     def on_timer(self) -> None:
         """Alg. 8: treats a broker that has not answered in time as failed, or starts the next pass after a pause.
 
         A broker that answered ``joining`` gets a second ParentRequest before it counts as failed (rule G25).
         """
-        own, partner = self._own, self._own.awaited
+        own, partner = self._repair, self._repair.awaited
         if own.is_level:
             return
         if partner is None:
             if self._node.parent is None:
-                self._role.seek()
+                self.seek()
         elif partner in self._node.parked:
             return
         elif partner == self._node.parent:
@@ -138,7 +139,7 @@ class ParentSearch:
             own.asked = None
             own.declined.append(partner)
             self._role.lost(self._node.latest(partner))
-            self._role.seek()
+            self.seek()
 
     def on_tree_view_update(self, m: ms.TreeViewUpdate, src: int) -> None:
         """Alg. 2: derives the view of the node from the view of `src`, its parent.
@@ -169,34 +170,28 @@ def _has_failed(one: Incarnation, failed: Iterable[Incarnation]) -> bool:
     return any(other.broker == one.broker and other.incarnation >= one.incarnation for other in failed)
 
 
-class Election:
-    """The elections in which one broker votes (Alg. 7)."""
+class Election(ParentSearch):
+    """The search of one broker for a parent, and the elections in which it votes (Alg. 7)."""
 
-    def __init__(self, role: Role, search: ParentSearch, ended: Callable[[Sequence[Deferred]], None]) -> None:
-        """Reads the state of the election from the tables.
-
-        Args:
-            role: The broker that votes in the elections.
-            search: The broker's search for a parent.
-            ended: The function to call after each election, with the ParentRequests that arrived during the election.
-        """
-        self._role = role
-        self._node = role.node
+    def __init__(self, role: Role, topics: Topics, tree: TreeRepair) -> None:
+        super().__init__(role, topics)
         self._own = role.node.election
-        self._search = search
-        self._ended = ended
+        self._tree = tree
 
     def seek(self) -> None:
         """Starts an election if the view has no live broker except siblings. Else sends a ParentRequest (G16 and G17).
 
         A broker with siblings starts only one election for each set of failed brokers. A newcomer starts no election,
-        because its view is too small to show that no other broker is live.
+        because its view is too small to show that no other broker is live. A broker that has joined or recovered may
+        have neither a child nor a candidate. Its contacts then replace its view first (rule G31).
         """
         node = self._node
+        if node.repair.is_new and not node.children and not node.candidates():
+            node.see_contacts()
         above = [broker for broker in node.candidates() if not node.is_sibling(broker)]
-        is_decided = self._gone() == self._own.decided and bool(self.siblings())
+        is_decided = self._gone() == self._own.decided and bool(node.siblings())
         if node.is_newcomer or above or is_decided:
-            self._search.seek()
+            super().seek()
         else:
             self._elect()
 
@@ -205,7 +200,7 @@ class Election:
         self._cancel_timers()
         own.is_electing, own.vote, own.gone = True, node.residual_degree, self._gone()
         node.repair.asked = None
-        for sibling in self.siblings():
+        for sibling in node.siblings():
             self._vote(sibling)
             node.ctx.set_timer(ELECTION_TIMER, sibling, 2 * node.rounds_from(sibling) + node.setting("timer_rounds"))
         self._decide()
@@ -216,11 +211,6 @@ class Election:
 
     def _vote(self, sibling: int) -> None:
         self._node.send(sibling, ms.RootElection(self._own.vote, tuple(self._own.gone), self._node.incarnation))
-
-    def siblings(self) -> list[int]:
-        """Returns the live siblings that have not become descendants of another sibling."""
-        found = self._node.candidates()
-        return [broker for broker in found if self._node.is_sibling(broker) and broker not in self._own.below]
 
     def _gone(self) -> list[Incarnation]:
         """Returns the failed brokers to name in a vote, each with its latest failed incarnation (rules G18 and G29).
@@ -278,7 +268,7 @@ class Election:
         """
         failed = [*self._gone(), Incarnation(self._node.id, self._node.last_failed(self._node.id))]
         is_orphan = bool(above) and all(_has_failed(one, failed) for one in above)
-        electors = {self._node.latest(broker) for broker in (self._node.id, *self.siblings())}
+        electors = {self._node.latest(broker) for broker in (self._node.id, *self._node.siblings())}
         if not is_orphan and electors.isdisjoint(above):
             self._end(sender)
             return
@@ -326,7 +316,7 @@ class Election:
             self._decide()
         elif is_asked_down or (repair.asked is None and self._gone() != own.decided):
             repair.asked = None
-            self._role.seek()
+            self.seek()
         elif self._gone() != known or sender not in own.answered:
             own.vote, own.gone = node.residual_degree, self._gone()
             own.answered.append(sender)
@@ -342,7 +332,7 @@ class Election:
             self._elect()
             return
         degree = {sibling: vote.degree for sibling, vote in own.votes.items() if vote.gone == own.gone}
-        siblings = self.siblings()
+        siblings = self._node.siblings()
         if any(sibling not in degree for sibling in siblings):
             return
         votes = [(own.vote, -self._node.id), *((degree[sibling], -sibling) for sibling in siblings)]
@@ -356,18 +346,28 @@ class Election:
         deferred, own.deferred = own.deferred, []
         own.is_electing, own.votes, own.decided = False, {}, own.gone
         if winner == node.id:
-            own.is_elected, own.expected = True, self.siblings()
+            own.is_elected, own.expected = True, node.siblings()
             node.repair.is_root = node.repair.is_level = True
             node.see([])
         else:
-            self._search.ask(winner)
-        self._ended(deferred)
+            self.ask(winner)
+        if node.repair.is_root:
+            self._tree.view_changed()
+        for sender, request in deferred:
+            self._tree.on_parent_request(request, sender)
+        self._tree.settle()
 
-    def on_timer(self, sibling: int) -> None:
+    def on_vote_timer(self, sibling: int) -> None:
         """Alg. 8: records `sibling` as failed if it has not voted in time, and decides without its vote."""
         own, vote = self._own, self._own.votes.get(sibling)
         if not own.is_electing:
             return
-        if sibling in self.siblings() and (vote is None or vote.gone != own.gone):
+        if sibling in self._node.siblings() and (vote is None or vote.gone != own.gone):
             self._role.lost(self._node.latest(sibling))
         self._decide()
+
+    def on_tree_view_update(self, m: ms.TreeViewUpdate, src: int) -> None:
+        """Alg. 2: derives the view of the broker from the view of its parent, and sends it to children and clients."""
+        if src == self._node.parent:
+            super().on_tree_view_update(m, src)
+            self._tree.view_changed()
