@@ -20,8 +20,7 @@ from udfs.ginger.missing_messages import MissingMessages
 from udfs.ginger.node import Node, Role
 from udfs.ginger.ordering import APPLICATION, Ordering
 from udfs.ginger.parent_search import Election
-from udfs.ginger.records import Member, ReceivedSubscribe
-from udfs.ginger.repair_records import FailedBroker
+from udfs.ginger.records import FailedBroker, Member, ReceivedSubscribe
 from udfs.ginger.topics import Topics
 from udfs.ginger.tree_repair import TreeRepair
 

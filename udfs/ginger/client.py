@@ -13,8 +13,7 @@ from udfs.ginger.missing_messages import LostMessageSearch
 from udfs.ginger.node import Node, Role
 from udfs.ginger.ordering import held
 from udfs.ginger.parent_search import ParentSearch
-from udfs.ginger.records import BufferedEvent, Delivered
-from udfs.ginger.repair_records import Exceptional
+from udfs.ginger.records import BufferedEvent, Delivered, Exceptional
 from udfs.ginger.topics import PUBLISHED, Topics
 
 

@@ -14,7 +14,7 @@ from udfs.ginger import messages as ms
 from udfs.ginger.buffer import Id, Runs, in_runs, runs_of
 from udfs.ginger.node import Node
 from udfs.ginger.ordering import Ordering
-from udfs.ginger.repair_records import Receipt, Reported
+from udfs.ginger.records import Receipt, Reported
 from udfs.ginger.topics import Topic, Topics
 
 

@@ -18,7 +18,7 @@ from udfs.ginger.buffer import Event, MissingSets
 from udfs.ginger.messages import Incarnation
 from udfs.ginger.node import Role
 from udfs.ginger.ordering import Ordering
-from udfs.ginger.repair_records import Gap, Parked
+from udfs.ginger.records import Gap, Parked
 from udfs.ginger.topics import Topics
 from udfs.nodes.records import kind_of
 

@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from typing import Any
 
-from udfs.ginger import records as rows, repair_records as repairs
+from udfs.ginger import records as rows
 from udfs.ginger.buffer import Runs
 from udfs.ginger.messages import Incarnation, Lacking
 from udfs.ginger.records import Neighbour, TreeView
@@ -44,21 +44,21 @@ class Node(NodeProgram):
     metadata_buffer = keyed(rows.BufferedEvent)
     discarded = keyed(rows.Discarded)
     delivered = appended(rows.Delivered)
-    repair = one(repairs.Repair)
-    election = one(repairs.ElectionState)
-    awaited = keyed(repairs.Awaited)
-    coverage = keyed(repairs.Coverage)
-    failed = keyed(repairs.FailedBroker)
-    hold = ordered(repairs.Hold)
-    client_subscription = keyed(repairs.ClientSubscription)
-    parked = keyed(repairs.Parked)
-    gap = keyed(repairs.Gap)
-    exception = keyed(repairs.Exceptional)
-    topic_join = keyed(repairs.TopicJoin)
-    entrant = ordered(repairs.Entrant)
-    postponed = ordered(repairs.Postponed)
-    receipt = keyed(repairs.Receipt)
-    reported = keyed(repairs.Reported)
+    repair = one(rows.Repair)
+    election = one(rows.ElectionState)
+    awaited = keyed(rows.Awaited)
+    coverage = keyed(rows.Coverage)
+    failed = keyed(rows.FailedBroker)
+    hold = ordered(rows.Hold)
+    client_subscription = keyed(rows.ClientSubscription)
+    parked = keyed(rows.Parked)
+    gap = keyed(rows.Gap)
+    exception = keyed(rows.Exceptional)
+    topic_join = keyed(rows.TopicJoin)
+    entrant = ordered(rows.Entrant)
+    postponed = ordered(rows.Postponed)
+    receipt = keyed(rows.Receipt)
+    reported = keyed(rows.Reported)
 
     def __init__(self) -> None:
         super().__init__()

@@ -17,8 +17,7 @@ from udfs.ginger import messages as ms
 from udfs.ginger.buffer import Event, Message, next_admitted
 from udfs.ginger.messages import Incarnation
 from udfs.ginger.node import Node
-from udfs.ginger.records import EntryQueue, Pending
-from udfs.ginger.repair_records import FailedBroker, Hold
+from udfs.ginger.records import EntryQueue, FailedBroker, Hold, Pending
 from udfs.ginger.topics import Topic, Topics
 from udfs.nodes.records import kind_of
 

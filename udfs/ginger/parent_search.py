@@ -14,7 +14,7 @@ from collections.abc import Iterable, Sequence
 from udfs.ginger import messages as ms
 from udfs.ginger.messages import Incarnation
 from udfs.ginger.node import Role
-from udfs.ginger.repair_records import Vote
+from udfs.ginger.records import Vote
 from udfs.ginger.topics import Topics
 from udfs.ginger.tree import belongs
 from udfs.ginger.tree_repair import TreeRepair

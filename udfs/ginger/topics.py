@@ -9,8 +9,7 @@ from collections.abc import Iterator
 
 from udfs.ginger.buffer import Departed, Event, Id, Message, MissingSets, Runs, in_runs, joined
 from udfs.ginger.node import Node
-from udfs.ginger.records import BufferedEvent, Discarded, EntryQueue, Member, Pending, Subscriber
-from udfs.ginger.repair_records import Coverage, TopicJoin
+from udfs.ginger.records import BufferedEvent, Coverage, Discarded, EntryQueue, Member, Pending, Subscriber, TopicJoin
 
 PUBLISHED = "published"
 """Value of column ``event`` for a client's own publication. Only table ``metadata_buffer`` has these events."""

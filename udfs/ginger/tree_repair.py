@@ -16,7 +16,7 @@ from udfs.ginger.messages import Incarnation, ParentRequest, Seen
 from udfs.ginger.missing_messages import MissingMessages
 from udfs.ginger.node import Node
 from udfs.ginger.ordering import Ordering
-from udfs.ginger.repair_records import Awaited, ClientSubscription, Deferred, Entrant, Postponed, TopicJoin
+from udfs.ginger.records import Awaited, ClientSubscription, Deferred, Entrant, Postponed, TopicJoin
 from udfs.ginger.topics import Topic, Topics
 
 TIMER = "child"

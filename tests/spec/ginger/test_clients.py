@@ -31,8 +31,7 @@ from support.ginger.single import (
 
 from udfs.ginger import messages as ms
 from udfs.ginger.buffer import Event, Id
-from udfs.ginger.records import BufferedEvent, ClientTopic, Discarded, Neighbour
-from udfs.ginger.repair_records import Reported
+from udfs.ginger.records import BufferedEvent, ClientTopic, Discarded, Neighbour, Reported
 
 CLIENT: list[Any] = [mode(), Neighbour(4, "edge", 3), ClientTopic("t", "subscribed")]
 USED = ClientTopic("s", "published")

@@ -32,7 +32,7 @@ from support.ginger.single import (
 
 from udfs.ginger import messages as ms, records
 from udfs.ginger.messages import Incarnation
-from udfs.ginger.repair_records import Deferred, Vote
+from udfs.ginger.records import Deferred, Vote
 
 
 def gone(*brokers: int, incarnation: int = 0) -> tuple[Incarnation, ...]:

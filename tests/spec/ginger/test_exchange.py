@@ -39,8 +39,18 @@ from support.ginger.single import (
 
 from udfs.ginger import messages as ms
 from udfs.ginger.buffer import Departed, MissingSets
-from udfs.ginger.records import Contact, Discarded, Neighbour
-from udfs.ginger.repair_records import Awaited, ClientSubscription, FailedBroker, Gap, Parked, Reported, TopicJoin
+from udfs.ginger.records import (
+    Awaited,
+    ClientSubscription,
+    Contact,
+    Discarded,
+    FailedBroker,
+    Gap,
+    Neighbour,
+    Parked,
+    Reported,
+    TopicJoin,
+)
 from udfs.nodes.calls import JoinCall
 
 TREE: list[Any] = [mode(), *around(0, (2,), (9,)), *sub_tree((0, 2), (9,))]

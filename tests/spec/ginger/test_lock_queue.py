@@ -24,8 +24,7 @@ from support.ginger.single import (
 
 from udfs.ginger import messages as ms
 from udfs.ginger.buffer import Message, next_admitted
-from udfs.ginger.records import Member
-from udfs.ginger.repair_records import Awaited, FailedBroker, TopicJoin
+from udfs.ginger.records import Awaited, FailedBroker, Member, TopicJoin
 
 
 def keys_of(text: str) -> tuple[str, ...]:

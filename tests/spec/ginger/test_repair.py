@@ -42,7 +42,7 @@ from support.ginger.single import (
 
 from udfs.ginger import messages as ms
 from udfs.ginger.buffer import MissingSets
-from udfs.ginger.repair_records import Awaited, Coverage
+from udfs.ginger.records import Awaited, Coverage
 from udfs.nodes.context import Watched
 
 TREE: list[Any] = [mode(), *around(0, (2,), (9,)), *sub_tree((0, 2), (9,))]

@@ -29,8 +29,7 @@ from support.ginger.single import (
 
 from udfs.ginger import messages as ms
 from udfs.ginger.buffer import Event
-from udfs.ginger.records import Member, Neighbour
-from udfs.ginger.repair_records import Awaited, FailedBroker, Postponed, Receipt, Reported, TopicJoin
+from udfs.ginger.records import Awaited, FailedBroker, Member, Neighbour, Postponed, Receipt, Reported, TopicJoin
 
 BARE: list[Any] = [mode(), *around(0, (2, 3))]
 

@@ -10,7 +10,7 @@ from copy import deepcopy
 from dataclasses import dataclass, field, fields
 from typing import Any
 
-from udfs.ginger import messages as ms, records, repair_records as repairs
+from udfs.ginger import messages as ms, records
 from udfs.ginger.buffer import Event, Id, Message, MissingSets
 from udfs.ginger.program import Ginger
 from udfs.ginger.tree import relationship
@@ -277,11 +277,11 @@ def timers(outcome: Outcome) -> dict[tuple[str, int], int]:
     return {timer: at - outcome.ctx.round for timer, at in outcome.internal.timers.items()}
 
 
-def repair(outcome: Outcome) -> repairs.Repair:
+def repair(outcome: Outcome) -> records.Repair:
     return outcome.program.repair
 
 
-def election(outcome: Outcome) -> repairs.Election:
+def election(outcome: Outcome) -> records.Election:
     return outcome.program.election
 
 
