@@ -25,15 +25,6 @@ from udfs.nodes.program import ANY, TIMERS, Declared
 from udfs.nodes.world import NodeInfo, World, begin
 
 
-def _lay_tree(world: World, tree: Tree, *, is_mended: bool) -> None:
-    for node, near in tree.neighbours():
-        world.program(node).neighbour[near.neighbour] = near
-        if is_mended and near.relationship != "client":
-            world.context(node).watch(near.neighbour, near.latency_rounds)
-    for node, seen in tree.views(int(world.settings["max_hops"])):
-        world.program(node).tree_view[seen.peer] = seen
-
-
 def _lay_topics(world: World) -> None:
     for node, calls in world.calls.items():
         state: Node = world.program(node)
@@ -64,12 +55,17 @@ class Ginger(Node):
         links = {ends: rounds for ends, rounds in world.links.items() if present.issuperset(ends)}
         named = world.settings.get("root")
         root = min(node for node in brokers & present if named in (None, world.nodes[node].name))
-        is_mended = world.has_crashes or bool(joining)
+        tree, is_mended = Tree(root, links, present - brokers), world.has_crashes or bool(joining)
         for node in world.nodes:
-            repair = world.program(node).repair
+            state: Node = world.program(node)
+            state.tree_view = {row.peer: row for row in tree.view(node, int(world.settings["max_hops"]))}
+            repair = state.repair
             repair.role = "broker" if node in brokers else "client"
             repair.is_mended, repair.is_present, repair.is_root = is_mended, node in present, node == root
-        _lay_tree(world, Tree(root, links, present - brokers), is_mended=is_mended)
+        for node, near in tree.neighbours():
+            world.program(node).neighbour[near.neighbour] = near
+            if is_mended and near.relationship != "client":
+                world.context(node).watch(near.neighbour, near.latency_rounds)
         for (other, node), rounds in world.links.items():
             if {node, other} <= brokers and joining.get(node, other) == other:
                 world.program(node).contact[other] = Contact(other, rounds, node in joining)

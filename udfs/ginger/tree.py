@@ -98,25 +98,22 @@ class Tree:
             yield node, Neighbour(above, up, self._latency[above, node])
             yield above, Neighbour(node, down, self._latency[node, above])
 
-    def views(self, max_hops: int) -> Iterator[tuple[int, TreeView]]:
-        """Yields each node with each broker in its view (section 4.2.2).
+    def view(self, node: int, max_hops: int) -> Iterator[TreeView]:
+        """Yields the brokers in the view of `node` (section 4.2.2): ancestors except the parent, and their children.
 
-        A path between a node and a broker in its view has at most `max_hops` links.
+        A path from a broker in the view to `node` has at most `max_hops` links.
         """
-        view: dict[int, dict[int, tuple[int, int, int]]] = {self._order[0]: {}}
-        for node in self._order[1:]:
-            above = self.parent[node]
-            seen = dict(view[above])
-            if above in self.parent:
-                seen[self.parent[above]] = (0, 1, self._latency[self.parent[above], above])
-            for other in self._children[above]:
-                if other != node and other not in self._clients:
-                    seen[other] = (1, 0, self._latency[other, above])
-            step = self._latency[above, node]
-            stepped = {other: (up, down + 1, latency + step) for other, (up, down, latency) in seen.items()}
-            view[node] = {other: path for other, path in stepped.items() if belongs(*path[:2], max_hops)}
-            for other, (up, down, latency) in view[node].items():
-                yield node, TreeView(other, relationship(up, down), up, down, latency)
+        below, rounds = node, 0
+        for n_down in range(1, max_hops + 1):
+            above = self.parent.get(below)
+            if above is None:
+                return
+            rounds += self._latency[above, below]
+            if n_down > 1:
+                yield TreeView(above, relationship(0, n_down), 0, n_down, rounds)
+            for other in self.children(above) - {below} if n_down < max_hops else ():
+                yield TreeView(other, relationship(1, n_down), 1, n_down, self._latency[other, above] + rounds)
+            below = above
 
 
 def belongs(up: int, down: int, max_hops: int) -> bool:
