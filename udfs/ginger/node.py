@@ -63,17 +63,13 @@ class Node(NodeProgram):
     def __init__(self) -> None:
         super().__init__()
         self.latency: dict[int, int] = {}
-        self._near: dict[int, int] = {}
-        self._far: dict[int, int] = {}
         self._position = -1
         self.parent: int | None = None
         self.children: set[int] = set()
         self.clients: set[int] = set()
 
     def read_tables(self) -> None:
-        """Reads the neighbours and the view from the tables."""
-        self._near = {other: row.latency_rounds for other, row in self.neighbour.items()}
-        self._far = {other: row.latency_rounds for other, row in self.tree_view.items()}
+        """Reads the neighbours from their table."""
         for other, row in self.neighbour.items():
             self._place(other, row.relationship)
 
@@ -87,7 +83,9 @@ class Node(NodeProgram):
         self.ctx = ctx
         if self._position < ctx.round * POSITIONS:
             self._position = ctx.round * POSITIONS
-            self.latency = self.repair.seen | self._far | self._near
+            far = {other: row.latency_rounds for other, row in self.tree_view.items()}
+            near = {other: row.latency_rounds for other, row in self.neighbour.items()}
+            self.latency = self.repair.seen | far | near
         if sender is not None and sender != ctx.node and ctx.sent_round is not None:
             self.latency.setdefault(sender, ctx.round - ctx.sent_round)
 
@@ -182,7 +180,7 @@ class Node(NodeProgram):
         other, incarnation = one
         self._place(other, relationship)
         self.note_up(one)
-        rounds = self._near[other] = self.rounds_from(other)
+        rounds = self.rounds_from(other)
         self.neighbour[other] = Neighbour(other, relationship, rounds, incarnation)
         if relationship != "client":
             self.ctx.watch(other, rounds)
@@ -201,7 +199,6 @@ class Node(NodeProgram):
     def disconnect(self, other: int) -> None:
         """Removes neighbour `other` from the tables, and ends the watch on `other`."""
         self.neighbour.pop(other, None)
-        self._near.pop(other, None)
         self.ctx.unwatch(other)
         self.children.discard(other)
         self.clients.discard(other)
@@ -221,9 +218,8 @@ class Node(NodeProgram):
             view: The brokers of the new view with their paths to the node, as (id, number of links upwards, number of
                 links downwards). The links upwards are at the beginning of the path.
         """
-        rows = [TreeView(other, relationship(up, down), up, down, self.rounds_from(other)) for other, up, down in view]
+        rows = (TreeView(other, relationship(up, down), up, down, self.rounds_from(other)) for other, up, down in view)
         self.tree_view = {row.peer: row for row in rows}
-        self._far = {row.peer: row.latency_rounds for row in rows}
 
     def see_contacts(self) -> None:
         """Replaces the view of the node by its contacts, nearer contacts first."""
@@ -233,8 +229,7 @@ class Node(NodeProgram):
 
     def see_sibling(self, broker: int) -> None:
         """Adds `broker` to the view of the node as a sibling."""
-        rounds = self._far[broker] = self.rounds_from(broker)
-        self.tree_view[broker] = TreeView(broker, SIBLING, 1, 1, rounds)
+        self.tree_view[broker] = TreeView(broker, SIBLING, 1, 1, self.rounds_from(broker))
 
     # ---- failures and recoveries
 
