@@ -11,20 +11,15 @@ from typing import Annotated, NamedTuple, Protocol
 from udfs.nodes.records import message, record
 
 
-class Catenated(Protocol):
-    """A record or event about one message, with the message's incarnation and number (its catenation)."""
+class _Catenated(Protocol):
+    """A record or event about one message."""
 
     @property
-    def publisher(self) -> int:
-        """Id of the message's publisher."""
-
+    def publisher(self) -> int: ...
     @property
-    def incarnation(self) -> int:
-        """The round in which the publisher's incarnation started."""
-
+    def incarnation(self) -> int: ...
     @property
-    def n(self) -> int:
-        """The message's catenation number."""
+    def n(self) -> int: ...
 
 
 class Key(NamedTuple):
@@ -38,7 +33,7 @@ class Key(NamedTuple):
     n: int
 
     @classmethod
-    def of(cls, row: Catenated) -> Key:
+    def of(cls, row: _Catenated) -> Key:
         """Returns the key of the message that `row` is about."""
         return cls(row.publisher, row.incarnation, row.n)
 
@@ -70,26 +65,20 @@ class OfRole(OfTopic):
     ]
 
 
-@dataclass(frozen=True, slots=True)
-class Publication:
+class Publication(NamedTuple):
     """A publication: its id, its round of issue, and the subscriptions whose predicates its content satisfies."""
 
-    source: Annotated[int, "id of the publisher"]
-    source_seq: Annotated[
-        int, "number of the publication among its publisher's calls; with ``source`` the message's identifier"
-    ]
-    issued_round: Annotated[int, "round of the publish call"]
-    matches: Annotated[tuple[int, ...], "ids of the subscriptions whose predicate the message satisfies"]
+    source: int  # id of the publisher
+    source_seq: int  # number of the publication among its publisher's calls; with ``source`` the message's identifier
+    issued_round: int  # round of the publish call
+    matches: tuple[int, ...]  # ids of the subscriptions whose predicate the message satisfies
 
 
-@dataclass(frozen=True, slots=True)
-class Interest:
+class Interest(NamedTuple):
     """A subscription of a client, and its cut: for each incarnation, the last message before the subscription."""
 
-    subscription_id: Annotated[int, "id of the subscription"]
-    cut: Annotated[
-        tuple[Key, ...], "cut: messages up to these numbers are not delivered to the subscription (rule P10)"
-    ]
+    subscription_id: int  # id of the subscription
+    cut: tuple[Key, ...]  # cut: messages up to these numbers are not delivered to the subscription (rule P10)
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,12 +129,11 @@ class Authorising(Addressed):
     number: Annotated[int, "number of the action; if two conflict, the one with the higher number is valid"]
 
 
-@dataclass(frozen=True, slots=True)
-class Run:
+class Run(NamedTuple):
     """A range of consecutive sequence numbers."""
 
-    first: Annotated[int, "first number"]
-    last: Annotated[int, "last number"]
+    first: int  # first number
+    last: int  # last number
 
 
 @message("Message")
@@ -226,70 +214,61 @@ class Deregister(Authorising):
     """The withdrawal of an authorisation by the owner of the topic (section 3.3)."""
 
 
-@dataclass(frozen=True, slots=True)
-class Action:
+class Action(NamedTuple):
     """A registration or deregistration of a client, or a change of its subscriptions.
 
     Each action has a sequence number.
     """
 
-    client: Annotated[int, "client that the action is about"]
-    role: Annotated[str, "role of the client: publisher or subscriber"]
-    number: Annotated[int, "number of the action; if two conflict, the one with the higher number is valid"]
-    interests: Annotated[
-        tuple[Interest, ...] | None,
-        "all subscriptions of the client; null: the action is a registration or deregistration",
-    ] = None
-    is_registered: Annotated[bool, "whether the action authorises the client"] = True
-    cut: Annotated[tuple[Key, ...], "for a deregistration: messages after this cut are excluded"] = ()
+    client: int  # client that the action is about
+    role: str  # role of the client: publisher or subscriber
+    number: int  # number of the action; if two conflict, the one with the higher number is valid
+    interests: tuple[Interest, ...] | None = None  # all subscriptions; null: it is a registration or deregistration
+    is_registered: bool = True  # whether the action authorises the client
+    cut: tuple[Key, ...] = ()  # for a deregistration: messages after this cut are excluded
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(NamedTuple):
     """A sequence number of a repository, with the message or action that it identifies."""
 
-    seq: Annotated[int, "sequence number"]
-    publisher: Annotated[int, "id of the message's publisher"]
-    incarnation: Annotated[int, "round in which the publisher's incarnation started"]
-    n: Annotated[int, "catenation number of the message within the incarnation"]
-    action: Annotated[Action | None, "the action with this number; null: the number identifies a message"]
+    seq: int  # sequence number
+    publisher: int  # id of the message's publisher
+    incarnation: int  # round in which the publisher's incarnation started
+    n: int  # catenation number of the message within the incarnation
+    action: Action | None  # the action with this number; null: the number identifies a message
 
 
-@dataclass(frozen=True, slots=True)
-class Choice:
+class Choice(NamedTuple):
     """The repository that a client has designated for a role."""
 
-    client: Annotated[int, "id of the client"]
-    role: Annotated[str, "role of the client: publisher or subscriber"]
-    number: Annotated[int, "number of the designation"]
-    repository: Annotated[int, "designated repository"]
+    client: int  # id of the client
+    role: str  # role of the client: publisher or subscriber
+    number: int  # number of the designation
+    repository: int  # designated repository
 
 
-@dataclass(frozen=True, slots=True)
-class SyncFact:
+class SyncFact(NamedTuple):
     """The sync of a subscriber: the number up to which the subscriber has acknowledged all its messages (rule P16)."""
 
-    client: Annotated[int, "id of the subscriber"]
-    seq: Annotated[int, "sequence number at the sender up to which the subscriber has acknowledged all its messages"]
-    subscription_ids: Annotated[tuple[int, ...], "subscriptions that the sync covers"]
+    client: int  # id of the subscriber
+    seq: int  # sequence number at the sender up to which the subscriber has acknowledged all its messages
+    subscription_ids: tuple[int, ...]  # subscriptions that the sync covers
 
 
-@dataclass(frozen=True, slots=True)
-class Told:
+class Told(NamedTuple):
     """The sequence number up to which a repository has received all entries of another repository."""
 
-    repository: Annotated[int, "id of the other repository"]
-    seq: Annotated[int, "the sender has received that repository's entries up to this number"]
+    repository: int  # id of the other repository
+    seq: int  # the sender has received that repository's entries up to this number
 
 
-@dataclass(frozen=True, slots=True)
-class Copy:
+class Copy(NamedTuple):
     """A stored message that a repository sends to another repository."""
 
-    incarnation: Annotated[int, "round in which the publisher's incarnation started"]
-    n: Annotated[int, "catenation number of the message within the incarnation"]
-    publication: Annotated[Publication, "the message"]
-    acknowledged: Annotated[tuple[int, ...], "subscribers that have acknowledged the message (its dissemination list)"]
+    incarnation: int  # round in which the publisher's incarnation started
+    n: int  # catenation number of the message within the incarnation
+    publication: Publication  # the message
+    acknowledged: tuple[int, ...]  # subscribers that have acknowledged the message (its dissemination list)
 
 
 @message("Gossip-ACK")
@@ -346,24 +325,22 @@ class BundleRecovery(Addressed):
     left: Annotated[tuple[int, ...], "repositories that have left"]
 
 
-@dataclass(frozen=True, slots=True)
-class Receiver:
+class Receiver(NamedTuple):
     """A receiver of R2S*-Persistent, the notification that a message is stored."""
 
-    client: Annotated[int, "id of the subscriber"]
-    designation: Annotated[int, "number of the subscriber's designation"]
-    prev: Annotated[int, "sequence number of the subscriber's previous message"]
+    client: int  # id of the subscriber
+    designation: int  # number of the subscriber's designation
+    prev: int  # sequence number of the subscriber's previous message
 
 
-@dataclass(frozen=True, slots=True)
-class Listed:
+class Listed(NamedTuple):
     """A stored message that a subscriber has not acknowledged."""
 
-    seq: Annotated[int, "sequence number"]
-    source: Annotated[int, "id of the message's publisher"]
-    source_seq: Annotated[int, "number of the publication among its publisher's calls"]
-    incarnation: Annotated[int, "round in which the publisher's incarnation started"]
-    n: Annotated[int, "catenation number of the message within the incarnation"]
+    seq: int  # sequence number
+    source: int  # id of the message's publisher
+    source_seq: int  # number of the publication among its publisher's calls
+    incarnation: int  # round in which the publisher's incarnation started
+    n: int  # catenation number of the message within the incarnation
 
 
 @message("R2C-Probe")

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from udfs.repository import membership, recovery, registrations, slots, storage, syncs
+from udfs.repository import events, membership, recovery, registrations, slots, storage, syncs
 from udfs.repository.at import At
-from udfs.repository.events import Entry, GossipAck, GossipLeave, Key, Told
+from udfs.repository.events import Key
 from udfs.repository.records import ACTION, STORED, VOID, PeerPrefix
 
 
@@ -19,7 +19,7 @@ def on_gossip_timer(at: At) -> None:
         at.wake("gossip", at.rounds("gossip_rounds"))
 
 
-def on_leave(at: At, m: GossipLeave) -> None:
+def on_leave(at: At, m: events.GossipLeave) -> None:
     """Gossip-LEAVE (section 4.10): records that the sender has left the bundle, and answers with Gossip-ACK."""
     membership.record_departure(at, m.origin)
     send_entries(at, (m.origin,), at.log.frontier)
@@ -39,19 +39,19 @@ def send_gossip(at: At) -> None:
 
 def send_entries(at: At, peers: tuple[int, ...], base: int) -> None:
     """Sends Gossip-ACK to `peers`, with all entries after sequence number `base`."""
-    seen = tuple(Told(row.repository, row.seen) for row in at.of(at.node.peer))
+    seen = tuple(events.Told(row.repository, row.seen) for row in at.of(at.node.peer))
     at.send(
-        GossipAck, peers, base, at.log.frontier, _entries(at, base), unlisted_messages(at), seen, at.members,
+        events.GossipAck, peers, base, at.log.frontier, _entries(at, base), unlisted_messages(at), seen, at.members,
         *membership.departures(at), slots.newest_incarnations(at), registrations.choices(at), syncs.syncs(at),
         at.log.is_complete,
     )  # fmt: skip
 
 
-def _entries(at: At, base: int) -> tuple[Entry, ...]:
+def _entries(at: At, base: int) -> tuple[events.Entry, ...]:
     """Returns the stored messages after `base` up to the frontier, and all actions after `base`."""
     found = [at.node.slot[at.topic, seq] for seq in range(base + 1, at.log.last_seq + 1)]
     return tuple(
-        Entry(slot.seq, slot.publisher, slot.incarnation, slot.n, slot.action)
+        events.Entry(slot.seq, slot.publisher, slot.incarnation, slot.n, slot.action)
         for slot in found
         if slot.status == ACTION or (slot.seq <= at.log.frontier and slot.status != VOID)
     )
@@ -64,7 +64,7 @@ def unlisted_messages(at: At) -> tuple[Key, ...]:
     return (*found, *map(Key.of, at.of(at.node.orphan)))
 
 
-def on_gossip(at: At, m: GossipAck) -> None:
+def on_gossip(at: At, m: events.GossipAck) -> None:
     """Gossip-ACK (rules P17, P18): merges the sender's members, incarnations, entries, designations and syncs.
 
     If the sender has left the bundle, merges only the sender's list of members, and answers with a Gossip-ACK that
@@ -98,7 +98,7 @@ def on_gossip(at: At, m: GossipAck) -> None:
     membership.confirm_registrations(at)
 
 
-def _enter(at: At, repository: int, entry: Entry) -> None:
+def _enter(at: At, repository: int, entry: events.Entry) -> None:
     if entry.action is not None:
         storage.apply_action(at, entry.action)
         return

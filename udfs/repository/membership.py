@@ -6,19 +6,9 @@ Rules P25 and P26.
 from __future__ import annotations
 
 from udfs.nodes.calls import DeregisterCall, RegisterCall, RemoveCall
-from udfs.repository import storage
+from udfs.repository import events, storage
 from udfs.repository.at import At
-from udfs.repository.events import (
-    Action,
-    Deregister,
-    GossipAck,
-    GossipLeave,
-    Key,
-    Migrate,
-    Refuse,
-    Register,
-    RegistrationConfirm,
-)
+from udfs.repository.events import Action, Key
 from udfs.repository.records import STORED, Confirming, Member, Peer, Registering
 
 LEFT = "LEFT"
@@ -145,7 +135,7 @@ def on_leave_timer(at: At) -> None:
         if at.duty.is_operational and _is_covered(at):
             depart(at)
     if log.is_left and at.peers:
-        at.send(GossipLeave, at.peers)
+        at.send(events.GossipLeave, at.peers)
     if log.is_leaving or (log.is_left and at.peers):
         at.wake("leave", at.rounds("gossip_rounds"))
 
@@ -153,7 +143,7 @@ def on_leave_timer(at: At) -> None:
 def _migrate(at: At) -> None:
     for row in at.of(at.node.designation):
         if row.repository == at.me:
-            at.send(Migrate, (row.client,), row.role, row.number)
+            at.send(events.Migrate, (row.client,), row.role, row.number)
 
 
 def _is_covered(at: At) -> bool:
@@ -184,7 +174,7 @@ def _is_held(at: At, peer: int, key: Key) -> bool:
     return held is not None and key.n <= held.n
 
 
-def on_farewell(at: At, m: GossipAck) -> None:
+def on_farewell(at: At, m: events.GossipAck) -> None:
     """Gossip-ACK at a repository that has left: ends the Gossip-LEAVEs to a sender that knows the departure."""
     if at.me in m.left:
         at.node.member.pop((at.topic, m.origin), None)
@@ -214,13 +204,13 @@ def repeat_registrations(at: At) -> None:
 
 
 def _send(at: At, row: Registering) -> None:
-    event = Register if row.is_registered else Deregister
+    event = events.Register if row.is_registered else events.Deregister
     receivers = [*((member,) for member in at.bundle.members), ()]
     at.send(event, receivers[row.tries % len(receivers)], row.client, row.role, row.number)
     at.wake("register", at.rounds("publisher_rounds"))
 
 
-def on_confirm(at: At, m: RegistrationConfirm) -> None:
+def on_confirm(at: At, m: events.RegistrationConfirm) -> None:
     """Handles R2C-Confirm: confirms the topic owner's call ``register`` or ``deregister``."""
     row = at.node.registering.get((at.topic, m.client, m.role))
     if row is not None and row.number == m.number:
@@ -228,7 +218,7 @@ def on_confirm(at: At, m: RegistrationConfirm) -> None:
         at.ctx.confirm(row.source_seq)
 
 
-def on_register(at: At, m: Register | Deregister) -> None:
+def on_register(at: At, m: events.Register | events.Deregister) -> None:
     """Register, Deregister (section 3.3): stores the registration or deregistration of a client.
 
     The owner of the topic gets R2C-Confirm when all heard members (`is_heard`) have stored it (rule P34). A sender that
@@ -237,9 +227,9 @@ def on_register(at: At, m: Register | Deregister) -> None:
     if not at.is_operational:
         return
     if m.origin != at.log.owner:
-        at.send(Refuse, (m.origin,), m.role, m.number)
+        at.send(events.Refuse, (m.origin,), m.role, m.number)
         return
-    is_registered = isinstance(m, Register)
+    is_registered = isinstance(m, events.Register)
     storage.apply_action(at, Action(m.client, m.role, m.number, None, is_registered))
     storage.settle(at)
     index = at.topic, m.client, m.role
@@ -258,6 +248,6 @@ def confirm_registrations(at: At) -> None:
         peers = [at.node.peer.get((at.topic, peer)) for peer in at.peers if is_heard(at, peer)]
         is_told = all(peer is not None and peer.told >= done.seq for peer in peers)
         if done.number == row.number and is_told:
-            at.send(RegistrationConfirm, (row.owner,), row.client, row.role, row.number)
+            at.send(events.RegistrationConfirm, (row.owner,), row.client, row.role, row.number)
         if done.number != row.number or is_told:
             del at.node.confirming[index]

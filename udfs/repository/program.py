@@ -9,17 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from udfs.nodes.calls import (
-    DeregisterCall,
-    JoinCall,
-    LeaveCall,
-    PublishCall,
-    RegisterCall,
-    RemoveCall,
-    SteerCall,
-    SubscribeCall,
-    UnsubscribeCall,
-)
+from udfs.nodes import calls
 from udfs.nodes.context import Context
 from udfs.nodes.world import World
 from udfs.repository import (
@@ -36,28 +26,28 @@ from udfs.repository import (
     topics,
 )
 from udfs.repository.at import At
-from udfs.repository.events import Message, Publication
+from udfs.repository.events import Publication
 from udfs.repository.records import PUBLISHER, SUBSCRIBER, Subscribed
 from udfs.repository.state import State
 
 
-def publish_best_effort(at: At, call: PublishCall) -> None:
+def publish_best_effort(at: At, call: calls.PublishCall) -> None:
     """Handles call ``publish``, best effort: sends a message once to each subscriber with a matching subscription."""
     of = Publication(at.me, call.source_seq, at.round, call.matches)
     to = publisher.receivers(at, of, ())
-    at.send(Message, to, of.source, of.source_seq, of.issued_round, of.matches)
+    at.send(events.Message, to, *of)
     if at.me in to:
         deliver_best_effort(at, of, 0)
 
 
-def subscribe_best_effort(at: At, call: SubscribeCall) -> None:
+def subscribe_best_effort(at: At, call: calls.SubscribeCall) -> None:
     """Stores a subscription, and confirms the call."""
     index = at.topic, call.subscription_id
     at.node.subscribed[index] = Subscribed(*index, None, ())
     at.ctx.confirm(call.source_seq)
 
 
-def unsubscribe_best_effort(at: At, call: UnsubscribeCall) -> None:
+def unsubscribe_best_effort(at: At, call: calls.UnsubscribeCall) -> None:
     """Deletes a subscription, and confirms the call."""
     at.node.subscribed.pop((at.topic, call.subscription_id), None)
     at.ctx.confirm(call.source_seq)
@@ -200,45 +190,45 @@ class Repository(State):
         for topic in self.duty:
             recovery.finish(At(self, ctx, topic))
 
-    def call_publish(self, call: PublishCall, ctx: Context) -> None:
+    def call_publish(self, call: calls.PublishCall, ctx: Context) -> None:
         """Handles call ``publish``: publishes a message on a topic (section 3.4)."""
         part = publish_best_effort if ctx.settings["baseline"] else publisher.call
         part(topics.at_call(self, call, ctx), call)
 
-    def call_subscribe(self, call: SubscribeCall, ctx: Context) -> None:
+    def call_subscribe(self, call: calls.SubscribeCall, ctx: Context) -> None:
         """Handles call ``subscribe``: adds a subscription to a topic."""
         part = subscribe_best_effort if ctx.settings["baseline"] else subscriber.call_subscribe
         part(topics.at_call(self, call, ctx), call)
 
-    def call_unsubscribe(self, call: UnsubscribeCall, ctx: Context) -> None:
+    def call_unsubscribe(self, call: calls.UnsubscribeCall, ctx: Context) -> None:
         """Handles call ``unsubscribe``: ends a subscription."""
         part = unsubscribe_best_effort if ctx.settings["baseline"] else subscriber.call_unsubscribe
         part(topics.at_call(self, call, ctx), call)
 
-    def call_steer(self, call: SteerCall, ctx: Context) -> None:
+    def call_steer(self, call: calls.SteerCall, ctx: Context) -> None:
         """Handles call ``steer`` (section 4): the client designates the repository that the call names."""
         steering.call(topics.at_call(self, call, ctx), call)
         ctx.confirm(call.source_seq)
 
-    def call_register(self, call: RegisterCall | DeregisterCall, ctx: Context) -> None:
+    def call_register(self, call: calls.RegisterCall | calls.DeregisterCall, ctx: Context) -> None:
         """Handles calls ``register`` and ``deregister`` of a topic's owner for a client (section 3.3)."""
         membership.call_register(topics.at_call(self, call, ctx), call)
 
     call_deregister = call_register
 
-    def call_join(self, call: JoinCall, ctx: Context) -> None:
+    def call_join(self, call: calls.JoinCall, ctx: Context) -> None:
         """Handles call ``join`` (section 4.9): adds this repository to the bundles of its topics."""
         for topic in self.log:
             recovery.join(At(self, ctx, topic))
         ctx.confirm(call.source_seq)
 
-    def call_leave(self, call: LeaveCall, ctx: Context) -> None:
+    def call_leave(self, call: calls.LeaveCall, ctx: Context) -> None:
         """Handles call ``leave`` (section 4.10): starts the departure of this repository from all its bundles."""
         for topic in self.log:
             membership.leave(At(self, ctx, topic))
         ctx.confirm(call.source_seq)
 
-    def call_remove(self, call: RemoveCall, ctx: Context) -> None:
+    def call_remove(self, call: calls.RemoveCall, ctx: Context) -> None:
         """Handles call ``remove`` (rule P36): removes the dead repository `call.peer` from all bundles."""
         for topic in self.log:
             membership.remove(At(self, ctx, topic), call)

@@ -3,18 +3,9 @@
 from __future__ import annotations
 
 from udfs.nodes.calls import PublishCall
-from udfs.repository import steering, subscriber
+from udfs.repository import events, steering, subscriber
 from udfs.repository.at import At
-from udfs.repository.events import (
-    Message,
-    Order,
-    Publication,
-    PublisherAck,
-    PublisherNak,
-    PublisherRecovered,
-    PublisherRecovery,
-    Retransmit,
-)
+from udfs.repository.events import Publication
 from udfs.repository.records import PUBLISHER, Publishing, Queued, Steering, Unstable
 
 
@@ -40,7 +31,7 @@ def _publish(at: At, publication: Publication) -> None:
         _steering(at).heard_round = at.round
     one = at.node.unstable[at.topic, row.n] = Unstable(at.topic, row.n, publication, at.round)
     to = receivers(at, publication, at.bundle.members)
-    at.send(Message, to, publication.source, publication.source_seq, publication.issued_round, publication.matches)
+    at.send(events.Message, to, *publication)
     if at.me in to:
         subscriber.buffer_message(at, publication, 0)
     _order(at, one)
@@ -57,15 +48,14 @@ def receivers(at: At, publication: Publication, members: tuple[int, ...]) -> tup
 def _order(at: At, one: Unstable) -> None:
     row, chosen = at.node.publishing[at.topic], _steering(at)
     one.sent_round = at.round
-    values = (one.publication.source, one.publication.source_seq, row.incarnation, one.n)
-    at.send(Order, at.bundle.members, chosen.designation, chosen.repository, *values)
+    values = (chosen.designation, chosen.repository, at.me, one.publication.source_seq, row.incarnation, one.n)
+    at.send(events.Order, at.bundle.members, *values)
 
 
 def request(at: At, row: Steering) -> None:
     """Sends the bundle a P2R-Recovery with the publisher's designation (section 3.11), and starts timer T_p."""
-    at.send(
-        PublisherRecovery, at.bundle.members, row.designation, row.repository, at.node.publishing[at.topic].incarnation
-    )
+    own = at.node.publishing[at.topic]
+    at.send(events.PublisherRecovery, at.bundle.members, row.designation, row.repository, own.incarnation)
     at.ctx.set_timer(f"ask {PUBLISHER}", at.number, at.rounds("publisher_rounds"))
 
 
@@ -76,7 +66,7 @@ def ask_again(at: At) -> None:
         request(at, row)
 
 
-def on_recovery(at: At, m: PublisherRecovered) -> None:
+def on_recovery(at: At, m: events.PublisherRecovered) -> None:
     """R2P-Recovery (3.11): records that the steering repository has answered, and publishes the queued messages.
 
     Sends P2R-Order again for the buffered messages, so that the new steering repository acknowledges them (rule P4).
@@ -96,7 +86,7 @@ def on_recovery(at: At, m: PublisherRecovered) -> None:
         _publish(at, one.publication)
 
 
-def on_ack(at: At, m: PublisherAck) -> None:
+def on_ack(at: At, m: events.PublisherAck) -> None:
     """R2P-ACK (rule P3): marks messages as acknowledged, and confirms calls up to `m.upto`.
 
     Also deletes the buffered messages up to `m.stable`.
@@ -115,7 +105,7 @@ def on_ack(at: At, m: PublisherAck) -> None:
     own.confirmed = max(own.confirmed, m.upto)
 
 
-def on_nak(at: At, m: PublisherNak) -> None:
+def on_nak(at: At, m: events.PublisherNak) -> None:
     """R2P-NAK (section 3.6): sends each requested message in a P2R-Retransmit to all members of the bundle."""
     row, own = _steering(at), at.node.publishing[at.topic]
     if not steering.accept_answer(at, row, m) or m.incarnation != own.incarnation:
@@ -123,9 +113,8 @@ def on_nak(at: At, m: PublisherNak) -> None:
     for n in m.ns:
         one = at.node.unstable.get((at.topic, n))
         if one is not None:
-            of = one.publication
-            values = (of.source, of.source_seq, of.issued_round, of.matches, row.designation, row.repository)
-            at.send(Retransmit, at.bundle.members, *values, own.incarnation, n)
+            values = (*one.publication, row.designation, row.repository, own.incarnation, n)
+            at.send(events.Retransmit, at.bundle.members, *values)
 
 
 def repeat_orders(at: At) -> None:

@@ -9,20 +9,9 @@ from collections.abc import Callable
 from itertools import islice
 from typing import Any
 
-from udfs.repository import membership, registrations, slots, storage
+from udfs.repository import events, membership, registrations, slots, storage
 from udfs.repository.at import At
-from udfs.repository.events import (
-    Assist,
-    BundleNak,
-    BundleRecovery,
-    BundleRetransmit,
-    Copy,
-    GossipAck,
-    Key,
-    Probe,
-    ProbeAnswer,
-    Publication,
-)
+from udfs.repository.events import Key, Publication
 from udfs.repository.records import Duty, Lacking, Missed
 
 
@@ -49,20 +38,20 @@ def fetch(at: At) -> None:
         if holders := sorted(row.holders & heard):
             by_holder.setdefault(holders[turn % len(holders)], []).append(Key.of(row))
     for holder, keys in sorted(by_holder.items()):
-        at.send(BundleNak, (holder,), tuple(keys[: at.rounds("fetch_batch")]))
+        at.send(events.BundleNak, (holder,), tuple(keys[: at.rounds("fetch_batch")]))
     if lacking:
         at.wake("fetch", at.rounds("fetch_rounds"))
 
 
-def on_nak(at: At, m: BundleNak) -> None:
+def on_nak(at: At, m: events.BundleNak) -> None:
     """R2R-NAK: sends the requested messages in an R2R-Retransmit. Reading one message takes ``retrieve_rounds``."""
     copies = tuple(
-        Copy(key.incarnation, key.n, publication, _acknowledged(at, key))
+        events.Copy(key.incarnation, key.n, publication, _acknowledged(at, key))
         for key in m.keys
         if (publication := _stored(at, key)) is not None
     )
     if copies:
-        at.send(BundleRetransmit, (m.origin,), copies, extra=at.rounds("retrieve_rounds") * len(copies))
+        at.send(events.BundleRetransmit, (m.origin,), copies, extra=at.rounds("retrieve_rounds") * len(copies))
 
 
 def _stored(at: At, key: Key) -> Publication | None:
@@ -77,7 +66,7 @@ def _acknowledged(at: At, key: Key) -> tuple[int, ...]:
     return tuple(client for client in clients if (at.topic, client, *key) in at.node.acknowledged)
 
 
-def on_retransmit(at: At, m: BundleRetransmit) -> None:
+def on_retransmit(at: At, m: events.BundleRetransmit) -> None:
     """R2R-Retransmit: stores the messages that the event carries, and records which subscribers have acknowledged them.
 
     If one of the messages was missing and the event has ``fetch_batch`` messages, requests the next ``fetch_batch``
@@ -96,7 +85,7 @@ def on_retransmit(at: At, m: BundleRetransmit) -> None:
         more = (row for row in at.of(at.node.lacking) if m.origin in row.holders and Key.of(row) not in on_way)
         wanted = tuple(map(Key.of, islice(more, most)))
         if wanted:
-            at.send(BundleNak, (m.origin,), wanted)
+            at.send(events.BundleNak, (m.origin,), wanted)
 
 
 def _on_way(at: At) -> set[Key]:
@@ -114,7 +103,7 @@ def receive(at: At, event: Any, handle: Callable[[At, Any], object]) -> None:  #
     A repository that has left the bundle handles Gossip-ACK only. A repository that has not joined handles no event.
     """
     log = at.log
-    if log.is_left and isinstance(event, GossipAck):
+    if log.is_left and isinstance(event, events.GossipAck):
         membership.on_farewell(at, event)
     elif log.is_member and not log.is_left:
         if (at.topic, event.origin) in at.node.member:
@@ -128,9 +117,9 @@ def run_timer(at: At, timer: str, handle: Callable[[At], object]) -> None:
         handle(at)
 
 
-def on_probe(at: At, m: Probe) -> None:
+def on_probe(at: At, m: events.Probe) -> None:
     """C2R-Probe: answers with the members, and whether this repository is operational (rule P27)."""
-    at.send(ProbeAnswer, (m.origin,), m.role, m.designation, at.is_operational, at.members)
+    at.send(events.ProbeAnswer, (m.origin,), m.role, m.designation, at.is_operational, at.members)
 
 
 def join(at: At) -> None:
@@ -179,9 +168,9 @@ def request_assistance(at: At) -> None:
             del at.node.missed[at.topic, row.publisher, row.incarnation, row.n]
         complete(at)
         return
-    at.send(Assist, at.peers)
+    at.send(events.Assist, at.peers)
     if at.round > at.duty.begun_round:
-        at.send(Assist, ())
+        at.send(events.Assist, ())
     at.wake("assist", at.rounds("fetch_rounds"))
 
 
@@ -198,7 +187,7 @@ def _may_end(at: At) -> bool:
     return not any(membership.is_heard(at, holder) for row in rows if row is not None for holder in row.holders)
 
 
-def on_assist(at: At, m: Assist) -> None:
+def on_assist(at: At, m: events.Assist) -> None:
     """R2R-Assist: adds the sender to the members. An operational repository answers with R2R-Recovery.
 
     Sections 4.8 and 4.9.
@@ -210,12 +199,12 @@ def on_assist(at: At, m: Assist) -> None:
         finish(at)
     if at.duty.is_operational:
         at.send(
-            BundleRecovery, (m.origin,), slots.prefixes(at), slots.newest_incarnations(at), registrations.actions(at),
-            registrations.choices(at), at.members, membership.departed_members(at),
+            events.BundleRecovery, (m.origin,), slots.prefixes(at), slots.newest_incarnations(at),
+            registrations.actions(at), registrations.choices(at), at.members, membership.departed_members(at),
         )  # fmt: skip
 
 
-def on_recovery(at: At, m: BundleRecovery) -> None:
+def on_recovery(at: At, m: events.BundleRecovery) -> None:
     """R2R-Recovery (rule P21): merges the sender's state, and reserves slots for missing messages.
 
     Also requests the missing messages. If no message is missing, and no other answer is awaited, the recovery ends.

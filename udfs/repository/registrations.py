@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
-from udfs.repository import slots
+from udfs.repository import events, slots
 from udfs.repository.at import At
-from udfs.repository.events import Action, Choice, Key, Migrate, Refuse
+from udfs.repository.events import Action, Key
 from udfs.repository.records import (
     ACTION,
     PUBLISHER,
@@ -38,7 +36,7 @@ def is_admitted(at: At, client: int, role: str, number: int) -> bool:
     row = at.node.registration.get((at.topic, client, role))
     if at.log.owner is None or (row is not None and row.is_registered):
         return True
-    at.send(Refuse, (client,), role, number)
+    at.send(events.Refuse, (client,), role, number)
     return False
 
 
@@ -103,10 +101,10 @@ def steered_designation(at: At, client: int, role: str) -> int | None:
     return row.number if row is not None and row.is_active and at.is_operational else None
 
 
-def choices(at: At) -> tuple[Choice, ...]:
+def choices(at: At) -> tuple[events.Choice, ...]:
     """Returns the designations of all clients on the topic."""
     rows = at.of(at.node.designation)
-    return tuple(Choice(row.client, row.role, row.number, row.repository) for row in rows)
+    return tuple(events.Choice(row.client, row.role, row.number, row.repository) for row in rows)
 
 
 def apply(at: At, action: Action) -> bool:
@@ -139,7 +137,7 @@ def _store_registration(at: At, action: Action) -> bool:
         cut = _union(cut, row.cut if row is not None and is_known else slots.prefixes(at))
     if row is not None and is_known and cut == row.cut:
         return False
-    slots.append(at, ACTION, Key(action.client, action.number, 0), replace(action, cut=cut))
+    slots.append(at, ACTION, Key(action.client, action.number, 0), action._replace(cut=cut))
     number, is_registered = action.number, action.is_registered
     at.node.registration[index] = Registration(*index, number, is_registered, cut, at.log.last_seq)
     return True
@@ -183,7 +181,7 @@ def end_designations(at: At, action: Action) -> None:
     for row in at.of(at.node.designation):
         is_concerned = row.role == SUBSCRIBER and (action.role == PUBLISHER or row.client == action.client)
         if row.is_active and is_concerned:
-            at.send(Migrate, (row.client,), row.role, row.number)
+            at.send(events.Migrate, (row.client,), row.role, row.number)
             row.number, row.is_active = row.number + 1, False
 
 

@@ -6,9 +6,12 @@ Rules P12, P14 and P27.
 from __future__ import annotations
 
 from udfs.nodes.calls import SteerCall
+from udfs.repository import events
 from udfs.repository.at import At
-from udfs.repository.events import Designated, Migrate, Probe, ProbeAnswer, Refuse, SubscriberRetransmit
 from udfs.repository.records import PUBLISHER, Steering
+
+Answer = events.Designated | events.SubscriberRetransmit | events.Refuse
+"""An event in which a repository answers a client; it has the designation of the client."""
 
 
 def start(at: At, role: str) -> None:
@@ -25,7 +28,7 @@ def seek(at: At, row: Steering) -> None:
     The client designates the first repository that answers (rule P27).
     """
     row.is_seeking, row.tries = True, 0
-    at.send(Probe, at.bundle.members, row.role, row.designation)
+    at.send(events.Probe, at.bundle.members, row.role, row.designation)
     at.wake(f"seek {row.role}", at.rounds("publisher_rounds"))
 
 
@@ -37,10 +40,10 @@ def seek_again(at: At, role: str) -> None:
     row = at.node.steering.get((at.topic, role))
     if row is not None and row.is_seeking:
         seek(at, row)
-        at.send(Probe, (), row.role, row.designation)
+        at.send(events.Probe, (), row.role, row.designation)
 
 
-def on_answer(at: At, m: ProbeAnswer) -> None:
+def on_answer(at: At, m: events.ProbeAnswer) -> None:
     """R2C-Probe: updates the client's list of known members.
 
     If the sender is operational, the members in its answer replace the list. The client may designate the sender at the
@@ -59,14 +62,14 @@ def on_answer(at: At, m: ProbeAnswer) -> None:
         at.bundle.members = tuple(sorted({*at.bundle.members, *m.members}))
 
 
-def on_migrate(at: At, m: Migrate) -> None:
+def on_migrate(at: At, m: events.Migrate) -> None:
     """R2C-Migrate (section 4.10; rule P25): seeks another steering repository."""
     row = at.node.steering.get((at.topic, m.role))
     if row is not None and row.designation == m.designation and not row.is_seeking and not row.is_changing:
         seek(at, row)
 
 
-def on_refuse(at: At, m: Refuse) -> None:
+def on_refuse(at: At, m: events.Refuse) -> None:
     """Refuse (rule P25): records the refusal, and sets the timer for repeated requests to T_fail.
 
     A refused publisher queues new messages until the repository admits it. A refused subscriber still receives the
@@ -110,7 +113,7 @@ def apply_choice(at: At, row: Steering) -> bool:
     return is_new
 
 
-def accept_answer(at: At, row: Steering | None, m: Designated | SubscriberRetransmit | Refuse) -> bool:
+def accept_answer(at: At, row: Steering | None, m: Answer) -> bool:
     """Returns whether `m` comes from the designated repository of `row`, and has the current designation (rule P12).
 
     The result is False without a `row`, and while the client seeks or changes its repository. If the result is True,

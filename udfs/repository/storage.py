@@ -5,23 +5,9 @@ Sections 3.5 and 4.2; rules P3, P5, P6, P11, P20. The dissemination table is the
 
 from __future__ import annotations
 
-from udfs.repository import registrations, slots
+from udfs.repository import events, registrations, slots
 from udfs.repository.at import At
-from udfs.repository.events import (
-    Action,
-    BundleNak,
-    Key,
-    Message,
-    Order,
-    Persistent,
-    Publication,
-    PublisherAck,
-    PublisherNak,
-    PublisherRecovered,
-    PublisherRecovery,
-    Receiver,
-    Retransmit,
-)
+from udfs.repository.events import Action, Key, Publication
 from udfs.repository.records import (
     PUBLISHER,
     STORED,
@@ -79,11 +65,12 @@ def persist(at: At, slot: Slot) -> None:
         if is_for(at, subscriber, slot):
             number = registrations.steered_designation(at, subscriber.client, "subscriber")
             if number is not None:
-                receivers.append(Receiver(subscriber.client, number, subscriber.last_seq))
+                receivers.append(events.Receiver(subscriber.client, number, subscriber.last_seq))
             subscriber.last_seq = slot.seq
     if receivers and slot.source_seq is not None:
         to = tuple(one.client for one in receivers)
-        at.send(Persistent, to, slot.publisher, slot.source_seq, slot.seq, slot.incarnation, slot.n, tuple(receivers))
+        values = (slot.publisher, slot.source_seq, slot.seq, slot.incarnation, slot.n, tuple(receivers))
+        at.send(events.Persistent, to, *values)
         at.wake("rectify", at.rounds("rectify_rounds"))
 
 
@@ -144,7 +131,7 @@ def missing(at: At, subscriber: Subscriber, upto: int) -> list[Slot]:
     return [slot for slot in slots if is_for(at, subscriber, slot) and not is_acknowledged(at, subscriber.client, slot)]
 
 
-def on_message(at: At, m: Message) -> None:
+def on_message(at: At, m: events.Message) -> None:
     """Message (section 3.5): stores the message if its P2R-Order has arrived, and otherwise buffers it.
 
     Drops a message that is stored already, or whose slot is void.
@@ -163,7 +150,7 @@ def on_message(at: At, m: Message) -> None:
     store(at, key, m.publication)
 
 
-def on_order(at: At, m: Order) -> None:
+def on_order(at: At, m: events.Order) -> None:
     """P2R-Order (section 3.5): reserves slots for the message and for missing earlier messages of its incarnation.
 
     If the message is in the buffer, it is stored.
@@ -174,7 +161,7 @@ def on_order(at: At, m: Order) -> None:
     _announced(at, Key(m.source, m.incarnation, m.n), m.source_seq, buffered.publication if buffered else None)
 
 
-def on_retransmit(at: At, m: Retransmit) -> None:
+def on_retransmit(at: At, m: events.Retransmit) -> None:
     """P2R-Retransmit (section 3.6): stores the message in the event.
 
     Also reserves slots for the missing earlier messages of its incarnation.
@@ -220,7 +207,7 @@ def _request_earlier(at: At, key: Key, added: list[int]) -> None:
     for one in missed:
         at.node.missed[at.topic, *one] = Missed(at.topic, *one)
     if missed and at.duty.assistant is not None:
-        at.send(BundleNak, (at.duty.assistant,), tuple(missed))
+        at.send(events.BundleNak, (at.duty.assistant,), tuple(missed))
 
 
 def store(at: At, key: Key, publication: Publication) -> None:
@@ -276,7 +263,7 @@ def acknowledge(at: At, row: Incarnation, single: tuple[int, ...]) -> None:
     if number is not None and not row.is_closed:
         upto = registrations.covered_prefix(at, row)
         values = (row.incarnation, single, upto, min(upto, stable(at, row)), at.members, registrations.subscribers(at))
-        at.send(PublisherAck, (row.publisher,), number, at.me, *values)
+        at.send(events.PublisherAck, (row.publisher,), number, at.me, *values)
 
 
 def stable(at: At, row: Incarnation) -> int:
@@ -294,7 +281,7 @@ def _ask(at: At, row: Incarnation, ns: list[int]) -> None:
     on_way = {(one.publisher, one.incarnation, one.n) for one in at.of(at.node.storing)}
     wanted = tuple(n for n in ns if (row.publisher, row.incarnation, n) not in on_way)
     if number is not None and wanted:
-        at.send(PublisherNak, (row.publisher,), number, at.me, row.incarnation, wanted)
+        at.send(events.PublisherNak, (row.publisher,), number, at.me, row.incarnation, wanted)
 
 
 def ask_again(at: At) -> None:
@@ -310,7 +297,7 @@ def ask_again(at: At) -> None:
         at.wake("nak", at.rounds("nak_rounds"))
 
 
-def on_recovery(at: At, m: PublisherRecovery) -> None:
+def on_recovery(at: At, m: events.PublisherRecovery) -> None:
     """P2R-Recovery (3.11): closes earlier incarnations of the sender, and records the sender's designation.
 
     The designated repository answers with R2P-Recovery.
@@ -324,7 +311,7 @@ def on_recovery(at: At, m: PublisherRecovery) -> None:
         slots.record_heard(at, m.origin, m.incarnation)
         row = at.node.incarnation[at.topic, m.origin, m.incarnation]
         values = (m.designation, at.me, m.incarnation, row.prefix, at.members, registrations.subscribers(at))
-        at.send(PublisherRecovered, (m.origin,), *values)
+        at.send(events.PublisherRecovered, (m.origin,), *values)
 
 
 def evict(at: At) -> None:

@@ -8,30 +8,15 @@ from __future__ import annotations
 from dataclasses import replace
 
 from udfs.nodes.calls import SubscribeCall, UnsubscribeCall
-from udfs.repository import steering
+from udfs.repository import events, steering
 from udfs.repository.at import At
-from udfs.repository.events import (
-    Interest,
-    Key,
-    Message,
-    Persistent,
-    Publication,
-    Rectify,
-    Run,
-    Subscribe,
-    SubscribeConfirm,
-    SubscriberAck,
-    SubscriberNak,
-    SubscriberRecovery,
-    SubscriberRetransmit,
-    Sync,
-)
+from udfs.repository.events import Interest, Key, Publication
 from udfs.repository.records import SUBSCRIBER, Buffered, Expected, Mark, Reading, Steering, Subscribed, Unsynced
 
 MARKER = -1
 
 
-def on_message(at: At, m: Message) -> None:
+def on_message(at: At, m: events.Message) -> None:
     """Message: buffers the message until R2S*-Persistent reports that the message is stored."""
     buffer_message(at, m.publication, m.hops)
 
@@ -47,7 +32,7 @@ def buffer_message(at: At, publication: Publication, hops: int) -> None:
     deliver_stored(at)
 
 
-def on_persistent(at: At, m: Persistent) -> None:
+def on_persistent(at: At, m: events.Persistent) -> None:
     """R2S*-Persistent (section 3.7): records the message's number, and delivers messages (`deliver_stored`)."""
     row = _steering(at)
     mine = next((one for one in m.receivers if one.client == at.me), None)
@@ -57,7 +42,7 @@ def on_persistent(at: At, m: Persistent) -> None:
         deliver_stored(at)
 
 
-def on_retransmit(at: At, m: SubscriberRetransmit) -> None:
+def on_retransmit(at: At, m: events.SubscriberRetransmit) -> None:
     """R2S-Retransmit (Figure 1): records the number of the message. Buffers a message that is not delivered yet."""
     if not steering.accept_answer(at, _steering(at), m):
         return
@@ -85,7 +70,7 @@ def expect(at: At, one: Expected) -> None:
         at.node.expected[at.topic, one.seq] = row
 
 
-def record_listed(at: At, m: Rectify) -> bool:
+def record_listed(at: At, m: events.Rectify) -> bool:
     """Records the numbers that R2S-Rectify `m` lists. Returns False if `m` does not answer the current designation."""
     row = _steering(at)
     if row is None or not steering.accept_answer(at, row, m):
@@ -103,7 +88,7 @@ def record_listed(at: At, m: Rectify) -> bool:
     return True
 
 
-def on_sync(at: At, m: Sync) -> None:
+def on_sync(at: At, m: events.Sync) -> None:
     """R2S-Sync (section 3.9): advances the sync and the position, and delivers messages (`deliver_stored`)."""
     if steering.accept_answer(at, _steering(at), m):
         at.bundle.members = m.members
@@ -166,17 +151,17 @@ def acknowledge(at: At) -> None:
     if chosen is None or not seqs or not chosen.is_established:
         return
     at.node.reading[at.topic].unacknowledged = 0
-    at.send(SubscriberAck, at.bundle.members, chosen.designation, chosen.repository, _runs(seqs))
+    at.send(events.SubscriberAck, at.bundle.members, chosen.designation, chosen.repository, _runs(seqs))
     at.ctx.set_timer("acknowledge", at.number, at.rounds("acknowledge_rounds"))
 
 
-def _runs(seqs: list[int]) -> tuple[Run, ...]:
-    runs: list[Run] = []
+def _runs(seqs: list[int]) -> tuple[events.Run, ...]:
+    runs: list[events.Run] = []
     for seq in seqs:
         if runs and runs[-1].last == seq - 1:
-            runs[-1] = Run(runs[-1].first, seq)
+            runs[-1] = events.Run(runs[-1].first, seq)
         else:
-            runs.append(Run(seq, seq))
+            runs.append(events.Run(seq, seq))
     return tuple(runs)
 
 
@@ -192,7 +177,7 @@ def request_missing(at: At) -> None:
         unknown = {one.prev for one in late if one.prev > position} - {one.seq for one in at.of(at.node.expected)}
         seqs = sorted(unknown | {one.seq for one in late if not _is_at_hand(at, one)})
         if seqs:
-            at.send(SubscriberNak, (chosen.repository,), chosen.designation, chosen.repository, tuple(seqs))
+            at.send(events.SubscriberNak, (chosen.repository,), chosen.designation, chosen.repository, tuple(seqs))
     if at.of(at.node.expected):
         at.wake("wait", wait)
 
@@ -260,7 +245,7 @@ def request(at: At, row: Steering) -> None:
     known = [one for one in at.of(at.node.subscribed) if one.is_ended or one.cut is not None]
     if known:
         interests = tuple(Interest(one.subscription_id, one.cut or ()) for one in known if not one.is_ended)
-        at.send(SubscriberRecovery, at.bundle.members, row.designation, row.repository, interests)
+        at.send(events.SubscriberRecovery, at.bundle.members, row.designation, row.repository, interests)
     ask_cuts(at, row)
     at.ctx.set_timer(f"ask {SUBSCRIBER}", at.number, at.rounds("publisher_rounds"))
     at.wake("idle", at.rounds("idle_rounds"))
@@ -274,10 +259,10 @@ def ask_cuts(at: At, row: Steering) -> None:
     """Sends S2R-Subscribe for the subscriptions without a cut (rule P10)."""
     ids = tuple(one.subscription_id for one in _cutless(at))
     if ids:
-        at.send(Subscribe, (row.repository or 0,), row.designation, row.repository, ids)
+        at.send(events.Subscribe, (row.repository or 0,), row.designation, row.repository, ids)
 
 
-def on_confirm(at: At, m: SubscribeConfirm) -> None:
+def on_confirm(at: At, m: events.SubscribeConfirm) -> None:
     """R2S-Confirm (rule P10): sets the cuts of the new subscriptions in the answer.
 
     A cut is the maximum of the filled prefixes in the answer and the client's marks. If the client's position is after
@@ -298,7 +283,7 @@ def on_confirm(at: At, m: SubscribeConfirm) -> None:
             _renew(at)
 
 
-def on_rectify(at: At, m: Rectify) -> None:
+def on_rectify(at: At, m: events.Rectify) -> None:
     """R2S-Rectify (section 3.9): records the listed numbers, confirms calls, and deletes ended subscriptions."""
     if not record_listed(at, m):
         return

@@ -7,23 +7,10 @@ numbers to messages (section 4.6; rules P15, P16).
 
 from __future__ import annotations
 
-from udfs.repository import registrations, slots, storage
+from udfs.repository import events, registrations, slots, storage
 from udfs.repository.at import At
-from udfs.repository.events import (
-    Action,
-    Key,
-    Listed,
-    Rectify,
-    Subscribe,
-    SubscribeConfirm,
-    SubscriberAck,
-    SubscriberNak,
-    SubscriberRecovery,
-    SubscriberRetransmit,
-    Sync,
-    SyncFact,
-)
-from udfs.repository.records import STORED, SUBSCRIBER, ForeignAck, ForeignSync, Located, Slot, Subscriber
+from udfs.repository.events import Action, Key
+from udfs.repository.records import STORED, SUBSCRIBER, ForeignAck, ForeignSync, Located, Subscriber
 
 
 def acknowledged_elsewhere(at: At, repository: int, client: int, seqs: list[int]) -> None:
@@ -52,7 +39,7 @@ def record_location(at: At, repository: int, seq: int, key: Key) -> None:
         storage.note_acknowledged(at, client, key)
 
 
-def synced_elsewhere(at: At, repository: int, fact: SyncFact) -> None:
+def synced_elsewhere(at: At, repository: int, fact: events.SyncFact) -> None:
     """Records a sync at `repository` that arrived by gossip (rule P16)."""
     index = at.topic, repository, fact.client
     row = at.node.foreign_sync.get(index)
@@ -81,7 +68,7 @@ def _mark(at: At, row: ForeignSync, upto: int) -> None:
         row.applied += 1
 
 
-def syncs(at: At) -> tuple[SyncFact, ...]:
+def syncs(at: At) -> tuple[events.SyncFact, ...]:
     """Returns the syncs of the subscribers that this repository steers, for gossip.
 
     The result is empty if the topic's owner has registered or deregistered a client by a call. A sync may then include
@@ -90,13 +77,13 @@ def syncs(at: At) -> tuple[SyncFact, ...]:
     if registrations.are_changed(at):
         return ()
     return tuple(
-        SyncFact(one.client, storage.sync_of(at, one), tuple(i.subscription_id for i in one.interests))
+        events.SyncFact(one.client, storage.sync_of(at, one), tuple(i.subscription_id for i in one.interests))
         for one in at.of(at.node.subscriber)
         if registrations.steered_designation(at, one.client, SUBSCRIBER) is not None
     )
 
 
-def on_subscribe(at: At, m: Subscribe) -> None:
+def on_subscribe(at: At, m: events.Subscribe) -> None:
     """S2R-Subscribe (rule P10): answers with R2S-Confirm.
 
     The filled prefixes in R2S-Confirm determine the cuts of the subscriptions.
@@ -104,10 +91,10 @@ def on_subscribe(at: At, m: Subscribe) -> None:
     is_asked = m.steering == at.me and at.is_operational
     if is_asked and registrations.is_admitted(at, m.origin, SUBSCRIBER, m.designation):
         values = (m.designation, at.me, m.subscription_ids, slots.prefixes(at), at.log.frontier)
-        at.send(SubscribeConfirm, (m.origin,), *values)
+        at.send(events.SubscribeConfirm, (m.origin,), *values)
 
 
-def on_recovery(at: At, m: SubscriberRecovery) -> None:
+def on_recovery(at: At, m: events.SubscriberRecovery) -> None:
     """S2R-Recovery (3.11): stores the sender's subscriptions. The designated repository answers with R2S-Rectify."""
     if not registrations.record_designation(at, m.origin, SUBSCRIBER, m.designation, m.steering, is_own=True):
         return
@@ -119,7 +106,7 @@ def on_recovery(at: At, m: SubscriberRecovery) -> None:
         rectify(at, at.node.subscriber[at.topic, m.origin], m.designation)
 
 
-def on_ack(at: At, m: SubscriberAck) -> None:
+def on_ack(at: At, m: events.SubscriberAck) -> None:
     """S2R-ACK (sections 3.9, 4.6; rule P8): records acknowledgements.
 
     The steering repository answers S2R-ACK with R2S-Sync or R2S-Rectify.
@@ -138,24 +125,24 @@ def on_ack(at: At, m: SubscriberAck) -> None:
         if storage.missing(at, subscriber, max(seqs, default=0)):
             rectify(at, subscriber, number)
         else:
-            at.send(Sync, (m.origin,), number, at.me, storage.sync_of(at, subscriber), at.members)
+            at.send(events.Sync, (m.origin,), number, at.me, storage.sync_of(at, subscriber), at.members)
 
 
 def rectify(at: At, subscriber: Subscriber, number: int) -> None:
     """Sends R2S-Rectify: a list of the messages up to the frontier that `subscriber` has not acknowledged (P5, P7)."""
     missing = storage.missing(at, subscriber, at.log.frontier)
     listed = tuple(
-        Listed(slot.seq, slot.publisher, slot.source_seq, slot.incarnation, slot.n)
+        events.Listed(slot.seq, slot.publisher, slot.source_seq, slot.incarnation, slot.n)
         for slot in missing
         if slot.source_seq is not None
     )
     values = (number, at.me, storage.sync_of(at, subscriber), listed, at.log.frontier, at.members)
-    at.send(Rectify, (subscriber.client,), *values)
+    at.send(events.Rectify, (subscriber.client,), *values)
     if missing:
         at.wake("rectify", at.rounds("rectify_rounds"))
 
 
-def on_nak(at: At, m: SubscriberNak) -> None:
+def on_nak(at: At, m: events.SubscriberNak) -> None:
     """S2R-NAK: sends the requested messages if this repository steers the sender.
 
     Reading one message takes ``retrieve_rounds``.
@@ -165,19 +152,10 @@ def on_nak(at: At, m: SubscriberNak) -> None:
         return
     for seq in m.seqs:
         slot = at.node.slot.get((at.topic, seq))
-        if slot is not None and seq <= at.log.frontier and storage.is_for(at, subscriber, slot):
-            _send_again(at, subscriber, m.designation, slot)
-
-
-def _send_again(at: At, subscriber: Subscriber, number: int, slot: Slot) -> None:
-    publication = slot.publication
-    if publication is not None:
-        prev = storage.previous(at, subscriber, slot.seq)
-        at.send(
-            SubscriberRetransmit, (subscriber.client,), publication.source, publication.source_seq,
-            publication.issued_round, publication.matches, number, at.me, slot.seq, prev, slot.incarnation, slot.n,
-            extra=at.rounds("retrieve_rounds"),
-        )  # fmt: skip
+        if slot is not None and slot.publication and seq <= at.log.frontier and storage.is_for(at, subscriber, slot):
+            prev = storage.previous(at, subscriber, seq)
+            values = (*slot.publication, m.designation, at.me, seq, prev, slot.incarnation, slot.n)
+            at.send(events.SubscriberRetransmit, (m.origin,), *values, extra=at.rounds("retrieve_rounds"))
 
 
 def on_rectify_timer(at: At) -> None:
