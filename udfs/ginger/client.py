@@ -80,7 +80,7 @@ class Client(Role):
 
     def _deliver(self, message: Message, hops: int) -> None:
         node = self.node
-        if message.id in self._topics.of(message.topic).seen:
+        if self._topics.of(message.topic).has_passed(message.id):
             return
         node.ctx.deliver(message.source, message.source_seq, message.issued_round, hops)
         position = node.next_position()
@@ -153,7 +153,7 @@ class Client(Role):
         for row in hold:
             self._deliver(row.message, row.hops or 0)
         for own in self._published():
-            if own.id not in self._topics.of(own.topic).seen:
+            if not self._topics.of(own.topic).has_passed(own.id):
                 self.node.send(sender, ms.Metadata(*own.message, 1))
 
     # ---- garbage collection (section 6.1)

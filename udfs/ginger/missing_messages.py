@@ -188,7 +188,7 @@ class MissingMessages(LostMessageSearch):
                     self._topics.note(event)
             elif what == "passed":
                 self._ordering.take(topic, sender, message, hops + 1, ())
-            elif message.id not in topic.processed:
+            elif not topic.has_processed(message.id):
                 self._ordering.process(topic, sender, message, hops + 1)
         for broker in sorted(missing.failed):
             self._ordering.on_failed(sender, broker)

@@ -191,11 +191,6 @@ class Node(NodeProgram):
         else:
             (self.children if relationship == "child" else self.clients).add(other)
 
-    def watch_member(self, broker: int) -> None:
-        """Watches `broker`, a live member of a topic, unless the node already watches it (rule G35)."""
-        if broker not in self.ctx.watched:
-            self.ctx.watch(broker, self.rounds_from(broker))
-
     def disconnect(self, other: int) -> None:
         """Removes neighbour `other` from the tables, and ends the watch on `other`."""
         self.neighbour.pop(other, None)
@@ -226,10 +221,6 @@ class Node(NodeProgram):
         near = sorted((row.latency_rounds, contact) for contact, row in self.contact.items())
         self.latency |= {contact: rounds for rounds, contact in near}
         self.see((contact, 0, 1 + index) for index, (_, contact) in enumerate(near))
-
-    def see_sibling(self, broker: int) -> None:
-        """Adds `broker` to the view of the node as a sibling."""
-        self.tree_view[broker] = TreeView(broker, SIBLING, 1, 1, self.rounds_from(broker))
 
     # ---- failures and recoveries
 

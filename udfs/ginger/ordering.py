@@ -48,7 +48,7 @@ class Ordering:
         topic, message = self._topics.of(m.topic), m.message
         if sender in self._node.clients:
             queue, key = self._node.entry_queue, (topic.name, *message.id)
-            if message.id not in topic.seen and key not in queue:
+            if not topic.has_passed(message.id) and key not in queue:
                 queue[key] = EntryQueue(*message, self._node.next_position(), sender, m.hops)
                 self.run_pass(topic)
         else:
@@ -66,7 +66,7 @@ class Ordering:
         Does nothing if the broker has processed the message before.
         """
         topic, message = self._topics.of(m.topic), m.message
-        if message.id not in topic.processed:
+        if not topic.has_processed(message.id):
             self.process(topic, sender, message, m.hops)
             self.try_all(topic)
 
@@ -78,7 +78,7 @@ class Ordering:
                 return
             entered = queue[position]
             del self._node.entry_queue[topic.name, entered.source, entered.source_seq]
-            if entered.id not in topic.seen:
+            if not topic.has_passed(entered.id):
                 self.take(topic, entered.client, entered.message, entered.hops, ())
 
     def is_current(self, topic: Topic) -> bool:
@@ -129,12 +129,12 @@ class Ordering:
         """
         if not message.is_total:
             self._forward(topic, sender, message, hops)
-        elif message.id not in topic.processed:
+        elif not topic.has_processed(message.id):
             self._lock(topic, sender, message, hops)
             self._acknowledge(topic, sender, message, covered)
 
     def _forward(self, topic: Topic, sender: int, message: Message, hops: int) -> None:
-        if message.id in topic.seen:
+        if topic.has_passed(message.id):
             return
         self._topics.note(Event("passed", message, hops))
         onward = ms.Metadata(*message, hops + 1)
@@ -208,8 +208,9 @@ class Ordering:
         if is_root:
             missing = topic.members - pending.covered - node.failed.keys()
             if missing:
-                for broker in sorted(missing & topic.first_brokers):
-                    node.watch_member(broker)
+                # Neighbours of a failed member may have failed, too, so the root watches members (rule G35).
+                for broker in sorted(missing & topic.first_brokers - node.ctx.watched.keys()):
+                    node.ctx.watch(broker, node.rounds_from(broker))
             elif not earlier:
                 self.process(topic, None, message, pending.hops)
             return

@@ -14,9 +14,9 @@ from collections.abc import Iterable, Sequence
 from udfs.ginger import messages as ms
 from udfs.ginger.messages import Incarnation
 from udfs.ginger.node import Role
-from udfs.ginger.records import Vote
+from udfs.ginger.records import TreeView, Vote
 from udfs.ginger.topics import Topics
-from udfs.ginger.tree import belongs
+from udfs.ginger.tree import SIBLING, belongs
 from udfs.ginger.tree_repair import TreeRepair
 
 MAX_PASSES = 20
@@ -244,7 +244,7 @@ class Election(ParentSearch):
         self._add_voter(sender, brokers)
         if node.is_sibling(sender):
             node.note_up(Incarnation(sender, m.incarnation))
-        if not self._votes_with(sender, brokers):
+        if not self._is_orphan(brokers) or not node.is_sibling(sender):
             self._refuse(sender)
             return
         self._own.votes[sender] = Vote(m.vote, brokers)
@@ -276,10 +276,6 @@ class Election(ParentSearch):
         if self._own.is_electing:
             self._decide()
 
-    def _votes_with(self, sender: int, gone: Sequence[Incarnation]) -> bool:
-        """Returns whether this broker votes in an election with `sender`: it is an orphan, and `sender` its sibling."""
-        return self._is_orphan(gone) and self._node.is_sibling(sender)
-
     def _is_orphan(self, gone: Sequence[Incarnation]) -> bool:
         """Returns whether this broker has no parent, or its parent is one of the failed brokers `gone`."""
         node = self._node
@@ -296,7 +292,7 @@ class Election(ParentSearch):
         is_known = sender in node.tree_view or sender in node.children
         if is_known or not self._is_orphan(gone) or not all(_has_failed(one, gone) for one in above):
             return
-        node.see_sibling(sender)
+        node.tree_view[sender] = TreeView(sender, SIBLING, 1, 1, node.rounds_from(sender))
         if self._own.is_electing:
             self._vote(sender)
 

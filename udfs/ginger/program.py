@@ -127,14 +127,11 @@ INITIAL: Final = ("neighbour", "tree_view", "contact", "client_topic", "repair",
 """The tables that have rows before the first round."""
 
 
-def _rows_type(name: str) -> pa.DataType:
-    fields = [field for field in table_schema(Ginger.declared[name]) if field.name not in ("run_id", "node_id")]
-    return pa.list_(pa.struct(fields))
-
-
 def initial_schema() -> pa.Schema:
     """Returns the schema of `initial_rows`: ``run_id, node_id``, and a list of rows for each table of `INITIAL`."""
-    return pa.schema([("run_id", pa.int64()), ("node_id", pa.int64()), *((name, _rows_type(name)) for name in INITIAL)])
+    tables = {name: [*table_schema(Ginger.declared[name])] for name in INITIAL}
+    ids = tables["repair"][:2]
+    return pa.schema([*ids, *(pa.field(name, pa.list_(pa.struct(of[2:]))) for name, of in tables.items())])
 
 
 def initial_rows(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -15,29 +15,14 @@ PUBLISHED = "published"
 """Value of column ``event`` for a client's own publication. Only table ``metadata_buffer`` has these events."""
 
 
-class Known(set[Id]):
-    """A set of message ids, which also contains the ids of garbage-collected messages of its topic.
-
-    Iteration and length omit the garbage-collected messages.
-    """
-
-    def __init__(self, discarded: Discarded) -> None:
-        super().__init__()
-        self._discarded = discarded
-
-    def __contains__(self, of: object) -> bool:
-        """Returns whether id `of` is in the set, or the message with this id has been garbage-collected."""
-        return super().__contains__(of) or in_runs(self._discarded.collected, of)  # type: ignore[arg-type]
-
-
 class Topic:
     """A topic at a node.
 
     Attributes:
         name: The name of the topic.
         discarded: The events that have left the buffer, and the garbage-collected messages.
-        seen: The ids of messages that passed the node.
-        processed: The ids of messages that the node processed in total order.
+        seen: The ids of messages that passed the node, except garbage-collected ones.
+        processed: The ids of messages that the node processed in total order, except garbage-collected ones.
         brokers: The broker's neighbours in the sub-tree of the topic, without clients.
         clients: The broker's clients that subscribe to the topic.
         pending: The total-order messages whose key items are locked, in the order of arrival.
@@ -48,8 +33,8 @@ class Topic:
         self._buffered: dict[int, BufferedEvent] = {}
         self.name = name
         self.discarded = node.discarded.get(name) or Discarded(name, -1, [], {})
-        self.seen = Known(self.discarded)
-        self.processed = Known(self.discarded)
+        self.seen: set[Id] = set()
+        self.processed: set[Id] = set()
         self.brokers: set[int] = set()
         self.clients: set[int] = set()
         self.pending: dict[Id, Pending] = {}
@@ -70,9 +55,17 @@ class Topic:
         ]
         return [*left, *(Event(row.event, row.message, row.hops or 0) for row in self._buffered.values())]
 
+    def has_passed(self, of: Id) -> bool:
+        """Returns whether the message with id `of` passed the node, even if it was garbage-collected."""
+        return of in self.seen or in_runs(self.discarded.collected, of)
+
+    def has_processed(self, of: Id) -> bool:
+        """Returns whether the node processed the message with id `of`, even if it was garbage-collected."""
+        return of in self.processed or in_runs(self.discarded.collected, of)
+
     def has(self, event: Event) -> bool:
         """Returns whether `event` happened at the node, even if it has left the buffer."""
-        return event.message.id in (self.seen if event.what == "passed" else self.processed)
+        return (self.has_passed if event.what == "passed" else self.has_processed)(event.message.id)
 
     def note(self, position: int, event: Event, buffer_size: int) -> None:
         """Adds `event` to the buffer at `position`, unless its message was garbage-collected.
