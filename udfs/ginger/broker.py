@@ -75,9 +75,7 @@ class Broker(Role):
     def join(self, status: str, join_seq: int | None) -> None:
         """Starts the search for a first parent among the contacts of the broker (section 6.1).
 
-        Args:
-            status: ``JOINING`` or ``RECOVERING``, the new status of the node.
-            join_seq: The number of the call ``join``; None if the broker recovers.
+        The new status of the node is `status`. The call ``join`` has number `join_seq`, None if the broker recovers.
         """
         node, repair = self.node, self.node.repair
         repair.is_mended = repair.is_present = repair.is_new = repair.is_joining = True
@@ -91,10 +89,7 @@ class Broker(Role):
         self.election.seek()
 
     def end_round(self) -> None:
-        """Sets status OPERATIONAL if the exchange with the first parent is complete.
-
-        Then sends the reports for garbage collection.
-        """
+        """Sets status OPERATIONAL after the first exchange, and sends reports for garbage collection."""
         repair = self.node.repair
         if repair.is_level and repair.is_joining:
             repair.is_joining = False

@@ -49,12 +49,8 @@ class Message(NamedTuple):
 def next_admitted(queue: Sequence[Message], locked: Collection[str]) -> int | None:
     """Returns the index of the first message in `queue` that may enter the tree; None if all must wait (rule G1).
 
-    A message waits while an earlier message in `queue` shares a key item with it. An eventual or causal message also
-    waits while one of its key items is locked.
-
-    Args:
-        queue: The messages of a topic that wait at a broker, in the order of arrival.
-        locked: The locked key items of the topic.
+    The messages of `queue` wait at a broker in the order of arrival. A message waits while an earlier one shares a key
+    item with it. An eventual or causal message also waits while one of its key items is in `locked`.
     """
     blocked: set[str] = set()
     for position, message in enumerate(queue):

@@ -27,10 +27,7 @@ class Reports:
 
     @property
     def topics(self) -> list[Topic]:
-        """The topics whose received messages the node reports at the end of a round.
-
-        The list is empty without garbage collection (setting ``collect_every``), and if nodes keep no buffers.
-        """
+        """The topics to report at the end of a round; none without ``collect_every``, or without buffers."""
         if not self._node.repair.is_mended or not self._node.setting("collect_every"):
             return []
         return list(self._topics)
@@ -38,10 +35,7 @@ class Reports:
     def tell_parent(self, topic: str, ids: Collection[Id], covered: Iterable[int]) -> None:
         """Sends Received to the parent if `ids` has at least ``collect_every`` more messages than the last report.
 
-        Args:
-            topic: The topic of the messages.
-            ids: The messages that all nodes of `covered` have received.
-            covered: The reporting node, and the nodes below it.
+        All nodes of `covered`, which are this node and the nodes below it, have received the messages `ids` of `topic`.
         """
         node, told = self._node, self._node.reported.get(topic)
         enough = (told.n_messages if told else 0) + node.setting("collect_every")

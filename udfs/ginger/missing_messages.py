@@ -46,10 +46,7 @@ class LostMessageSearch:
         return answer
 
     def missing_of(self, theirs: MissingSets) -> MissingSets:
-        """Returns the events that a partner lacks, and the ids of this node's messages, for the topics of `theirs`.
-
-        Argument `theirs` contains the ids of the partner's messages.
-        """
+        """Returns the events that a partner with the messages `theirs` lacks, and the ids of this node's messages."""
         node = self._node
         failed = node.repair.dead if node.repair.role == "client" else node.failed
         answer = MissingSets(failed={one: node.last_failed(one) for one in sorted(failed)})
@@ -123,10 +120,7 @@ class LostMessageSearch:
         node.ctx.set_timer(TIMER, rounds=node.patience(node.id))
 
     def on_timer(self) -> None:
-        """Sends the Exceptions again.
-
-        After `MAX_ASKED` times, gives up the missing messages, and handles the stored answers without them.
-        """
+        """Sends the Exceptions again. After `MAX_ASKED` times, handles the stored answers without the bodies."""
         if not self._node.parked:
             return
         if self._node.repair.n_asked < MAX_ASKED:

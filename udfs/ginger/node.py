@@ -74,12 +74,7 @@ class Node(NodeProgram):
             self._place(other, row.relationship)
 
     def enter(self, ctx: Context, sender: int | None) -> None:
-        """Prepares the node for an event. If the event is a message, also records the latency from its sender.
-
-        Args:
-            ctx: The context of the event.
-            sender: The sender if the event is a message, else None.
-        """
+        """Prepares the node for an event. If the event is a message of `sender`, also records its latency."""
         self.ctx = ctx
         if self._position < ctx.round * POSITIONS:
             self._position = ctx.round * POSITIONS
@@ -167,10 +162,7 @@ class Node(NodeProgram):
         return self.latency.get(other, 1)
 
     def patience(self, partner: int) -> int:
-        """Returns the time limit for an answer of `partner`, in rounds (rule G14).
-
-        A live partner answers within this time even if it is in an election.
-        """
+        """Returns the rounds in which a live `partner` answers even if it is in an election (rule G14)."""
         return 2 * self.rounds_from(partner) + 3 * self.setting("timer_rounds")
 
     # ---- neighbours
@@ -209,9 +201,7 @@ class Node(NodeProgram):
     def see(self, view: Iterable[tuple[int, int, int]]) -> None:
         """Replaces the view of the node.
 
-        Args:
-            view: The brokers of the new view with their paths to the node, as (id, number of links upwards, number of
-                links downwards). The links upwards are at the beginning of the path.
+        Each broker of `view` has the numbers of links upwards, at the beginning of its path to the node, and downwards.
         """
         rows = (TreeView(other, relationship(up, down), up, down, self.rounds_from(other)) for other, up, down in view)
         self.tree_view = {row.peer: row for row in rows}

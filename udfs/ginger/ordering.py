@@ -61,10 +61,7 @@ class Ordering:
             self._acknowledge(topic, sender, message, m.covered)
 
     def on_total_processed(self, m: ms.TotalProcessed, sender: int) -> None:
-        """Unlocks the key items of a message, delivers the message, and forwards TotalProcessed.
-
-        Does nothing if the broker has processed the message before.
-        """
+        """Unlocks the key items of a message, delivers it, and forwards TotalProcessed, unless it has done so."""
         topic, message = self._topics.of(m.topic), m.message
         if not topic.has_processed(message.id):
             self.process(topic, sender, message, m.hops)
@@ -120,12 +117,8 @@ class Ordering:
     def take(self, topic: Topic, sender: int, message: Message, hops: int, covered: Iterable[int]) -> None:
         """Forwards an eventual or causal message, or locks the key items of a total-order message.
 
-        Args:
-            topic: The topic of the message.
-            sender: The neighbour that sent the message.
-            message: The message, from another broker or from the entry queue.
-            hops: The number of links that the message has traversed.
-            covered: The nodes that have locked the key items of the message, as far as `sender` knows.
+        The message comes from broker `sender` or from the entry queue, over `hops` links. As far as `sender` knows, the
+        nodes `covered` have locked its key items.
         """
         if not message.is_total:
             self._forward(topic, sender, message, hops)
@@ -223,13 +216,8 @@ class Ordering:
     def process(self, topic: Topic, sender: int | None, message: Message, hops: int) -> None:
         """Unlocks the key items of `message`, sends `message` to clients, and sends TotalProcessed to brokers.
 
-        Then lets messages enter the tree from the entry queue (`run_pass`).
-
-        Args:
-            topic: The topic of the message.
-            sender: The neighbour that sent TotalProcessed; None if this broker decided to process the message.
-            message: The total-order message to process.
-            hops: The number of links that the message has traversed.
+        Then lets messages enter the tree from the entry queue (`run_pass`). Neighbour `sender` has sent TotalProcessed;
+        None if this broker decided to process the message.
         """
         topic.unlock(message.id)
         self._topics.note(Event("processed", message, hops))

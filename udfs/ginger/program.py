@@ -78,10 +78,7 @@ class Ginger(Node):
         super().close()
 
     def role(self, ctx: Context, sender: int | None = None) -> Broker | Client:
-        """Returns the broker or client of this node, prepared for an event.
-
-        Argument `sender` is the sender if the event is a message, else None.
-        """
+        """Returns the broker or client of this node, prepared for an event, which may be a message of `sender`."""
         if self._role is None:
             self.read_tables()
             self._role = Client(self) if self.repair.role == "client" else Broker(self)

@@ -413,14 +413,7 @@ class Reported:
 
 
 def locked_rows(pending: pa.Table) -> pa.Table:
-    """Returns one row for each key item of each pending message.
-
-    Args:
-        pending: Rows of `Pending` with ``run_id, node_id``.
-
-    Returns:
-        ``run_id, node_id`` and the fields of `Locked`.
-    """
+    """Returns a row of `Locked` with ``run_id, node_id`` for each key item of each row of `Pending` in `pending`."""
     keys = pending["keys"].combine_chunks()
     item = pending.take(pc.list_parent_indices(keys)).append_column("key_item", pc.list_flatten(keys))
     return item.select(["run_id", "node_id", "topic", "source", "source_seq", "key_item"])

@@ -45,10 +45,7 @@ class Topic:
 
     @property
     def events(self) -> list[Event]:
-        """The events at the node, in the order in which they happened.
-
-        The messages of events that have left the buffer have no body.
-        """
+        """The events at the node, in order. The messages of events that have left the buffer have no body."""
         left = [
             Event(what, Message(self.name, source, seq, "", (), 0), hops)
             for what, source, seq, hops in self.discarded.left
@@ -178,10 +175,7 @@ class Topic:
         self._node.pending[self.name, row.source, row.source_seq] = row
 
     def unlock(self, of: Id) -> None:
-        """Removes the message with id `of` from the pending messages, and so unlocks its key items.
-
-        Does nothing if the message is not pending.
-        """
+        """Removes message `of` from the pending messages, if it is pending, and so unlocks its key items."""
         if self.pending.pop(of, None) is not None:
             del self._node.pending[self.name, of.source, of.source_seq]
             self._node.coverage.pop((self.name, of.source, of.source_seq), None)

@@ -22,12 +22,9 @@ class Tree:
     """
 
     def __init__(self, root: int, latency: Mapping[tuple[int, int], int], clients: Collection[int]) -> None:
-        """Directs each link away from the root.
+        """Directs each link away from broker `root`.
 
-        Args:
-            root: The broker at the root.
-            latency: The latency of each link in rounds, by its ends, for both directions.
-            clients: The nodes that are clients.
+        Argument `latency` has the latency of each link in rounds, by its ends, for both directions.
         """
         around: dict[int, list[int]] = {}
         for src, dst in sorted(latency):
@@ -64,19 +61,13 @@ class Tree:
         return {broker for path in paths for broker in path[n_shared - 1 :]}
 
     def confirm_rounds(self, client: int) -> int:
-        """Returns the rounds from a subscription of `client` to its confirmation.
-
-        The confirmation comes after a round trip to the farthest broker.
-        """
+        """Returns the rounds until a subscription of `client` is confirmed: a round trip to the farthest broker."""
         edge = self.parent[client]
         return self._latency[client, edge] + self._latency[edge, client] + self._farthest[edge]
 
     @cached_property
     def _farthest(self) -> dict[int, int]:
-        """The duration of a round trip from each broker to the farthest broker, in rounds.
-
-        The farthest broker is an end of the longest path of the tree.
-        """
+        """The round trip from each broker to the farthest one, an end of the longest path, in rounds."""
         from_root = self._round_trips(self._order[0])
         from_end = self._round_trips(max(from_root, key=from_root.__getitem__))
         from_other = self._round_trips(max(from_end, key=from_end.__getitem__))
@@ -117,22 +108,17 @@ class Tree:
 
 
 def belongs(up: int, down: int, max_hops: int) -> bool:
-    """Returns whether a broker is in the view of a node, according to the path from the broker to the node (rule G12).
+    """Returns whether a broker is in the view of a node (rule G12).
 
-    Args:
-        up: The number of links upwards, at the beginning of the path.
-        down: The number of links downwards, at the end of the path.
-        max_hops: The largest number of links on a path.
+    The path from the broker to the node has at most `max_hops` links: `up` links upwards, and then `down` downwards.
     """
     return up + down <= max_hops and (up == 0 or (up, down) == (1, 1) or up == 1 < down)
 
 
 def relationship(up: int, down: int) -> str:
-    """Returns the relationship of a broker to a node whose view contains the broker: ``sibling`` or ``ancestor``.
+    """Returns ``sibling`` or ``ancestor`` for a broker in the view of a node.
 
-    Args:
-        up: The number of links upwards, at the beginning of the path from the broker to the node.
-        down: The number of links downwards, at the end of the path.
+    The path from the broker to the node has `up` links upwards, and then `down` links downwards.
     """
     return SIBLING if (up, down) == (1, 1) else "ancestor"
 

@@ -158,10 +158,7 @@ class TreeRepair:
         self._conclude(join)
 
     def _conclude(self, join: TopicJoin) -> None:
-        """Ends search `join` if this broker is in the sub-tree, or if all neighbours have answered.
-
-        Then answers the neighbours that have sent JoinTopic for the topic.
-        """
+        """Ends search `join`, and answers its askers, if this broker is inside or all neighbours have answered."""
         topic = self._topics.of(join.topic)
         if not self.is_inside(topic) and join.waiting:
             return
@@ -227,8 +224,7 @@ class TreeRepair:
     def _link(self, m: ms.TopicJoined, sender: int) -> bool:
         """Adds `sender` to the sub-tree of the topic of `m`, and exchanges missing messages with `sender`.
 
-        Returns False if `m` lacks the body of a message that the broker needs. The broker then stores `m` in table
-        ``parked``.
+        Returns False if `m` lacks the body of a needed message, and thus is stored in table ``parked``.
         """
         topic = self._topics.of(m.topic)
         self._connect(topic, sender)
@@ -270,10 +266,7 @@ class TreeRepair:
             self._repeat(join, neighbour)
 
     def _repeat(self, join: TopicJoin, neighbour: int) -> None:
-        """Repeats search `join` over the new connection to `neighbour`.
-
-        If the search is open, the repetition waits until the search ends (rule G36).
-        """
+        """Repeats search `join` over the new connection to `neighbour`. An open search ends first (rule G36)."""
         topic = self._topics.of(join.topic)
         if neighbour in topic.brokers or neighbour in join.waiting:
             return
