@@ -4,7 +4,7 @@
 steering repository (`steering`), publish (`publisher`) and subscribe (`subscriber`). Repositories store messages and
 notify subscribers (`storage`), number messages (`slots`), answer subscribers (`syncs`) and check authorisations
 (`registrations`). Within their bundle they gossip (`gossip`), recover (`recovery`), join and leave (`membership`). All
-handlers take an `at.At`: one topic at one node in one round. `topics` sets the initial state.
+handlers take an `at.At`: one topic at one node in one round. `program` also sets the initial state.
 
 Terms of the paper and of the rules in the README:
 

@@ -5,7 +5,7 @@ Rules P25 and P26.
 
 from __future__ import annotations
 
-from udfs.nodes.calls import DeregisterCall, RegisterCall, RemoveCall
+from udfs.nodes.calls import DeregisterCall, LeaveCall, RegisterCall, RemoveCall
 from udfs.repository import events, storage
 from udfs.repository.at import At
 from udfs.repository.events import Action, Key
@@ -116,7 +116,7 @@ def departures(at: At) -> tuple[tuple[int, ...], tuple[int, ...]]:
     return tuple(sorted([*leaving, *([at.me] if at.log.is_leaving else [])])), departed_members(at)
 
 
-def leave(at: At) -> None:
+def leave(at: At, call: LeaveCall) -> None:
     """Handles call ``leave`` (section 4.10): this repository stops steering clients, and starts to leave the bundle."""
     log = at.log
     if log.is_member and not log.is_left:

@@ -1,15 +1,15 @@
 """The node program of protocol ``repository``: the role of a node and the type of an event select the handler.
 
 With setting ``baseline`` (section 5, best effort) publishers send messages directly to subscribers, and repositories
-receive no messages.
+receive no messages. The last functions set the initial topics, bundles and registrations of nodes (sections 3.3, 4).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
 
-from udfs.nodes import calls
+from udfs.nodes.calls import Call, JoinCall, PublishCall, SubscribeCall, UnsubscribeCall
 from udfs.nodes.context import Context
 from udfs.nodes.world import World
 from udfs.repository import (
@@ -18,20 +18,20 @@ from udfs.repository import (
     membership,
     publisher,
     recovery,
+    registrations,
     routes,
     steering,
     storage,
     subscriber,
     syncs,
-    topics,
 )
 from udfs.repository.at import At
 from udfs.repository.events import Publication
-from udfs.repository.records import PUBLISHER, SUBSCRIBER, Subscribed
-from udfs.repository.state import State
+from udfs.repository.records import PUBLISHER, SUBSCRIBER, Bundle, Duty, Log, Member, Registration, Subscribed
+from udfs.repository.state import Home, State
 
 
-def publish_best_effort(at: At, call: calls.PublishCall) -> None:
+def publish_best_effort(at: At, call: PublishCall) -> None:
     """Handles call ``publish``, best effort: sends a message once to each subscriber with a matching subscription."""
     of = Publication(at.me, call.source_seq, at.round, call.matches)
     to = publisher.receivers(at, of, ())
@@ -40,14 +40,14 @@ def publish_best_effort(at: At, call: calls.PublishCall) -> None:
         deliver_best_effort(at, of, 0)
 
 
-def subscribe_best_effort(at: At, call: calls.SubscribeCall) -> None:
+def subscribe_best_effort(at: At, call: SubscribeCall) -> None:
     """Stores a subscription, and confirms the call."""
     index = at.topic, call.subscription_id
     at.node.subscribed[index] = Subscribed(*index, None, ())
     at.ctx.confirm(call.source_seq)
 
 
-def unsubscribe_best_effort(at: At, call: calls.UnsubscribeCall) -> None:
+def unsubscribe_best_effort(at: At, call: UnsubscribeCall) -> None:
     """Deletes a subscription, and confirms the call."""
     at.node.subscribed.pop((at.topic, call.subscription_id), None)
     at.ctx.confirm(call.source_seq)
@@ -59,9 +59,30 @@ def deliver_best_effort(at: At, of: Publication, hops: int) -> None:
         at.deliver(of, hops)
 
 
+CLIENT = "client"
+REPOSITORY = "repository"
 Handler = Callable[[At, Any], object]
 Timer = Callable[[At], object]
 
+CLIENT_CALLS: Mapping[str, Handler] = {
+    "publish": publisher.call,
+    "subscribe": subscriber.call_subscribe,
+    "unsubscribe": subscriber.call_unsubscribe,
+    "steer": steering.call,
+    "register": membership.call_register,
+    "deregister": membership.call_register,
+}
+BEST_EFFORT_CALLS: Mapping[str, Handler] = {
+    **CLIENT_CALLS,
+    "publish": publish_best_effort,
+    "subscribe": subscribe_best_effort,
+    "unsubscribe": unsubscribe_best_effort,
+}
+REPOSITORY_CALLS: Mapping[str, Handler] = {
+    "join": recovery.join,
+    "leave": membership.leave,
+    "remove": membership.remove,
+}
 AT_CLIENTS: Mapping[type, Handler] = {
     events.Message: subscriber.on_message,
     events.ProbeAnswer: steering.on_answer,
@@ -121,24 +142,15 @@ class Repository(State):
 
     detection = "reroute_rounds"
     messages = (*{**AT_CLIENTS, **AT_REPOSITORIES}, routes.BrokerUp, routes.BrokerUpAck)
+    on_broker_up = routes.on_up
+    on_broker_up_ack = routes.on_up_ack
+    on_down = routes.on_down
 
     @classmethod
     def start(cls, world: World) -> None:
         """Sets the initial routes, topics and bundles of all nodes."""
         routes.set_initial_routes(world)
-        topics.set_initial_topics(world)
-
-    def on_broker_up(self, m: routes.BrokerUp, src: int, ctx: Context) -> None:
-        """Broker-Up (rule P31): answers with Broker-Up-ACK, and allows routes over the recovered broker again."""
-        routes.on_up(self, m, ctx)
-
-    def on_broker_up_ack(self, m: routes.BrokerUpAck, src: int, ctx: Context) -> None:
-        """Broker-Up-ACK (rule P31): ends this broker's announcements of its recovery to the sender."""
-        routes.on_up_ack(self, m)
-
-    def on_down(self, peer: int, ctx: Context) -> None:
-        """Crash report: computes routes without broker `peer` (rule P29)."""
-        routes.on_down(self, peer, ctx)
+        set_initial_topics(world)
 
     def on_message(self, m: Any, src: int, ctx: Context) -> None:  # noqa: ANN401 - all other kinds
         """Handles all messages except Broker-Up and Broker-Up-ACK.
@@ -146,27 +158,42 @@ class Repository(State):
         Brokers on the route forward the message. A receiver runs the handler of its role, client or repository.
         """
         is_mine, event = routes.receive(self, m, ctx)
-        if is_mine and ctx.settings["baseline"]:
-            deliver_best_effort(At(self, ctx, event.topic), event.publication, event.hops)
-        elif is_mine and self.own.role == "client" and event.topic in self.bundle:
-            AT_CLIENTS[type(event)](At(self, ctx, event.topic), event)
-        elif is_mine and self.own.role == "repository" and event.topic in self.log:
-            recovery.receive(At(self, ctx, event.topic), event, AT_REPOSITORIES[type(event)])
+        if not is_mine:
+            return
+        at = At(self, ctx, event.topic)
+        if ctx.settings["baseline"]:
+            deliver_best_effort(at, event.publication, event.hops)
+        elif self.own.role == CLIENT and event.topic in self.bundle:
+            AT_CLIENTS[type(event)](at, event)
+        elif self.own.role == REPOSITORY and event.topic in self.log:
+            self._at_repository(at, event)
+
+    def _at_repository(self, at: At, event: Any) -> None:  # noqa: ANN401 - any event for repositories
+        """Handles `event` at a member. A repository that has left the bundle handles only Gossip-ACK."""
+        if at.log.is_left and isinstance(event, events.GossipAck):
+            membership.on_farewell(at, event)
+        elif at.log.is_member and not at.log.is_left:
+            if (at.topic, event.origin) in self.member:
+                membership.record_heard(at, event.origin)
+            AT_REPOSITORIES[type(event)](at, event)
 
     def on_timer(self, name: str, key: int, ctx: Context) -> None:
-        """Runs timer `name` of the topic with number `key`.
+        """Runs timer `name` of the topic with number `key`. Only timer ``leave`` survives the departure (4.10).
 
         Timers ``start``, ``store`` and ``up`` belong to the node, not to a topic.
         """
         if name == "start":
-            topics.start(self, ctx)
+            self._begin(ctx)
         elif name == "up":
             routes.announce(self, ctx)
         elif name == "store":
             for topic in self.log:
                 storage.on_stored(At(self, ctx, topic))
         else:
-            recovery.run_timer(At(self, ctx, topics.numbered(self, key)), name, TIMERS[name])
+            rows: list[Log | Bundle] = [*self.log.values(), *self.bundle.values()]
+            topic = next(row.topic for row in rows if row.number == key)
+            if topic not in self.log or not self.log[topic].is_left or name == "leave":
+                TIMERS[name](At(self, ctx, topic))
 
     def on_recover(self, ctx: Context) -> None:
         """Starts an incarnation of the node from its durable tables, after a crash."""
@@ -174,7 +201,20 @@ class Repository(State):
             routes.start(self, ctx)
         if self.own.role == routes.BROKER:
             routes.recover(self, ctx)
-        topics.start(self, ctx)
+        self._begin(ctx)
+
+    def _begin(self, ctx: Context) -> None:
+        """Starts an incarnation of a client or repository for each of its topics.
+
+        A repository is operational from the beginning of the run. After a crash, and thus without `Duty`, it recovers.
+        """
+        for topic, bundle in self.bundle.items():
+            at = At(self, ctx, topic)
+            if bundle.is_publisher:
+                publisher.start(at)
+            subscriber.start(at)
+        for topic in [topic for topic, log in self.log.items() if log.is_member]:
+            (recovery.complete if topic in self.duty else recovery.begin)(At(self, ctx, topic))
 
     def on_round_end(self, ctx: Context) -> None:
         """Sends the designations of this round (rule P28), and ends recoveries that wait for no message."""
@@ -190,46 +230,111 @@ class Repository(State):
         for topic in self.duty:
             recovery.finish(At(self, ctx, topic))
 
-    def call_publish(self, call: calls.PublishCall, ctx: Context) -> None:
-        """Handles call ``publish``: publishes a message on a topic (section 3.4)."""
-        part = publish_best_effort if ctx.settings["baseline"] else publisher.call
-        part(topics.at_call(self, call, ctx), call)
+    def _client_call(self, call: Call, ctx: Context) -> None:
+        """Handles a call of a client about a topic."""
+        handlers = BEST_EFFORT_CALLS if ctx.settings["baseline"] else CLIENT_CALLS
+        handlers[call.kind](At(self, ctx, call.topic or ""), call)
 
-    def call_subscribe(self, call: calls.SubscribeCall, ctx: Context) -> None:
-        """Handles call ``subscribe``: adds a subscription to a topic."""
-        part = subscribe_best_effort if ctx.settings["baseline"] else subscriber.call_subscribe
-        part(topics.at_call(self, call, ctx), call)
+    call_publish = call_subscribe = call_unsubscribe = call_steer = call_register = call_deregister = _client_call
 
-    def call_unsubscribe(self, call: calls.UnsubscribeCall, ctx: Context) -> None:
-        """Handles call ``unsubscribe``: ends a subscription."""
-        part = unsubscribe_best_effort if ctx.settings["baseline"] else subscriber.call_unsubscribe
-        part(topics.at_call(self, call, ctx), call)
-
-    def call_steer(self, call: calls.SteerCall, ctx: Context) -> None:
-        """Handles call ``steer`` (section 4): the client designates the repository that the call names."""
-        steering.call(topics.at_call(self, call, ctx), call)
-        ctx.confirm(call.source_seq)
-
-    def call_register(self, call: calls.RegisterCall | calls.DeregisterCall, ctx: Context) -> None:
-        """Handles calls ``register`` and ``deregister`` of a topic's owner for a client (section 3.3)."""
-        membership.call_register(topics.at_call(self, call, ctx), call)
-
-    call_deregister = call_register
-
-    def call_join(self, call: calls.JoinCall, ctx: Context) -> None:
-        """Handles call ``join`` (section 4.9): adds this repository to the bundles of its topics."""
+    def _repository_call(self, call: Call, ctx: Context) -> None:
+        """Handles a call of a repository, in each of its bundles."""
         for topic in self.log:
-            recovery.join(At(self, ctx, topic))
+            REPOSITORY_CALLS[call.kind](At(self, ctx, topic), call)
         ctx.confirm(call.source_seq)
 
-    def call_leave(self, call: calls.LeaveCall, ctx: Context) -> None:
-        """Handles call ``leave`` (section 4.10): starts the departure of this repository from all its bundles."""
-        for topic in self.log:
-            membership.leave(At(self, ctx, topic))
-        ctx.confirm(call.source_seq)
+    call_join = call_leave = call_remove = _repository_call
 
-    def call_remove(self, call: calls.RemoveCall, ctx: Context) -> None:
-        """Handles call ``remove`` (rule P36): removes the dead repository `call.peer` from all bundles."""
-        for topic in self.log:
-            membership.remove(At(self, ctx, topic), call)
-        ctx.confirm(call.source_seq)
+
+OF_A_TOPIC = ("subscribe", "publish")
+"""The kinds of calls that have a topic. If a call names no topic, its topic is the one with the empty name."""
+
+
+class Served(NamedTuple):
+    """A topic of a run with its bundle."""
+
+    topic: str
+    number: int  # number of the topic, unique in the run
+    repositories: tuple[int, ...]  # all repositories that serve the topic at some time
+    members: tuple[int, ...]  # the repositories that serve the topic in round 0
+    owner: int | None  # the client that registers other clients; None: everybody may publish and subscribe
+    registered: Mapping[str, tuple[int, ...]]  # the clients that are registered before round 0, by role
+
+
+def set_initial_topics(world: World) -> None:
+    """Sets the role, the topics and the bundles of each node before the first round."""
+    for node, info in world.nodes.items():
+        world.program(node).own.role = info.role if info.role in (CLIENT, REPOSITORY) else "broker"
+    calls = [(node, call) for node, of in sorted(world.calls.items()) for call in of]
+    homes = [Home(call.subscription_id, node) for node, call in calls if isinstance(call, SubscribeCall)]
+    for served in _served(world):
+        for node, info in world.nodes.items():
+            state = world.program(node)
+            if info.role == CLIENT:
+                _lay_client(world, state, node, served)
+                state.home = {home.subscription_id: home for home in homes}
+            elif node in served.repositories:
+                _lay_repository(state, node, served)
+    for node, info in world.nodes.items():
+        if info.role in (CLIENT, REPOSITORY) and not world.settings["baseline"]:
+            world.context(node).set_timer("start")
+
+
+def _served(world: World) -> list[Served]:
+    """Returns the topics that settings or calls name, with their bundles."""
+    ids = {info.name: node for node, info in world.nodes.items()}
+    later = {node for node, calls in world.calls.items() if any(isinstance(call, JoinCall) for call in calls)}
+    everybody = [info.name for _, info in sorted(world.nodes.items()) if info.role == REPOSITORY]
+    named = {topic for bundle in world.settings["bundles"] for topic in bundle["topics"] or ()}
+    called = {call.topic or "" for calls in world.calls.values() for call in calls if call.kind in OF_A_TOPIC}
+    served = []
+    for number, topic in enumerate(sorted(named | called | {*world.settings["topics"]})):
+        serving = tuple(sorted(ids[name] for name in bundle_of(topic, world.settings, everybody)))
+        rules = world.settings["topics"].get(topic)
+        members = tuple(one for one in serving if one not in later)
+        served.append(Served(topic, number, serving, members, *_registered(rules, ids)))
+    return served
+
+
+def bundle_of(topic: str, settings: Mapping[str, Any], everybody: Sequence[str]) -> set[str]:
+    """Returns the names of the repositories that serve `topic` at some time.
+
+    A bundle without topics in the `settings` serves every topic that no bundle names. `everybody` has the names of all
+    repositories, ascending by id.
+    """
+    bundles = settings["bundles"] or [{"repositories": everybody[: settings.get("bundle_size")], "topics": None}]
+    named = {one for bundle in bundles for one in bundle["topics"] or ()}
+    serving = (one for one in bundles if topic in (one["topics"] or ()) or (not one["topics"] and topic not in named))
+    return {name for one in serving for name in (everybody if one["repositories"] is None else one["repositories"])}
+
+
+def _registered(
+    rules: Mapping[str, Any] | None, ids: Mapping[str, int]
+) -> tuple[int | None, dict[str, tuple[int, ...]]]:
+    if rules is None:
+        return None, {}
+    roles = {"publisher": rules["publishers"], "subscriber": rules["subscribers"]}
+    return ids[rules["owner"]], {role: tuple(ids[name] for name in names) for role, names in roles.items()}
+
+
+def _lay_client(world: World, state: State, node: int, served: Served) -> None:
+    calls = [call for call in world.calls.get(node, ()) if (call.topic or "") == served.topic]
+    is_publisher = any(isinstance(call, PublishCall) for call in calls)
+    if calls:
+        state.bundle[served.topic] = Bundle(served.topic, served.number, served.members, is_publisher)
+
+
+def _lay_repository(state: State, node: int, served: Served) -> None:
+    is_member = node in served.members
+    if is_member:
+        state.duty[served.topic] = Duty(served.topic, is_operational=True)
+    state.log[served.topic] = Log(
+        served.topic, served.number, owner=served.owner, is_member=is_member, is_complete=is_member
+    )
+    for other in served.members:
+        if other != node:
+            state.member[served.topic, other] = Member(served.topic, other)
+    for role, clients in served.registered.items():
+        for client in clients:
+            index = served.topic, client, role
+            state.registration[index] = Registration(*index, registrations.BEGINNING, is_registered=True)

@@ -5,10 +5,9 @@ Rules P19, P21 and P22.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from itertools import islice
-from typing import Any
 
+from udfs.nodes.calls import JoinCall
 from udfs.repository import events, membership, registrations, slots, storage
 from udfs.repository.at import At
 from udfs.repository.events import Key, Publication
@@ -97,32 +96,12 @@ OPERATIONAL = "OPERATIONAL"
 RECOVERING = "RECOVERING"
 
 
-def receive(at: At, event: Any, handle: Callable[[At, Any], object]) -> None:  # noqa: ANN401 - any event
-    """Passes `event` to handler `handle` at a member of the bundle.
-
-    A repository that has left the bundle handles Gossip-ACK only. A repository that has not joined handles no event.
-    """
-    log = at.log
-    if log.is_left and isinstance(event, events.GossipAck):
-        membership.on_farewell(at, event)
-    elif log.is_member and not log.is_left:
-        if (at.topic, event.origin) in at.node.member:
-            membership.record_heard(at, event.origin)
-        handle(at, event)
-
-
-def run_timer(at: At, timer: str, handle: Callable[[At], object]) -> None:
-    """Runs `handle`, the handler of `timer`. After its departure a repository runs only timer ``leave`` (4.10)."""
-    if at.topic not in at.node.log or not at.log.is_left or timer == "leave":
-        handle(at)
-
-
 def on_probe(at: At, m: events.Probe) -> None:
     """C2R-Probe: answers with the members, and whether this repository is operational (rule P27)."""
     at.send(events.ProbeAnswer, (m.origin,), m.role, m.designation, at.is_operational, at.members)
 
 
-def join(at: At) -> None:
+def join(at: At, call: JoinCall) -> None:
     """Handles call ``join`` (section 4.9): starts this repository as a member of the bundle."""
     if not at.log.is_member:
         at.log.is_member = True

@@ -75,8 +75,8 @@ def announce(state: State, ctx: Context) -> None:
         ctx.set_timer("up", rounds=2 * ctx.settings["reroute_rounds"] + 1)
 
 
-def on_up(state: State, m: BrokerUp, ctx: Context) -> None:
-    """Broker-Up: answers with Broker-Up-ACK, and computes routes that may use the recovered broker."""
+def on_up(state: State, m: BrokerUp, src: int, ctx: Context) -> None:
+    """Broker-Up (rule P31): answers with Broker-Up-ACK, and computes routes that may use the recovered broker."""
     broker = m.broker
     ctx.send(broker, BrokerUpAck(ctx.node, m.up_round), after=ctx.settings["reroute_rounds"])
     if state.link:
@@ -85,17 +85,17 @@ def on_up(state: State, m: BrokerUp, ctx: Context) -> None:
         compute_routes(state, ctx.node)
 
 
-def on_up_ack(state: State, m: BrokerUpAck) -> None:
-    """Broker-Up-ACK: ends the announcements to the sender. An answer to an earlier recovery is ignored."""
+def on_up_ack(state: State, m: BrokerUpAck, src: int, ctx: Context) -> None:
+    """Broker-Up-ACK (P31): ends the announcements to the sender. An answer to an earlier recovery is ignored."""
     row = state.announced.get(m.node)
     if row is not None and row.up_round == m.up_round:
         del state.announced[m.node]
 
 
-def on_down(state: State, broker: int, ctx: Context) -> None:
-    """Handles a crash report: recomputes routes without `broker`, and stops sending Broker-Up to it."""
-    state.announced.pop(broker, None)
-    state.down[broker] = Down(broker)
+def on_down(state: State, peer: int, ctx: Context) -> None:
+    """Handles a crash report (rule P29): recomputes routes without broker `peer`, and stops sending Broker-Up to it."""
+    state.announced.pop(peer, None)
+    state.down[peer] = Down(peer)
     compute_routes(state, ctx.node)
 
 

@@ -86,6 +86,7 @@ def call(at: At, call: SteerCall) -> None:
     """Handles call ``steer`` (section 4): chooses repository `call.peer` in each role of the client."""
     for row in at.of(at.node.steering):
         designate(row, call.peer)
+    at.ctx.confirm(call.source_seq)
 
 
 def designate(row: Steering, repository: int) -> None:

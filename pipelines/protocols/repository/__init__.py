@@ -15,8 +15,7 @@ from pipelines.contract.run_inputs import Faults, Overlay, Workload
 from pipelines.contract.settings import Composed, Natural, NodeName, Strict
 from pipelines.errors import KeyPath, Problem, listed, nearest
 from udfs.reach import repository_beyond
-from udfs.repository.program import Repository
-from udfs.repository.topics import bundle_of
+from udfs.repository.program import Repository, bundle_of
 
 Work = Annotated[int, Field(ge=0, le=1_000_000, strict=True)]
 Count = Annotated[int, Field(ge=0, le=1_000_000, strict=True)]
