@@ -102,7 +102,7 @@ AT_REPOSITORIES: Mapping[type, Handler] = {
     events.Message: storage.on_message,
     events.Probe: recovery.on_probe,
     events.Order: storage.on_order,
-    events.Retransmit: storage.on_retransmit,
+    events.Retransmit: storage.on_order,
     events.PublisherRecovery: storage.on_recovery,
     events.Subscribe: syncs.on_subscribe,
     events.SubscriberRecovery: syncs.on_recovery,

@@ -150,28 +150,15 @@ def on_message(at: At, m: events.Message) -> None:
     store(at, key, m.publication)
 
 
-def on_order(at: At, m: events.Order) -> None:
-    """P2R-Order (section 3.5): reserves slots for the message and for missing earlier messages of its incarnation.
+def on_order(at: At, m: events.Order | events.Retransmit) -> None:
+    """P2R-Order (section 3.5), P2R-Retransmit (section 3.6): reserves slots for a message and its missing predecessors.
 
-    If the message is in the buffer, it is stored.
+    The predecessors are the earlier messages of its incarnation. If the message is in the event or in the buffer, it is
+    stored.
     """
     registrations.record_designation(at, m.source, PUBLISHER, m.designation, m.steering, is_own=False)
-    index = at.topic, m.source, m.source_seq
-    buffered = at.node.buffered.pop(index, None)
-    _announced(at, Key(m.source, m.incarnation, m.n), m.source_seq, buffered.publication if buffered else None)
-
-
-def on_retransmit(at: At, m: events.Retransmit) -> None:
-    """P2R-Retransmit (section 3.6): stores the message in the event.
-
-    Also reserves slots for the missing earlier messages of its incarnation.
-    """
-    registrations.record_designation(at, m.source, PUBLISHER, m.designation, m.steering, is_own=False)
-    at.node.buffered.pop((at.topic, m.source, m.source_seq), None)
-    _announced(at, Key(m.source, m.incarnation, m.n), m.source_seq, m.publication)
-
-
-def _announced(at: At, key: Key, source_seq: int, publication: Publication | None) -> None:
+    key, buffered = Key(m.source, m.incarnation, m.n), at.node.buffered.pop((at.topic, m.source, m.source_seq), None)
+    known = m if isinstance(m, events.Retransmit) else buffered
     is_newest = slots.record_incarnation(at, key.publisher, key.incarnation)
     number = registrations.steered_designation(at, key.publisher, PUBLISHER)
     if not is_newest or not (number is None or registrations.is_admitted(at, key.publisher, PUBLISHER, number)):
@@ -185,12 +172,12 @@ def _announced(at: At, key: Key, source_seq: int, publication: Publication | Non
         settle(at, key)
         return
     _request_earlier(at, key, added)
-    slots.identify(at, key, source_seq)
+    slots.identify(at, key, m.source_seq)
     wanted = [n for n in added if n != key.n and not slots.has(at, key._replace(n=n))]
-    if publication is None:
+    if known is None:
         wanted.append(key.n)
     else:
-        store(at, key, publication)
+        store(at, key, known.publication)
     _ask(at, row, wanted)
 
 

@@ -70,24 +70,6 @@ def expect(at: At, one: Expected) -> None:
         at.node.expected[at.topic, one.seq] = row
 
 
-def record_listed(at: At, m: events.Rectify) -> bool:
-    """Records the numbers that R2S-Rectify `m` lists. Returns False if `m` does not answer the current designation."""
-    row = _steering(at)
-    if row is None or not steering.accept_answer(at, row, m):
-        return False
-    row.is_established = True
-    at.bundle.members = m.members
-    _advance(at, m.sync)
-    prev = m.sync
-    for one in m.listed:
-        expect(at, Expected(at.topic, one.seq, prev, one.source, one.source_seq, one.incarnation, one.n, at.round))
-        prev = one.seq
-    if prev < m.upto and (at.topic, m.upto) not in at.node.expected:
-        expect(at, Expected(at.topic, m.upto, prev, MARKER, 0, 0, 0, at.round))
-    deliver_stored(at)
-    return True
-
-
 def on_sync(at: At, m: events.Sync) -> None:
     """R2S-Sync (section 3.9): advances the sync and the position, and delivers messages (`deliver_stored`)."""
     if steering.accept_answer(at, _steering(at), m):
@@ -285,8 +267,19 @@ def on_confirm(at: At, m: events.SubscribeConfirm) -> None:
 
 def on_rectify(at: At, m: events.Rectify) -> None:
     """R2S-Rectify (section 3.9): records the listed numbers, confirms calls, and deletes ended subscriptions."""
-    if not record_listed(at, m):
+    steered = _steering(at)
+    if steered is None or not steering.accept_answer(at, steered, m):
         return
+    steered.is_established = True
+    at.bundle.members = m.members
+    _advance(at, m.sync)
+    prev = m.sync
+    for one in m.listed:
+        expect(at, Expected(at.topic, one.seq, prev, one.source, one.source_seq, one.incarnation, one.n, at.round))
+        prev = one.seq
+    if prev < m.upto and (at.topic, m.upto) not in at.node.expected:
+        expect(at, Expected(at.topic, m.upto, prev, MARKER, 0, 0, 0, at.round))
+    deliver_stored(at)
     for row in at.of(at.node.subscribed):
         if row.source_seq is not None and (row.cut is not None or row.is_ended):
             at.ctx.confirm(row.source_seq)
