@@ -47,13 +47,10 @@ class At:
         return int(self.ctx.settings[name])
 
     def send(self, event: type, to: tuple[int, ...], *values: Any, extra: int = 0) -> None:  # noqa: ANN401
-        """Sends an event about the topic.
+        """Sends an event of class `event` about the topic, with `values` after the fields of `Addressed`.
 
-        Args:
-            event: The class of the event.
-            to: The receivers. An empty tuple sends a discovery, which goes to all repositories (rule P33).
-            values: The event's fields after those of `Addressed`, in order.
-            extra: The number of rounds by which the event is delayed, for example for reads from the disk.
+        Without receivers `to`, it is a discovery to all repositories (rule P33). It is delayed by `extra` rounds, for
+        example for reads from the disk.
         """
         routes.send(self.node, event(to, self.me, 0, self.topic, *values), self.ctx, extra)
 
@@ -64,10 +61,7 @@ class At:
         self.ctx.deliver(of.source, of.source_seq, of.issued_round, hops)
 
     def wake(self, name: str, rounds: int) -> None:
-        """Starts timer `name` of the topic, which expires after `rounds` rounds.
-
-        Does nothing if the timer runs already.
-        """
+        """Starts timer `name` of the topic, which expires after `rounds` rounds, unless the timer runs already."""
         if not self.ctx.is_set(name, self.number):
             self.ctx.set_timer(name, self.number, rounds)
 

@@ -215,10 +215,7 @@ class Deregister(Authorising):
 
 
 class Action(NamedTuple):
-    """A registration or deregistration of a client, or a change of its subscriptions.
-
-    Each action has a sequence number.
-    """
+    """A registration or deregistration of a client, or a change of its subscriptions; it has a sequence number."""
 
     client: int  # client that the action is about
     role: str  # role of the client: publisher or subscriber

@@ -9,10 +9,7 @@ from udfs.repository.records import ACTION, STORED, VOID, PeerPrefix
 
 
 def on_gossip_timer(at: At) -> None:
-    """Timer T_g: sends Gossip-ACK to the other members.
-
-    Also confirms the registrations that have reached all heard members (`membership.is_heard`).
-    """
+    """Timer T_g: sends Gossip-ACK to the other members, and confirms registrations that they have."""
     if at.peers and not at.log.is_left:
         membership.confirm_registrations(at)
         send_gossip(at)

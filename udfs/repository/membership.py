@@ -15,10 +15,7 @@ LEFT = "LEFT"
 
 
 def start_timers(at: At) -> None:
-    """Starts the gossip timer if the bundle has other members.
-
-    Starts the leave timer if this repository is leaving or has left.
-    """
+    """Starts the gossip timer of a bundle with other members, and the leave timer of a leaving or departed member."""
     if at.peers:
         at.wake("gossip", at.rounds("gossip_rounds"))
     if at.log.is_leaving or at.log.is_left:
@@ -79,10 +76,7 @@ def record_departure(at: At, repository: int) -> None:
 
 
 def remove(at: At, call: RemoveCall) -> None:
-    """Handles call ``remove`` (rule P36): records that the dead member `call.peer` has left.
-
-    Gossip informs the other members.
-    """
+    """Handles call ``remove`` (rule P36): records that member `call.peer` has left. Gossip informs the others."""
     if at.log.is_member and not at.log.is_left and call.peer in at.peers:
         record_departure(at, call.peer)
 
@@ -125,7 +119,7 @@ def leave(at: At, call: LeaveCall) -> None:
 
 
 def on_leave_timer(at: At) -> None:
-    """Timer ``leave``: sends R2C-Migrate to clients. Departs if other members can replace this repository (P26).
+    """Timer ``leave``: sends R2C-Migrate to clients, and departs if other members can replace this repository (P26).
 
     A repository that has left repeats Gossip-LEAVE.
     """

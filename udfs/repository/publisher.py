@@ -87,10 +87,7 @@ def on_recovery(at: At, m: events.PublisherRecovered) -> None:
 
 
 def on_ack(at: At, m: events.PublisherAck) -> None:
-    """R2P-ACK (rule P3): marks messages as acknowledged, and confirms calls up to `m.upto`.
-
-    Also deletes the buffered messages up to `m.stable`.
-    """
+    """R2P-ACK (P3): marks acknowledged messages, confirms calls up to `m.upto`, deletes messages up to `m.stable`."""
     own = at.node.publishing[at.topic]
     if not steering.accept_answer(at, _steering(at), m) or m.incarnation != own.incarnation:
         return

@@ -15,10 +15,7 @@ from udfs.repository.records import Duty, Lacking, Missed
 
 
 def record_holder(at: At, repository: int, key: Key) -> None:
-    """Records that `repository` has stored message `key`, and starts timer T_f.
-
-    Does nothing if this repository has `key`.
-    """
+    """Records that `repository` has stored message `key`, and starts timer T_f, if this repository lacks `key`."""
     if not slots.has(at, key):
         index = at.topic, *key
         at.node.lacking.setdefault(index, Lacking(*index, set())).holders.add(repository)
@@ -26,10 +23,7 @@ def record_holder(at: At, repository: int, key: Key) -> None:
 
 
 def fetch(at: At) -> None:
-    """Timer T_f (rule P19): requests each missing message from a heard member that has the message.
-
-    If several heard members have the message, the requests alternate between these members.
-    """
+    """Timer T_f (P19): requests each missing message from a heard member that has it, alternating among several."""
     turn, lacking = at.round // at.rounds("fetch_rounds"), at.of(at.node.lacking)
     heard = {holder for holder in at.peers if membership.is_heard(at, holder)}
     by_holder: dict[int, list[Key]] = {}
@@ -109,10 +103,9 @@ def join(at: At, call: JoinCall) -> None:
 
 
 def begin(at: At) -> None:
-    """Starts an incarnation of this repository for the topic.
+    """Starts an incarnation of this repository for the topic. It requests assistance if the bundle has other members.
 
-    If the bundle has other members, this repository requests assistance; otherwise it becomes operational. A repository
-    that has left the bundle only starts its timers.
+    A repository that has left the bundle only starts its timers.
     """
     at.node.duty[at.topic] = Duty(at.topic, begun_round=at.round, asked_round=at.round)
     if at.log.is_left:
@@ -167,10 +160,7 @@ def _may_end(at: At) -> bool:
 
 
 def on_assist(at: At, m: events.Assist) -> None:
-    """R2R-Assist: adds the sender to the members. An operational repository answers with R2R-Recovery.
-
-    Sections 4.8 and 4.9.
-    """
+    """R2R-Assist (4.8, 4.9): adds the sender to the members. An operational repository answers with R2R-Recovery."""
     if m.origin not in membership.departed_members(at):
         membership.add(at, m.origin)
     if not at.duty.is_operational:
@@ -231,10 +221,7 @@ def _set_aside(at: At, assistant: int, prefix: Key) -> None:
 
 
 def finish(at: At) -> None:
-    """Ends the recovery of the topic if all heard members have answered and no message is missing (rule P35).
-
-    The recovery must also have an assistant. `Duty.answered` contains the members that have answered.
-    """
+    """Ends a recovery with an assistant when all heard members have answered and no message is missing (P35)."""
     if at.duty.assistant is None or at.duty.is_operational or at.log.is_left:
         return
     is_awaiting = any(peer not in at.duty.answered and membership.is_heard(at, peer) for peer in at.peers)

@@ -41,7 +41,7 @@ def is_admitted(at: At, client: int, role: str, number: int) -> bool:
 
 
 def is_covered(at: At, client: int, slot: Slot) -> bool:
-    """Returns whether the registrations allow a delivery of the message in `slot` to subscriber `client`.
+    """Returns whether a delivery of the message in `slot` to subscriber `client` is allowed.
 
     A deregistration of the subscriber or of the publisher excludes the messages after its cut.
     """
@@ -57,10 +57,7 @@ def is_covered(at: At, client: int, slot: Slot) -> bool:
 
 
 def covered_prefix(at: At, row: Incarnation) -> int:
-    """Returns the end of the filled prefix of the incarnation `row` (rule P25).
-
-    For a deregistered publisher the result is at most the cut of the deregistration.
-    """
+    """Returns the end of the filled prefix of `row`, at most the cut of a deregistered publisher (P25)."""
     registration = at.node.registration.get((at.topic, row.publisher, PUBLISHER))
     if at.log.owner is None or registration is None or registration.is_registered:
         return row.prefix
@@ -75,14 +72,7 @@ def cut_of(cut: tuple[Key, ...], publisher: int, incarnation: int) -> int:
 def record_designation(at: At, client: int, role: str, number: int, repository: int, *, is_own: bool) -> bool:
     """Records a designation of `client`. Returns False, and records nothing, if a newer designation is known.
 
-    Args:
-        at: The topic at this repository.
-        client: Id of the client.
-        role: The client's role.
-        number: Number of the designation.
-        repository: The designated repository.
-        is_own: Whether the client itself sent the designation. Otherwise this repository does not start to steer the
-            client (rule P13).
+    Unless the client itself sent the designation (`is_own`), this repository does not start to steer it (rule P13).
     """
     row = at.node.designation.get((at.topic, client, role))
     if row is not None and row.number > number:
@@ -108,10 +98,7 @@ def choices(at: At) -> tuple[events.Choice, ...]:
 
 
 def apply(at: At, action: Action) -> bool:
-    """Stores `action` under the next sequence number, unless a newer action is known.
-
-    Returns whether `action` was stored.
-    """
+    """Stores `action` under the next sequence number, unless a newer one is known. Returns whether it was stored."""
     if action.interests is None:
         return _store_registration(at, action)
     is_new = _subscribes(at, action)

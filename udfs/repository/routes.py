@@ -102,8 +102,7 @@ def on_down(state: State, peer: int, ctx: Context) -> None:
 def compute_routes(state: State, node: int) -> None:
     """Computes the next hop from `node` to every other node (rule P29).
 
-    A route is the path with the lowest latency that contains no crashed broker. Of paths with equal latency, it is the
-    path whose next hop has the lowest id.
+    A route is the path with the lowest latency that contains no crashed broker, and then with the lowest next hop.
     """
     near: dict[int, list[Link]] = {}
     for link in state.link.values():
@@ -125,14 +124,8 @@ def compute_routes(state: State, node: int) -> None:
 def send(state: State, event: Any, ctx: Context, extra: int = 0) -> None:  # noqa: ANN401 - any event with `to`
     """Sends an event as one message per link. Field ``to`` of a message names the receivers beyond that link.
 
-    If ``event.to`` is empty, the event is a discovery, and is sent to all repositories. Otherwise it is sent to the
-    receivers in ``event.to`` to which this node has a route.
-
-    Args:
-        state: The tables of the node.
-        event: The event; ``event.to`` has the ids of its receivers.
-        ctx: The context of the node in this round.
-        extra: The number of rounds by which the event is delayed.
+    An event without receivers is a discovery, and is sent to all repositories. Receivers to which this node has no
+    route are omitted. The event is delayed by `extra` rounds.
     """
     if not event.to and not state.link:
         for hop in state.neighbour:

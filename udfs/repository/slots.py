@@ -26,10 +26,7 @@ def newest(at: At, publisher: int) -> int | None:
 
 
 def record_incarnation(at: At, publisher: int, incarnation: int) -> bool:
-    """Records an incarnation of `publisher`, and closes the publisher's older incarnations (rule P2).
-
-    Returns whether `incarnation` is the newest known incarnation of `publisher`.
-    """
+    """Records an incarnation of `publisher`, and closes older ones (P2). Returns whether it is the newest one."""
     known = newest(at, publisher)
     if (at.topic, publisher, incarnation) not in at.node.incarnation:
         is_closed = known is not None and known > incarnation
@@ -44,8 +41,7 @@ def record_incarnation(at: At, publisher: int, incarnation: int) -> bool:
 def close(at: At, row: Incarnation) -> None:
     """Closes the incarnation `row` (rule P2).
 
-    The slots of the incarnation from the first missing message on become void. Messages stored in these slots become
-    orphans.
+    Its slots from the first missing message on become void, and the messages stored in these slots become orphans.
     """
     row.is_closed = True
     keys = [Key(row.publisher, row.incarnation, n) for n in range(row.prefix + 1, row.last + 1)]
@@ -67,10 +63,9 @@ def _orphan(at: At, slot: Slot) -> None:
 
 
 def reserve(at: At, row: Incarnation, n: int) -> list[int]:
-    """Reserves slots for the messages of the incarnation `row` up to catenation number `n`.
+    """Reserves slots for the messages of the incarnation `row` up to number `n`. Returns the numbers that got a slot.
 
-    A message that is stored without a slot (an orphan) moves to its new slot. Returns the catenation numbers that got a
-    slot.
+    A message that is stored without a slot (an orphan) moves to its new slot.
     """
     added = list(range(row.last + 1, n + 1))
     for one in added:
@@ -83,10 +78,7 @@ def reserve(at: At, row: Incarnation, n: int) -> list[int]:
 
 
 def record_heard(at: At, publisher: int, incarnation: int) -> None:
-    """Records that `publisher` has sent an event in this round.
-
-    Reopens `incarnation` if it is the newest known incarnation of `publisher` (rule P32).
-    """
+    """Records that `publisher` has sent an event, and reopens `incarnation` if it is the newest one (rule P32)."""
     row = at.node.incarnation[at.topic, publisher, incarnation]
     row.heard_round = at.round
     row.is_closed = row.is_closed and newest(at, publisher) != incarnation
@@ -160,10 +152,7 @@ def identify(at: At, key: Key, source_seq: int) -> None:
 
 
 def advance(at: At) -> list[Slot]:
-    """Moves the frontier to the last number before the first reserved slot (rule P5).
-
-    Returns the slots of the stored messages that the frontier has passed.
-    """
+    """Moves the frontier up to the first reserved slot (P5). Returns the slots of the messages that it has passed."""
     log, passed = at.log, []
     while (slot := at.node.slot.get((at.topic, log.frontier + 1))) and slot.status != RESERVED:
         log.frontier += 1

@@ -23,20 +23,14 @@ def start(at: At, role: str) -> None:
 
 
 def seek(at: At, row: Steering) -> None:
-    """Sends C2R-Probe to all members of the bundle, and starts timer T_p.
-
-    The client designates the first repository that answers (rule P27).
-    """
+    """Sends C2R-Probe to all members of the bundle. The client designates the first one that answers (rule P27)."""
     row.is_seeking, row.tries = True, 0
     at.send(events.Probe, at.bundle.members, row.role, row.designation)
     at.wake(f"seek {row.role}", at.rounds("publisher_rounds"))
 
 
 def seek_again(at: At, role: str) -> None:
-    """Timer T_p: sends the probes to the known members again, and to all repositories as a discovery (rule P33).
-
-    The discovery is needed because all known members may have left the bundle.
-    """
+    """Timer T_p: repeats the probes, and sends them to all repositories, as all known members may have left (P33)."""
     row = at.node.steering.get((at.topic, role))
     if row is not None and row.is_seeking:
         seek(at, row)
@@ -95,14 +89,10 @@ def designate(row: Steering, repository: int) -> None:
 
 
 def apply_choice(at: At, row: Steering) -> bool:
-    """Starts a new designation if the client has chosen a repository in this round (rules P12, P27).
+    """Starts a new designation at the end of the round, if the client has chosen a repository (rules P12, P27).
 
     A client that seeks a repository chooses, of the operational repositories that answered its probes in this round,
-    the one with the lowest id. Call ``steer`` also chooses a repository. The program calls this function at the end of
-    each round.
-
-    Returns:
-        Whether a new designation starts.
+    the one with the lowest id. Call ``steer`` also chooses a repository. Returns whether a new designation starts.
     """
     if row.is_seeking and row.answers:
         designate(row, min(row.answers))
@@ -129,10 +119,7 @@ def accept_answer(at: At, row: Steering | None, m: Answer) -> bool:
 
 
 def has_given_up(at: At, row: Steering) -> bool:
-    """Counts an unanswered request. If more than k requests are unanswered, seeks another repository.
-
-    Returns whether the client seeks another repository.
-    """
+    """Counts an unanswered request. After more than k requests, seeks another repository, and returns True."""
     row.tries += 1
     if row.tries <= at.rounds("tries"):
         return False

@@ -25,14 +25,8 @@ from udfs.repository.records import (
 def is_for(at: At, subscriber: Subscriber, slot: Slot, ids: tuple[int, ...] | None = None) -> bool:
     """Returns whether the message in `slot` is for `subscriber` (rule P11).
 
-    The message must match a subscription of the subscriber, and be later than the cut of that subscription. No
+    The message must match a subscription of the subscriber (in `ids`, if given), and be later than its cut. No
     deregistration may exclude the message.
-
-    Args:
-        at: The topic at this repository.
-        subscriber: The record of the client and its subscriptions.
-        slot: The slot that stores the message.
-        ids: Ids of the subscriptions to consider. None considers all subscriptions of the subscriber.
     """
     if slot.status != STORED or slot.publication is None or not registrations.is_covered(at, subscriber.client, slot):
         return False
@@ -75,9 +69,9 @@ def persist(at: At, slot: Slot) -> None:
 
 
 def apply_action(at: At, action: Action) -> bool:
-    """Applies `action` unless a newer action is known.
+    """Applies `action` unless a newer action is known, and recomputes the syncs of the subscribers that it affects.
 
-    Recomputes ``last_seq`` and the sync of the affected subscribers. Returns whether `action` was applied.
+    Returns whether `action` was applied.
     """
     is_return = registrations.is_deregistered(at, action)
     if not registrations.apply(at, action):
@@ -91,10 +85,7 @@ def apply_action(at: At, action: Action) -> bool:
 
 
 def recompute_sync(at: At, subscriber: Subscriber) -> None:
-    """Recomputes ``last_seq`` of `subscriber`, and sets the sync of `subscriber` to 0.
-
-    Called after a change of subscriptions or registrations, and after a crash.
-    """
+    """Recomputes ``last_seq`` of `subscriber`, and sets its sync to 0, after a change of actions or a crash."""
     subscriber.last_seq = previous(at, subscriber, at.log.frontier + 1)
     subscriber.sync = subscriber.offered = 0
     for row in at.of(at.node.foreign_sync):
@@ -109,10 +100,7 @@ def previous(at: At, subscriber: Subscriber, seq: int) -> int:
 
 
 def sync_of(at: At, subscriber: Subscriber) -> int:
-    """Advances and returns the sync of `subscriber` (rules P5, P16).
-
-    The subscriber has acknowledged all its messages up to this sequence number.
-    """
+    """Advances and returns the number up to which `subscriber` has acknowledged all its messages (rules P5, P16)."""
     while subscriber.sync < at.log.frontier:
         slot = at.node.slot[at.topic, subscriber.sync + 1]
         if is_for(at, subscriber, slot) and not is_acknowledged(at, subscriber.client, slot):
@@ -122,10 +110,7 @@ def sync_of(at: At, subscriber: Subscriber) -> int:
 
 
 def missing(at: At, subscriber: Subscriber, upto: int) -> list[Slot]:
-    """Returns the slots up to `upto` with messages that `subscriber` has not acknowledged, ascending.
-
-    Slots after the frontier are omitted.
-    """
+    """Returns the slots up to `upto` and the frontier with messages that `subscriber` has not acknowledged."""
     numbers = range(sync_of(at, subscriber) + 1, min(upto, at.log.frontier) + 1)
     slots = (at.node.slot[at.topic, seq] for seq in numbers)
     return [slot for slot in slots if is_for(at, subscriber, slot) and not is_acknowledged(at, subscriber.client, slot)]
@@ -241,10 +226,7 @@ def settle(at: At, key: Key | None = None) -> None:
 def acknowledge(at: At, row: Incarnation, single: tuple[int, ...]) -> None:
     """Sends R2P-ACK to the publisher of the incarnation `row`, if this repository steers the publisher (rule P3).
 
-    Args:
-        at: The topic at this repository.
-        row: The record of the incarnation.
-        single: Catenation numbers of messages that were stored in this round.
+    Argument `single` has the catenation numbers of messages that were stored in this round.
     """
     number = registrations.steered_designation(at, row.publisher, PUBLISHER)
     if number is not None and not row.is_closed:

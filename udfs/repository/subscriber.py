@@ -108,10 +108,7 @@ def deliver_stored(at: At) -> None:
 
 
 def _pass(at: At, row: Reading, one: Expected) -> bool:
-    """Delivers the message with number `one`, unless it was delivered earlier.
-
-    Returns False if the message is neither delivered nor buffered.
-    """
+    """Delivers the message with number `one`, unless it was delivered earlier. Returns False if it is not at hand."""
     if one.source == MARKER:
         return True
     index = at.topic, one.source, one.incarnation
@@ -299,10 +296,7 @@ def _stop(at: At) -> None:
 
 
 def ask_again(at: At) -> None:
-    """Timer T_p: repeats S2R-Recovery and S2R-Subscribe.
-
-    After k repetitions without an answer, seeks another steering repository.
-    """
+    """Timer T_p: repeats S2R-Recovery and S2R-Subscribe. After k repetitions, seeks another repository."""
     row = at.node.steering[at.topic, SUBSCRIBER]
     is_waiting = _cutless(at) or not row.is_established
     if is_waiting and not row.is_seeking and not row.is_changing and not steering.has_given_up(at, row):
@@ -310,10 +304,7 @@ def ask_again(at: At) -> None:
 
 
 def poll(at: At) -> None:
-    """Timer T_idle (rule P14): polls a silent steering repository with S2R-Recovery.
-
-    After k unanswered polls, seeks another steering repository.
-    """
+    """Timer T_idle (P14): polls a silent steering repository. After k polls, seeks another repository."""
     row, wait = at.node.steering[at.topic, SUBSCRIBER], at.rounds("idle_rounds")
     if row.is_established and not row.is_seeking:
         wait -= at.round - row.heard_round

@@ -84,10 +84,7 @@ def syncs(at: At) -> tuple[events.SyncFact, ...]:
 
 
 def on_subscribe(at: At, m: events.Subscribe) -> None:
-    """S2R-Subscribe (rule P10): answers with R2S-Confirm.
-
-    The filled prefixes in R2S-Confirm determine the cuts of the subscriptions.
-    """
+    """S2R-Subscribe (rule P10): answers with R2S-Confirm, whose prefixes are the cuts of the subscriptions."""
     is_asked = m.steering == at.me and at.is_operational
     if is_asked and registrations.is_admitted(at, m.origin, SUBSCRIBER, m.designation):
         values = (m.designation, at.me, m.subscription_ids, slots.prefixes(at), at.log.frontier)
@@ -107,10 +104,7 @@ def on_recovery(at: At, m: events.SubscriberRecovery) -> None:
 
 
 def on_ack(at: At, m: events.SubscriberAck) -> None:
-    """S2R-ACK (sections 3.9, 4.6; rule P8): records acknowledgements.
-
-    The steering repository answers S2R-ACK with R2S-Sync or R2S-Rectify.
-    """
+    """S2R-ACK (3.9, 4.6; P8): records acknowledgements. Steered subscribers get R2S-Sync or R2S-Rectify."""
     is_newest = registrations.record_designation(at, m.origin, SUBSCRIBER, m.designation, m.steering, is_own=False)
     seqs = [seq for run in m.runs for seq in range(run.first, run.last + 1)]
     if m.steering != at.me:
@@ -143,10 +137,7 @@ def rectify(at: At, subscriber: Subscriber, number: int) -> None:
 
 
 def on_nak(at: At, m: events.SubscriberNak) -> None:
-    """S2R-NAK: sends the requested messages if this repository steers the sender.
-
-    Reading one message takes ``retrieve_rounds``.
-    """
+    """S2R-NAK: sends the requested messages of a steered sender. Reading one takes ``retrieve_rounds``."""
     subscriber = at.node.subscriber.get((at.topic, m.origin))
     if subscriber is None or registrations.steered_designation(at, m.origin, SUBSCRIBER) != m.designation:
         return
