@@ -13,7 +13,7 @@ from itertools import takewhile
 from typing import Any
 
 from udfs.ginger import messages as ms, missing_messages, parent_search, tree_repair
-from udfs.ginger.buffer import MissingSets, Runs
+from udfs.ginger.buffer import MissingSets
 from udfs.ginger.garbage_collection import GarbageCollection
 from udfs.ginger.messages import Incarnation
 from udfs.ginger.missing_messages import MissingMessages
@@ -32,8 +32,8 @@ class Broker(Role):
         self.node = node
         self.topics = Topics(node)
         self.ordering = Ordering(node, self.topics)
-        self.missing = MissingMessages(self, self.topics, self.ordering)
         self.garbage = GarbageCollection(node, self.topics, self.ordering)
+        self.missing = MissingMessages(self, self.topics, self.garbage, self.ordering)
         self.tree = TreeRepair(node, self.topics, self.ordering, self.missing)
         self.election = Election(self, self.topics, self.tree)
         self._handlers: Mapping[type, Callable[[Any, int], None]] = {
@@ -266,9 +266,3 @@ class Broker(Role):
     def lost(self, one: Incarnation) -> None:
         """Records that incarnation `one` has failed, and floods Failed to the other brokers."""
         self.ordering.lost(one)
-
-    # ---- the interface between parts
-
-    def collect(self, topic: str, runs: Runs) -> None:
-        """Drops the messages of `topic` with ids in `runs`, and sends Collect to children and clients."""
-        self.garbage.collect(topic, runs)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from udfs.ginger import messages as ms, missing_messages, parent_search
-from udfs.ginger.buffer import Event, Message, Runs, in_runs
+from udfs.ginger.buffer import Event, Message
 from udfs.ginger.garbage_collection import Reports
 from udfs.ginger.messages import Incarnation
 from udfs.ginger.missing_messages import LostMessageSearch
@@ -24,7 +24,7 @@ class Client(Role):
         self.node = node
         self._topics = Topics(node)
         self._reports = Reports(node, self._topics)
-        self._lost = LostMessageSearch(self, self._topics)
+        self._lost = LostMessageSearch(self, self._topics, self._reports)
         self._search = ParentSearch(self, self._topics)
         self._handlers: Mapping[type, Callable[[Any, int], None]] = {
             ms.Metadata: self._on_metadata,
@@ -35,8 +35,8 @@ class Client(Role):
             ms.Disconnect: lambda _, src: self.neighbour_down(src),
             ms.ParentBuffer: self._on_parent_buffer,
             ms.LostMessages: self._on_lost_messages,
-            ms.TreeViewUpdate: self._on_tree_view_update,
-            ms.Collect: self._on_collect,
+            ms.TreeViewUpdate: self._search.on_tree_view_update,
+            ms.Collect: self._reports.on_collect,
         }
 
     def handle(self, m: Any, src: int) -> None:  # noqa: ANN401 - any message
@@ -66,10 +66,6 @@ class Client(Role):
         if node.repair.is_level and node.parent is not None:
             node.send(node.parent, ms.Metadata(*message, 1))
 
-    def _published(self) -> list[BufferedEvent]:
-        """Returns the client's own publications, except garbage-collected ones."""
-        return [event for event in self.node.metadata_buffer.values() if event.event == PUBLISHED]
-
     # ---- deliveries
 
     def _on_metadata(self, m: ms.Metadata, sender: int) -> None:
@@ -94,7 +90,7 @@ class Client(Role):
         """
         told = Exceptional(m.topic, m.source, m.source_seq, m.lacking)
         self.node.exception[m.source, m.source_seq, m.lacking] = told
-        for own in self._published():
+        for own in self._topics.published:
             if self.node.parent is not None and own.id == m.message.id:
                 self.node.send(self.node.parent, ms.Repeat(*own.message, m.lacking))
 
@@ -116,16 +112,6 @@ class Client(Role):
     def lost(self, one: Incarnation) -> None:
         """Records that incarnation `one` has failed."""
         self.node.note_down(one)
-
-    def _on_tree_view_update(self, m: ms.TreeViewUpdate, sender: int) -> None:
-        """Updates the view, and stores the brokers of the previous view (rule G21).
-
-        The client needs the previous view if its new edge broker fails before this broker has sent a view.
-        """
-        if sender == self.node.parent:
-            seen = {broker: self.node.rounds_from(broker) for broker in self.node.tree_view}
-            self.node.repair.seen |= seen
-            self._search.on_tree_view_update(m, sender)
 
     # ---- missing messages (section 4.3.2)
 
@@ -152,22 +138,11 @@ class Client(Role):
         hold, self.node.hold = self.node.hold, []
         for row in hold:
             self._deliver(row.message, row.hops or 0)
-        for own in self._published():
+        for own in self._topics.published:
             if not self._topics.of(own.topic).has_passed(own.id):
                 self.node.send(sender, ms.Metadata(*own.message, 1))
 
     # ---- garbage collection (section 6.1)
-
-    def _on_collect(self, m: ms.Collect, sender: int) -> None:
-        if sender == self.node.parent:
-            self.collect(m.topic, m.runs)
-
-    def collect(self, topic: str, runs: Runs) -> None:
-        """Drops the messages of `topic` with ids in `runs` from the buffers of deliveries and publications."""
-        self._reports.collect(topic, runs)
-        for own in self._published():
-            if own.topic == topic and in_runs(runs, own.id):
-                del self.node.metadata_buffer[own.position]
 
     def end_round(self) -> None:
         """Sends the edge broker a Received for each topic with at least ``collect_every`` new deliveries."""

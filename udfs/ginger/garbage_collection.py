@@ -44,13 +44,21 @@ class Reports:
             node.send(node.parent, ms.Received(topic, tuple(sorted(covered)), runs_of(ids)))
 
     def collect(self, name: str, runs: Runs) -> None:
-        """Drops messages of topic `name` with ids in `runs`, and subtracts them from the count of the last report."""
+        """Drops messages of topic `name` with ids in `runs`, also from the count of the last report."""
         seen = self._topics.of(name).seen
         before = len(seen)
         self._topics.of(name).collect(runs)
         told = self._node.reported.get(name)
         if told is not None:
             told.n_messages = max(0, told.n_messages - before + len(seen))
+        for own in self._topics.published:
+            if own.topic == name and in_runs(runs, own.id):
+                del self._node.metadata_buffer[own.position]
+
+    def on_collect(self, m: ms.Collect, sender: int) -> None:
+        """Drops the messages that a Collect from the parent lists. A broker forwards Collect (`collect`)."""
+        if sender == self._node.parent:
+            self.collect(m.topic, m.runs)
 
     def restart(self) -> None:
         """Deletes the counts of the last reports, so that a new parent gets complete reports."""
@@ -67,11 +75,6 @@ class GarbageCollection(Reports):
     def on_received(self, m: ms.Received, sender: int) -> None:
         """Stores the report of `sender`, a child or client, in place of the earlier report of `sender`."""
         self._node.receipt[m.topic, sender] = Receipt(m.topic, sender, m.covered, m.runs)
-
-    def on_collect(self, m: ms.Collect, sender: int) -> None:
-        """Drops the messages that a Collect from the parent lists, and forwards Collect to children and clients."""
-        if sender == self._node.parent:
-            self.collect(m.topic, m.runs)
 
     def end_round(self) -> None:
         """Reports received messages to the parent. If this broker is a topic's root, collects its messages instead."""

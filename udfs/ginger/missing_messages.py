@@ -15,6 +15,7 @@ from dataclasses import replace
 
 from udfs.ginger import messages as ms
 from udfs.ginger.buffer import Event, MissingSets
+from udfs.ginger.garbage_collection import Reports
 from udfs.ginger.messages import Incarnation
 from udfs.ginger.node import Role
 from udfs.ginger.ordering import Ordering
@@ -34,15 +35,16 @@ _ANSWERS = {kind_of(one): one for one in (ms.LostMessageRequest, ms.LostMessages
 class LostMessageSearch:
     """The search of one node for the bodies of missing messages, and the stored answers that lack these bodies."""
 
-    def __init__(self, role: Role, topics: Topics) -> None:
+    def __init__(self, role: Role, topics: Topics, reports: Reports) -> None:
         self._role = role
         self._topics = topics
         self._node = role.node
+        self._reports = reports
 
     def drop_collected(self, answer: MissingSets) -> MissingSets:
         """Drops the messages that a partner reports as garbage-collected in its `answer`. Returns `answer`."""
         for topic, runs in sorted(answer.collected.items()):
-            self._role.collect(topic, runs)
+            self._reports.collect(topic, runs)
         return answer
 
     def missing_of(self, theirs: MissingSets) -> MissingSets:
@@ -142,10 +144,9 @@ class LostMessageSearch:
 
     def _resume_all(self) -> None:
         for parked in self._node.parked.values():
-            if parked.topic is not None:
-                self._role.handle(ms.TopicJoined(parked.topic, parked.told), parked.partner)
-            else:
-                self._role.handle(_ANSWERS[parked.kind](parked.told), parked.partner)
+            topic, told = parked.topic, parked.told
+            answer = _ANSWERS[parked.kind](told) if topic is None else ms.TopicJoined(topic, told)
+            self._role.handle(answer, parked.partner)
 
     def forget(self, partner: int) -> None:
         """Drops the stored answer of the failed `partner`."""
@@ -156,8 +157,8 @@ class LostMessageSearch:
 class MissingMessages(LostMessageSearch):
     """Compares the messages that one broker has received with the messages that its partners have received."""
 
-    def __init__(self, role: Role, topics: Topics, ordering: Ordering) -> None:
-        super().__init__(role, topics)
+    def __init__(self, role: Role, topics: Topics, reports: Reports, ordering: Ordering) -> None:
+        super().__init__(role, topics, reports)
         self._ordering = ordering
 
     def take(self, sender: int, m: Answer) -> MissingSets | None:

@@ -11,7 +11,6 @@ from collections.abc import Iterable
 from typing import Any
 
 from udfs.ginger import records as rows
-from udfs.ginger.buffer import Runs
 from udfs.ginger.messages import Incarnation, Lacking
 from udfs.ginger.records import Neighbour, TreeView
 from udfs.ginger.tree import SIBLING, relationship
@@ -273,7 +272,3 @@ class Role(ABC):
     @abstractmethod
     def lost(self, one: Incarnation) -> None:
         """Records that incarnation `one` has failed."""
-
-    @abstractmethod
-    def collect(self, topic: str, runs: Runs) -> None:
-        """Drops the messages of `topic` with ids in `runs`, which all members have received."""

@@ -145,8 +145,13 @@ class ParentSearch:
         """Alg. 2: derives the view of the node from the view of `src`, its parent.
 
         Each path becomes one link longer, and paths longer than maxHops are dropped. The node treats the brokers in the
-        parent's view as live, even if it has recorded their failure, unless it knows a later incarnation.
+        parent's view as live, even if it has recorded their failure, unless it knows a later incarnation. A client
+        needs the previous view if its new edge broker fails before this broker has sent a view (rule G21).
         """
+        if src != self._node.parent:
+            return
+        if self._repair.role == "client":
+            self._repair.seen |= {broker: self._node.rounds_from(broker) for broker in self._node.tree_view}
         rounds, most, view = self._node.rounds_from(src), self._node.setting("max_hops"), []
         for other, up, down, latency, incarnation in m.seen:
             self._node.note_up(Incarnation(other, incarnation))
@@ -364,6 +369,6 @@ class Election(ParentSearch):
 
     def on_tree_view_update(self, m: ms.TreeViewUpdate, src: int) -> None:
         """Alg. 2: derives the view of the broker from the view of its parent, and sends it to children and clients."""
+        super().on_tree_view_update(m, src)
         if src == self._node.parent:
-            super().on_tree_view_update(m, src)
             self._tree.view_changed()

@@ -232,6 +232,11 @@ class Topics:
         """Yields all topics with members, neighbours or events, ordered by name."""
         return iter([topic for _, topic in sorted(self._of.items())])
 
+    @property
+    def published(self) -> list[BufferedEvent]:
+        """The publications of the node, a client, except garbage-collected ones."""
+        return [event for event in self._node.metadata_buffer.values() if event.event == PUBLISHED]
+
     def note(self, event: Event) -> None:
         """Adds `event` to the buffer of its topic, if the nodes of the run store messages for repairs."""
         if self._node.repair.is_mended:
