@@ -50,9 +50,7 @@ class Neighbour:
     """A neighbour of a node in the tree."""
 
     neighbour: Annotated[int, "the neighbour"]
-    relationship: Annotated[
-        str, "role of the neighbour: parent, child, client, or edge (the edge broker, if the node is a client)"
-    ]
+    relationship: Annotated[str, "role of the neighbour: parent, child, client, or edge (the client's edge broker)"]
     latency_rounds: Annotated[int, "latency of the path from the neighbour to the node, in rounds"]
     incarnation: Annotated[int, "number of recoveries of the neighbour before it connected to the node"] = 0
 
@@ -82,9 +80,7 @@ class ClientTopic:
     """A topic that a client subscribes to or publishes on."""
 
     topic: Annotated[str, "the topic"]
-    usage: Annotated[
-        str, "subscribed: the client has a subscription to the topic; published: it only publishes on the topic"
-    ]
+    usage: Annotated[str, "subscribed: the client has a subscription to the topic; published: it only publishes on it"]
 
 
 @record(key="subscription_id")
@@ -166,10 +162,7 @@ class Discarded:
     topic: Annotated[str, "the topic"]
     position: Annotated[int, "position of the last event that has left the buffer because of its size; -1: no event"]
     left: Annotated[list[Departed], "events that have left the buffer, in order, without the bodies of their messages"]
-    collected: Annotated[
-        Runs,
-        "garbage-collected messages: for each source, intervals of numbers (first, last)",
-    ]
+    collected: Annotated[Runs, "garbage-collected messages: for each source, intervals of numbers (first, last)"]
 
 
 @record(key="position")
@@ -199,20 +192,13 @@ class Repair:
     ] = False
     is_present: Annotated[bool, "whether the node is in the tree, or searches for a place in it"] = False
     is_root: Annotated[bool, "whether the node is the root of the tree"] = False
-    is_level: Annotated[
-        bool,
-        "false from the failure of the node's parent until the messages that it missed have arrived",
-    ] = True
+    is_level: Annotated[bool, "false from the failure of the parent until the missed messages have arrived"] = True
     is_new: Annotated[
         bool, "whether the node has joined or recovered; it is then no longer in the sub-trees of the initial tree"
     ] = False
-    is_joining: Annotated[
-        bool, "whether the node is joining or recovering: its exchange with a parent has not ended"
-    ] = False
+    is_joining: Annotated[bool, "whether the node is joining or recovering: its first exchange has not ended"] = False
     join_seq: Annotated[int | None, "number of the node's join call; null: the node does not join by a call"] = None
-    asked: Annotated[
-        int | None, "broker that has not answered the node's last ParentRequest; null: no request is open"
-    ] = None
+    asked: Annotated[int | None, "broker that has not answered the last ParentRequest; null: no open request"] = None
     awaited: Annotated[
         int | None,
         "broker whose answer or messages the node awaits; null: the node pauses until its timer expires",
@@ -345,9 +331,7 @@ class Parked:
 class Gap(Publication):
     """A message that a node lacks and that has left the buffer of its exchange partner."""
 
-    status: Annotated[
-        str, "open: the publisher may still repeat the message; given_up: it has not repeated the message"
-    ]
+    status: Annotated[str, "open: the publisher may repeat the message; given_up: it has not repeated the message"]
 
 
 @record(key="source, source_seq, lacking")
@@ -362,9 +346,7 @@ class TopicJoin:
     """A broker's search for the sub-tree of a topic (section 4.2.3)."""
 
     topic: Annotated[str, "the topic"]
-    is_joined: Annotated[bool, "whether the broker has joined the sub-tree by a search that it started for itself"] = (
-        False
-    )
+    is_joined: Annotated[bool, "whether the broker has joined the sub-tree by a search for itself"] = False
     is_open: Annotated[bool, "whether the search has not ended"] = False
     is_own: Annotated[
         bool, "true: the broker searches in order to join the sub-tree; false: it only searches for a neighbour"

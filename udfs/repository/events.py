@@ -60,9 +60,7 @@ class OfRole(OfTopic):
 
     client: Annotated[int, "id of the client"]
     role: Annotated[str, "role of the client: publisher or subscriber"]
-    number: Annotated[
-        int, "number of the action or designation; if two conflict, the one with the higher number is valid"
-    ]
+    number: Annotated[int, "number of the action or designation; of two in conflict, the higher number is valid"]
 
 
 class Publication(NamedTuple):

@@ -37,9 +37,7 @@ class Steering(OfTopic):
     """A client's choice of a steering repository for a topic."""
 
     role: Annotated[str, "the client's role: publisher or subscriber"]
-    repository: Annotated[
-        int | None, "the designated steering repository; null: no repository has answered a probe"
-    ] = None
+    repository: Annotated[int | None, "the steering repository; null: no repository has answered a probe"] = None
     designation: Annotated[int, "number of the designation: the round in which it started (rule P12)"] = -1
     is_seeking: Annotated[bool, "whether the client waits for an answer to its probes"] = False
     is_changing: Annotated[bool, "whether the client starts a new designation at the end of the round"] = False
@@ -251,9 +249,7 @@ class Subscriber(OfTopic):
     interests: Annotated[tuple[Interest, ...], "the client's subscriptions on the topic, with their cuts"]
     last_seq: Annotated[int, "sequence number of the last message up to the frontier that matches a subscription"] = 0
     sync: Annotated[int, "sequence number up to which the client has acknowledged all its messages"] = 0
-    offered: Annotated[
-        int, "value of the frontier at the repository's last check for missing acknowledgements (rule P14)"
-    ] = 0
+    offered: Annotated[int, "the frontier at the last check for missing acknowledgements (rule P14)"] = 0
 
 
 @record(key="topic, client, role")
