@@ -100,12 +100,8 @@ class Subscribed(OfTopic):
 
 
 @record(key="topic, publisher, incarnation")
-class Mark(OfTopic):
+class Mark(OfMessage):
     """The last message of a publisher's incarnation that a subscriber has delivered (rule P9)."""
-
-    publisher: Annotated[int, "id of the publisher"]
-    incarnation: Annotated[int, "round in which the incarnation started"]
-    n: Annotated[int, "catenation number of the last delivered message"]
 
 
 @record(key="topic")

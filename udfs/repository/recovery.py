@@ -209,8 +209,7 @@ def _forget_void(at: At) -> None:
 
 
 def _set_aside(at: At, assistant: int, prefix: Key) -> None:
-    slots.record_incarnation(at, prefix.publisher, prefix.incarnation)
-    row = at.node.incarnation[at.topic, prefix.publisher, prefix.incarnation]
+    row = slots.record_incarnation(at, prefix.publisher, prefix.incarnation)
     for n in range(1, prefix.n + 1):
         key = Key(prefix.publisher, prefix.incarnation, n)
         if not slots.has(at, key):

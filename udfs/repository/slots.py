@@ -25,17 +25,16 @@ def newest(at: At, publisher: int) -> int | None:
     return max(found, default=None)
 
 
-def record_incarnation(at: At, publisher: int, incarnation: int) -> bool:
-    """Records an incarnation of `publisher`, and closes older ones (P2). Returns whether it is the newest one."""
-    known = newest(at, publisher)
-    if (at.topic, publisher, incarnation) not in at.node.incarnation:
+def record_incarnation(at: At, publisher: int, incarnation: int) -> Incarnation:
+    """Returns the record of an incarnation of `publisher`, and creates it if necessary. Closes older ones (rule P2)."""
+    index, known = (at.topic, publisher, incarnation), newest(at, publisher)
+    if index not in at.node.incarnation:
         is_closed = known is not None and known > incarnation
-        row = Incarnation(at.topic, publisher, incarnation, is_closed=is_closed, heard_round=at.round)
-        at.node.incarnation[at.topic, publisher, incarnation] = row
+        at.node.incarnation[index] = Incarnation(*index, is_closed=is_closed, heard_round=at.round)
     for row in at.of(at.node.incarnation):
         if row.publisher == publisher and row.incarnation < incarnation and not row.is_closed:
             close(at, row)
-    return known is None or incarnation >= known
+    return at.node.incarnation[index]
 
 
 def close(at: At, row: Incarnation) -> None:
@@ -77,11 +76,10 @@ def reserve(at: At, row: Incarnation, n: int) -> list[int]:
     return added
 
 
-def record_heard(at: At, publisher: int, incarnation: int) -> None:
-    """Records that `publisher` has sent an event, and reopens `incarnation` if it is the newest one (rule P32)."""
-    row = at.node.incarnation[at.topic, publisher, incarnation]
+def record_heard(at: At, row: Incarnation) -> None:
+    """Records that a publisher has sent an event, and reopens its incarnation `row` if it is the newest (rule P32)."""
     row.heard_round = at.round
-    row.is_closed = row.is_closed and newest(at, publisher) != incarnation
+    row.is_closed = row.is_closed and newest(at, row.publisher) != row.incarnation
 
 
 def close_silent(at: At) -> bool:
@@ -117,8 +115,7 @@ def store_message(at: At, key: Key, publication: Publication) -> None:
     """
     if has(at, key):
         return
-    record_incarnation(at, key.publisher, key.incarnation)
-    row = at.node.incarnation[at.topic, key.publisher, key.incarnation]
+    row = record_incarnation(at, key.publisher, key.incarnation)
     at.node.lacking.pop((at.topic, *key), None)
     identify(at, key, publication.source_seq)
     if not row.is_closed:

@@ -144,13 +144,13 @@ def on_order(at: At, m: events.Order | events.Retransmit) -> None:
     registrations.record_designation(at, m.source, PUBLISHER, m.designation, m.steering, is_own=False)
     key, buffered = Key(m.source, m.incarnation, m.n), at.node.buffered.pop((at.topic, m.source, m.source_seq), None)
     known = m if isinstance(m, events.Retransmit) else buffered
-    is_newest = slots.record_incarnation(at, key.publisher, key.incarnation)
-    number = registrations.steered_designation(at, key.publisher, PUBLISHER)
-    if not is_newest or not (number is None or registrations.is_admitted(at, key.publisher, PUBLISHER, number)):
+    row = slots.record_incarnation(at, m.source, m.incarnation)
+    number = registrations.steered_designation(at, m.source, PUBLISHER)
+    is_newest = m.incarnation == slots.newest(at, m.source)
+    if not is_newest or not (number is None or registrations.is_admitted(at, m.source, PUBLISHER, number)):
         settle(at)
         return
-    slots.record_heard(at, key.publisher, key.incarnation)
-    row = at.node.incarnation[at.topic, key.publisher, key.incarnation]
+    slots.record_heard(at, row)
     added = slots.reserve(at, row, key.n)
     slot = slots.find(at, key)
     if slot is not None and slot.status == STORED:
@@ -271,14 +271,13 @@ def on_recovery(at: At, m: events.PublisherRecovery) -> None:
 
     The designated repository answers with R2P-Recovery.
     """
-    slots.record_incarnation(at, m.origin, m.incarnation)
+    row = slots.record_incarnation(at, m.origin, m.incarnation)
     is_newest = registrations.record_designation(at, m.origin, PUBLISHER, m.designation, m.steering, is_own=True)
     settle(at)
     if not is_newest or m.steering != at.me or not at.is_operational:
         return
     if registrations.is_admitted(at, m.origin, PUBLISHER, m.designation):
-        slots.record_heard(at, m.origin, m.incarnation)
-        row = at.node.incarnation[at.topic, m.origin, m.incarnation]
+        slots.record_heard(at, row)
         values = (m.designation, at.me, m.incarnation, row.prefix, at.members, registrations.subscribers(at))
         at.send(events.PublisherRecovered, (m.origin,), *values)
 

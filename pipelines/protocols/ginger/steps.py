@@ -55,6 +55,12 @@ sent the message, or null. ``covered`` lists the nodes that have locked the key 
 position among the turns with one ``trigger``, from 0.
 """
 FROM_BROKER = "relationship in ('parent', 'child')"
+_NONE = "cast(array() as array<bigint>)"
+
+
+def _grown(known: str, new: str) -> str:
+    """Returns the SQL of the ascending union of the lists `known`, which may be null, and `new`."""
+    return f"array_sort(array_distinct(concat(coalesce({known}, {_NONE}), {new})))"
 
 
 def handled(inbox: DataFrame, neighbour: DataFrame) -> DataFrame:
@@ -124,7 +130,7 @@ def decided(due: DataFrame, queue: DataFrame, pending: DataFrame, summary: DataF
 
 def known_messages(message: DataFrame, queue: DataFrame, pending: DataFrame, lock: DataFrame) -> DataFrame:
     """Returns all messages about which brokers can decide: `ABOUT`, ``hops, sender, came_from, covered``."""
-    none = "cast(array() as array<bigint>) as covered"
+    none = f"{_NONE} as covered"
     parts = [
         brought(message).selectExpr(*ABOUT, "hops", "sender", "'below' as came_from", none),
         queue.selectExpr(*ABOUT, "hops", "client as sender", "'below' as came_from", none),
@@ -140,7 +146,7 @@ def broker_turns(message: DataFrame, lock: DataFrame) -> DataFrame:
     An eventual or causal message has a turn ``passed``. A total-order message has a turn ``locked`` (rule G1). A
     TotalProcessed message causes a turn ``processed`` of the total-order message that it names.
     """
-    none = "cast(array() as array<bigint>) as covered"
+    none = f"{_NONE} as covered"
     rest = ["trigger", "cast(0 as bigint) as rank", "round"]
     passed = message.where(f"kind = 'Metadata' and guarantee <> 'total' and {FROM_BROKER}")
     processed = message.where("kind = 'TotalProcessed'")
@@ -247,7 +253,7 @@ def new_members(way: DataFrame, member: DataFrame) -> DataFrame:
     A Subscribe adds the subscriber, and the brokers on the paths between edge brokers, to ``members``.
     """
     inside = "slice(way, n_shared, size(way))"
-    before = "coalesce(slice(approach, n_shared, size(approach)), cast(array() as array<bigint>))"
+    before = f"coalesce(slice(approach, n_shared, size(approach)), {_NONE})"
     found = way.selectExpr(
         *TOPIC,
         "source",
@@ -263,11 +269,6 @@ def new_members(way: DataFrame, member: DataFrame) -> DataFrame:
     return grown.join(known, TOPIC, "left").selectExpr(
         *TOPIC, f"{_grown('members', 'part')} as members", "approach", f"{_grown('clients', 'sources')} as clients"
     )
-
-
-def _grown(known: str, new: str) -> str:
-    """Returns the SQL of column `known`, an ascending list or null, with the values of list `new` added."""
-    return f"array_sort(array_distinct(concat(coalesce({known}, cast(array() as array<bigint>)), {new})))"
 
 
 def new_subscribers(subscribe: DataFrame, way: DataFrame) -> DataFrame:
@@ -286,9 +287,6 @@ def replaced(table: DataFrame, changed: DataFrame, key: list[str]) -> DataFrame:
     """Returns `table` with the rows of `changed` added, in place of rows with equal values in columns `key`."""
     kept = table.join(changed.select(key).hint("shuffle_hash"), key, "left_anti")
     return kept.unionByName(changed.select(table.columns))
-
-
-_NONE = "cast(array() as array<bigint>)"
 
 
 def branch_summaries(branch: DataFrame) -> DataFrame:
@@ -343,8 +341,7 @@ def acknowledged(pending: DataFrame, ack: DataFrame, summary: DataFrame) -> Data
     )  # fmt: skip
     return wanted.join(of.hint("shuffle_hash"), ID, "left").selectExpr(
         *ABOUT, "arrival", "came_from", "hops",
-        f"array_sort(array_distinct(concat(covered, coalesce(told, {_NONE})))) as covered",
-        f"array_sort(array_distinct(concat(acked, coalesce(senders, {_NONE})))) as acked", "sent",
+        f"{_grown('told', 'covered')} as covered", f"{_grown('senders', 'acked')} as acked", "sent",
         "n_missing <= 0 as was_ready", "ready_trigger",
     )  # fmt: skip
 
