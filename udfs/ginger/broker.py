@@ -156,7 +156,7 @@ class Broker(Role):
             return
         theirs = self.missing.drop_collected(m.told)
         for name, members in sorted(theirs.members.items()):
-            self.topics.of(name).set_members(members, theirs.clients.get(name, set()))
+            self.node.member[name] = Member(name, set(members), clients=set(theirs.clients.get(name, ())))
         self.node.send(sender, ms.LostMessageRequest(self.missing.missing_of(theirs)))
         self.ordering.tell_current_topics(sender)
 

@@ -17,7 +17,7 @@ from udfs.ginger import messages as ms
 from udfs.ginger.buffer import Event, Message, next_admitted
 from udfs.ginger.messages import Incarnation
 from udfs.ginger.node import Node
-from udfs.ginger.records import EntryQueue, FailedBroker, Hold, Pending
+from udfs.ginger.records import Coverage, EntryQueue, FailedBroker, Hold, Pending
 from udfs.ginger.topics import Topic, Topics
 from udfs.nodes.records import kind_of
 
@@ -158,13 +158,19 @@ class Ordering:
         self.try_all(topic)
 
     def _report(self, topic: Topic, pending: Pending, child: int, covered: set[int]) -> None:
-        """Replaces the last report of `child` about `pending` by `covered` (rule G33).
+        """Replaces the last report of `child` about `pending` by `covered`, or deletes it if `covered` is empty (G33).
 
         If a node is missing in all reports after the replacement, it no longer counts as a node that has locked the key
         items. This broker and its clients are exceptions.
         """
-        withdrawn = topic.report(pending.id, child, covered)
-        pending.covered -= withdrawn - topic.clients - {self._node.id}
+        key = topic.name, pending.source, pending.source_seq
+        reported = self._node.coverage.setdefault(key, Coverage(*key)).reported
+        former = {child, *reported.pop(child, ())}
+        if covered:
+            reported[child] = covered
+        elif not reported:
+            del self._node.coverage[key]
+        pending.covered -= former.difference(*reported.values()) - topic.clients - {self._node.id}
 
     def try_all(self, topic: Topic) -> None:
         """Reports to the parent those pending messages that all children have acknowledged, in the order of arrival.

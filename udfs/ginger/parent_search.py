@@ -55,23 +55,17 @@ class ParentSearch:
             self._await(None, self._node.setting("timer_rounds"))
 
     def ask(self, broker: int) -> None:
-        """Sends a ParentRequest to `broker`, and starts the timer that limits the wait for the answer."""
-        self._repair.asked, self._repair.is_promised = broker, False
-        self._node.send(broker, self._request())
-        self._await(broker, self._node.patience(broker))
-
-    def _request(self) -> ms.ParentRequest:
-        """Returns the node's ParentRequest.
+        """Sends a ParentRequest to `broker`, and starts the timer that limits the wait for the answer.
 
         A broker names the topics whose sub-tree contains the failed parent. A client names all its topics, and the
         topics that it subscribes to.
         """
         own, node = self._repair, self._node
-        topics = (*own.upward, *node.client_topic)
-        is_client = own.role == "client"
-        return ms.ParentRequest(
-            topics, own.break_degree, own.is_joining, is_client, node.subscribed, node.incarnation
-        )  # fmt: skip
+        own.asked, own.is_promised = broker, False
+        topics, is_client = (*own.upward, *node.client_topic), own.role == "client"
+        given = topics, own.break_degree, own.is_joining, is_client, node.subscribed, node.incarnation
+        node.send(broker, ms.ParentRequest(*given))
+        self._await(broker, node.patience(broker))
 
     def _await(self, broker: int | None, rounds: int) -> None:
         self._repair.awaited = broker

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from udfs.ginger.buffer import Departed, Event, Id, Message, MissingSets, Runs, in_runs, joined
 from udfs.ginger.node import Node
-from udfs.ginger.records import BufferedEvent, Coverage, Discarded, EntryQueue, Member, Pending, Subscriber, TopicJoin
+from udfs.ginger.records import BufferedEvent, Discarded, EntryQueue, Pending, Subscriber, TopicJoin
 
 PUBLISHED = "published"
 """Value of column ``event`` for a client's own publication. Only table ``metadata_buffer`` has these events."""
@@ -130,10 +130,6 @@ class Topic:
         row = self._node.member.get(self.name)
         return set() if row is None else row.members - row.clients
 
-    def set_members(self, members: set[int], clients: set[int]) -> None:
-        """Replaces the members of the topic. Argument `clients` contains those members that are clients."""
-        self._node.member[self.name] = Member(self.name, set(members), clients=set(clients))
-
     @property
     def is_told_current(self) -> bool:
         """Whether a current neighbour has sent the broker Current (rule G34)."""
@@ -179,21 +175,6 @@ class Topic:
         if self.pending.pop(of, None) is not None:
             del self._node.pending[self.name, of.source, of.source_seq]
             self._node.coverage.pop((self.name, of.source, of.source_seq), None)
-
-    def report(self, of: Id, child: int, covered: set[int]) -> set[int]:
-        """Replaces the last report of `child` about the pending message with id `of`.
-
-        Empty `covered` removes the report. Returns `child` and the nodes of the replaced report, except those that
-        reports of other children or the new report contain.
-        """
-        key = self.name, of.source, of.source_seq
-        reported = self._node.coverage.setdefault(key, Coverage(*key)).reported
-        former = {child, *reported.pop(child, ())}
-        if covered:
-            reported[child] = covered
-        elif not reported:
-            del self._node.coverage[key]
-        return former.difference(*reported.values())
 
     def mark_unsent(self) -> None:
         """Marks all pending messages as not reported to the parent, because the parent changes."""

@@ -48,7 +48,7 @@ class TreeRepair:
         if not self._may_accept(sender, request):
             self._respond(sender, request, ms.DECLINED)
             return
-        outside = [name for name in request.topics if not self.is_inside(self._topics.of(name))]
+        outside = self._outside(request)
         is_forced = request.is_client or request.break_degree
         is_joined = not outside or request.break_degree or election.is_elected
         if not is_joined or not (is_forced or node.residual_degree > 0):
@@ -62,6 +62,9 @@ class TreeRepair:
         else:
             self._respond(sender, request, ms.ACCEPTED)
             self._accept(sender, request)
+
+    def _outside(self, request: ParentRequest) -> list[str]:
+        return [name for name in request.topics if not self.is_inside(self._topics.of(name))]
 
     def _respond(self, sender: int, request: ParentRequest, answer: str) -> None:
         self._node.send(sender, ms.ParentResponse(answer, request.incarnation, self._node.incarnation))
@@ -78,14 +81,11 @@ class TreeRepair:
 
     def admit(self) -> None:
         """Handles each waiting ParentRequest for which the broker is now in the sub-trees of all requested topics."""
-        ready = [entrant for entrant in self._node.entrant if self._is_ready(entrant)]
+        ready = [entrant for entrant in self._node.entrant if not self._outside(entrant.request)]
         self._node.entrant = [entrant for entrant in self._node.entrant if entrant not in ready]
         for entrant in ready:
             self._node.latency.setdefault(entrant.node, entrant.latency_rounds)
             self.on_parent_request(entrant.request, entrant.node)
-
-    def _is_ready(self, entrant: Entrant) -> bool:
-        return all(self.is_inside(self._topics.of(name)) for name in entrant.request.topics)
 
     def _accept(self, sender: int, request: ParentRequest) -> None:
         node, election = self._node, self._node.election
