@@ -5,6 +5,7 @@ Names follow sections 3 and 4 and Figure 1 of the paper.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Annotated, NamedTuple, Protocol
 
@@ -36,6 +37,14 @@ class Key(NamedTuple):
     def of(cls, row: _Catenated) -> Key:
         """Returns the key of the message that `row` is about."""
         return cls(row.publisher, row.incarnation, row.n)
+
+
+def joined_cuts(one: Iterable[Key], other: Iterable[Key]) -> tuple[Key, ...]:
+    """Returns the last message of each incarnation in two cuts or prefixes, ascending."""
+    last: dict[tuple[int, int], int] = {}
+    for publisher, incarnation, n in (*one, *other):
+        last[publisher, incarnation] = max(last.get((publisher, incarnation), 0), n)
+    return tuple(Key(*index, n) for index, n in sorted(last.items()))
 
 
 @record(key="topic")

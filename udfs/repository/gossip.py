@@ -9,29 +9,25 @@ from udfs.repository.records import ACTION, STORED, VOID, PeerPrefix
 
 
 def on_gossip_timer(at: At) -> None:
-    """Timer T_g: sends Gossip-ACK to the other members, and confirms registrations that they have."""
-    if at.peers and not at.log.is_left:
-        membership.confirm_registrations(at)
-        send_gossip(at)
-        at.wake("gossip", at.rounds("gossip_rounds"))
+    """Timer T_g (rule P17): sends Gossip-ACK to each member, with the entries (messages, actions) that it lacks.
+
+    Members that lack the same entries get one common event. Also confirms the registrations that members have.
+    """
+    if at.log.is_left or not at.peers:
+        return
+    membership.confirm_registrations(at)
+    by_base: dict[int, list[int]] = {}
+    for peer in at.peers:
+        by_base.setdefault(min(membership.peer(at, peer).told, at.log.frontier), []).append(peer)
+    for base, peers in sorted(by_base.items()):
+        send_entries(at, tuple(peers), base)
+    at.wake("gossip", at.rounds("gossip_rounds"))
 
 
 def on_leave(at: At, m: events.GossipLeave) -> None:
     """Gossip-LEAVE (section 4.10): records that the sender has left the bundle, and answers with Gossip-ACK."""
     membership.record_departure(at, m.origin)
     send_entries(at, (m.origin,), at.log.frontier)
-
-
-def send_gossip(at: At) -> None:
-    """Sends Gossip-ACK to each member, with the entries (messages and actions) that the member lacks (rule P17).
-
-    Members that lack the same entries get one common event.
-    """
-    by_base: dict[int, list[int]] = {}
-    for peer in at.peers:
-        by_base.setdefault(min(membership.peer(at, peer).told, at.log.frontier), []).append(peer)
-    for base, peers in sorted(by_base.items()):
-        send_entries(at, tuple(peers), base)
 
 
 def send_entries(at: At, peers: tuple[int, ...], base: int) -> None:

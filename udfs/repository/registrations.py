@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from udfs.repository import events, slots
 from udfs.repository.at import At
-from udfs.repository.events import Action, Key
+from udfs.repository.events import Action, Key, joined_cuts
 from udfs.repository.records import (
     ACTION,
     PUBLISHER,
@@ -101,10 +101,14 @@ def apply(at: At, action: Action) -> bool:
     """Stores `action` under the next sequence number, unless a newer one is known. Returns whether it was stored."""
     if action.interests is None:
         return _store_registration(at, action)
-    is_new = _subscribes(at, action)
-    if is_new:
-        slots.append(at, ACTION, Key(action.client, action.number, 0), action)
-    return is_new
+    index = at.topic, action.client
+    row = at.node.subscriber.get(index)
+    if row is not None and (row.number >= action.number or row.interests == action.interests):
+        row.number = max(row.number, action.number)
+        return False
+    at.node.subscriber[index] = Subscriber(*index, action.number, action.interests)
+    slots.append(at, ACTION, Key(action.client, action.number, 0), action)
+    return True
 
 
 def _store_registration(at: At, action: Action) -> bool:
@@ -121,29 +125,14 @@ def _store_registration(at: At, action: Action) -> bool:
     is_known = row is not None and row.number == action.number
     cut = action.cut
     if not action.is_registered:
-        cut = _union(cut, row.cut if row is not None and is_known else slots.prefixes(at))
+        cut = joined_cuts(cut, row.cut if row is not None and is_known else slots.prefixes(at))
     if row is not None and is_known and cut == row.cut:
         return False
     slots.append(at, ACTION, Key(action.client, action.number, 0), action._replace(cut=cut))
     number, is_registered = action.number, action.is_registered
     at.node.registration[index] = Registration(*index, number, is_registered, cut, at.log.last_seq)
-    return True
-
-
-def _union(one: tuple[Key, ...], other: tuple[Key, ...]) -> tuple[Key, ...]:
-    found: dict[tuple[int, int], int] = {}
-    for publisher, incarnation, n in (*one, *other):
-        found[publisher, incarnation] = max(found.get((publisher, incarnation), 0), n)
-    return tuple(Key(*index, n) for index, n in sorted(found.items()))
-
-
-def _subscribes(at: At, action: Action) -> bool:
-    index = at.topic, action.client
-    row, interests = at.node.subscriber.get(index), action.interests or ()
-    if row is not None and (row.number >= action.number or row.interests == interests):
-        row.number = max(row.number, action.number)
-        return False
-    at.node.subscriber[index] = Subscriber(*index, action.number, interests)
+    if row is not None and not row.is_registered:
+        _end_designations(at, action)
     return True
 
 
@@ -152,13 +141,7 @@ def are_changed(at: At) -> bool:
     return at.log.owner is not None and any(row.number > BEGINNING for row in at.of(at.node.registration))
 
 
-def is_deregistered(at: At, action: Action) -> bool:
-    """Returns whether `action` is a registration or deregistration of a client that is deregistered now."""
-    row = at.node.registration.get((at.topic, action.client, action.role))
-    return action.interests is None and row is not None and not row.is_registered
-
-
-def end_designations(at: At, action: Action) -> None:
+def _end_designations(at: At, action: Action) -> None:
     """Ends the designations of the subscribers that the new registration `action` affects (rule P25).
 
     The registration permits messages that the deregistration excluded. The positions of the subscribers may be after

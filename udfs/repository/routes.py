@@ -131,15 +131,12 @@ def send(state: State, event: Any, ctx: Context, extra: int = 0) -> None:  # noq
         for hop in state.neighbour:
             ctx.send(hop, event)
         return
-    event = event if event.to else _discovering(state, event)
+    if not event.to:
+        known = {link.dst for link in state.link.values() if link.is_repository}
+        event = replace(event, to=tuple(sorted(known - {event.origin})))
     for hop, to in _by_hop(state, event.to, ctx.node).items():
         part = event if to == event.to else replace(event, to=to)
         ctx.send(hop, part, after=state.neighbour[hop].latency_rounds + extra if extra else None)
-
-
-def _discovering(state: State, event: Any) -> Any:  # noqa: ANN401 - as above
-    known = {link.dst for link in state.link.values() if link.is_repository}
-    return replace(event, to=tuple(sorted(known - {event.origin})))
 
 
 def _by_hop(state: State, to: Iterable[int], node: int) -> dict[int, tuple[int, ...]]:

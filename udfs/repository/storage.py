@@ -68,20 +68,12 @@ def persist(at: At, slot: Slot) -> None:
         at.wake("rectify", at.rounds("rectify_rounds"))
 
 
-def apply_action(at: At, action: Action) -> bool:
-    """Applies `action` unless a newer action is known, and recomputes the syncs of the subscribers that it affects.
-
-    Returns whether `action` was applied.
-    """
-    is_return = registrations.is_deregistered(at, action)
-    if not registrations.apply(at, action):
-        return False
-    if is_return:
-        registrations.end_designations(at, action)
-    for subscriber in at.of(at.node.subscriber):
-        if action.interests is None or subscriber.client == action.client:
-            recompute_sync(at, subscriber)
-    return True
+def apply_action(at: At, action: Action) -> None:
+    """Applies `action` unless a newer action is known, and recomputes the syncs of the subscribers that it affects."""
+    if registrations.apply(at, action):
+        for subscriber in at.of(at.node.subscriber):
+            if action.interests is None or subscriber.client == action.client:
+                recompute_sync(at, subscriber)
 
 
 def recompute_sync(at: At, subscriber: Subscriber) -> None:

@@ -10,7 +10,7 @@ from dataclasses import replace
 from udfs.nodes.calls import SubscribeCall, UnsubscribeCall
 from udfs.repository import events, steering
 from udfs.repository.at import At
-from udfs.repository.events import Interest, Key, Publication
+from udfs.repository.events import Interest, Key, Publication, joined_cuts
 from udfs.repository.records import SUBSCRIBER, Buffered, Expected, Mark, Reading, Steering, Subscribed, Unsynced
 
 MARKER = -1
@@ -252,13 +252,10 @@ def on_confirm(at: At, m: events.SubscribeConfirm) -> None:
         return
     if at.topic in at.node.reading and at.node.reading[at.topic].position > m.upto:
         return
-    cut = {one[:2]: one.n for one in m.prefix}
-    for mark in at.of(at.node.mark):
-        index = mark.publisher, mark.incarnation
-        cut[index] = max(cut.get(index, 0), mark.n)
+    cut = joined_cuts(m.prefix, map(Key.of, at.of(at.node.mark)))
     for row in _cutless(at):
         if row.subscription_id in m.subscription_ids:
-            row.cut = tuple(Key(*index, n) for index, n in sorted(cut.items()))
+            row.cut = cut
             _renew(at)
 
 
