@@ -175,7 +175,7 @@ def on_farewell(at: At, m: events.GossipAck) -> None:
 
 
 def call_register(at: At, call: RegisterCall | DeregisterCall) -> None:
-    """Handles call ``register`` or ``deregister``: sends Register or Deregister to the first member of the bundle.
+    """Handles call ``register`` or ``deregister`` (3.3): sends Register or Deregister to the bundle's first member.
 
     `repeat_registrations` sends the message to other members until R2C-Confirm arrives. A later call for the same
     client and role replaces the message.

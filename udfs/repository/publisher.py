@@ -16,7 +16,7 @@ def start(at: At) -> None:
 
 
 def call(at: At, call: PublishCall) -> None:
-    """Handles call ``publish``: publishes a message, or queues it until the steering repository has answered."""
+    """Handles call ``publish`` (3.4): publishes a message, or queues it until the steering repository has answered."""
     publication = Publication(at.me, call.source_seq, at.round, call.matches)
     if _steering(at).is_established:
         _publish(at, publication)
