@@ -174,7 +174,7 @@ class Election(ParentSearch):
 
     def __init__(self, role: Role, topics: Topics, tree: TreeRepair) -> None:
         super().__init__(role, topics)
-        self._own = role.node.election
+        self._election = role.node.election
         self._tree = tree
 
     def seek(self) -> None:
@@ -188,14 +188,14 @@ class Election(ParentSearch):
         if node.repair.is_new and not node.children and not node.candidates():
             node.see_contacts()
         above = [broker for broker in node.candidates() if not node.is_sibling(broker)]
-        is_decided = self._gone() == self._own.decided and bool(node.siblings())
+        is_decided = self._gone() == self._election.decided and bool(node.siblings())
         if node.is_newcomer or above or is_decided:
             super().seek()
         else:
             self._elect()
 
     def _elect(self) -> None:
-        own, node = self._own, self._node
+        own, node = self._election, self._node
         self._cancel_timers()
         own.is_electing, own.vote, own.gone = True, node.residual_degree, self._gone()
         node.repair.asked = None
@@ -209,7 +209,8 @@ class Election(ParentSearch):
             self._node.ctx.cancel_timer(ELECTION_TIMER, broker)
 
     def _vote(self, sibling: int) -> None:
-        self._node.send(sibling, ms.RootElection(self._own.vote, tuple(self._own.gone), self._node.incarnation))
+        own, node = self._election, self._node
+        node.send(sibling, ms.RootElection(own.vote, tuple(own.gone), node.incarnation))
 
     def _gone(self) -> list[Incarnation]:
         """Returns the failed brokers to name in a vote, each with its latest failed incarnation (rules G18 and G29).
@@ -218,11 +219,11 @@ class Election(ParentSearch):
         """
         node = self._node
         in_view = [node.latest(broker) for broker in node.repair.dead & node.tree_view.keys()]
-        return _latest([*in_view, *self._own.heard])
+        return _latest([*in_view, *self._election.heard])
 
     def orphaned(self, parent: Incarnation) -> None:
         """Records the failure of `parent`. Deletes votes that do not name it, and the result of the last election."""
-        own = self._own
+        own = self._election
         own.votes = {sibling: vote for sibling, vote in own.votes.items() if _has_failed(parent, vote.gone)}
         own.heard = _latest([parent, *(one for vote in own.votes.values() for one in vote.gone)])
         own.decided, own.below, own.answered = None, [], []
@@ -246,7 +247,7 @@ class Election(ParentSearch):
         if not self._is_orphan(brokers) or not node.is_sibling(sender):
             self._refuse(sender)
             return
-        self._own.votes[sender] = Vote(m.vote, brokers)
+        self._election.votes[sender] = Vote(m.vote, brokers)
         if node.parent is None:
             self._handle_vote(sender, brokers)
 
@@ -271,8 +272,8 @@ class Election(ParentSearch):
         if not is_orphan and electors.isdisjoint(above):
             self._end(sender)
             return
-        self._own.below.append(sender)
-        if self._own.is_electing:
+        self._election.below.append(sender)
+        if self._election.is_electing:
             self._decide()
 
     def _is_orphan(self, gone: Sequence[Incarnation]) -> bool:
@@ -292,7 +293,7 @@ class Election(ParentSearch):
         if is_known or not self._is_orphan(gone) or not all(_has_failed(one, gone) for one in above):
             return
         node.tree_view[sender] = TreeView(sender, SIBLING, 1, 1, node.rounds_from(sender))
-        if self._own.is_electing:
+        if self._election.is_electing:
             self._vote(sender)
 
     def _handle_vote(self, sender: int, gone: Sequence[Incarnation]) -> None:
@@ -300,7 +301,7 @@ class Election(ParentSearch):
 
         Then decides the present election, continues the search for a parent, or sends this broker's vote again.
         """
-        own, node, repair, known = self._own, self._node, self._node.repair, self._gone()
+        own, node, repair, known = self._election, self._node, self._node.repair, self._gone()
         own.heard = _latest([*own.heard, *gone])
         for one in gone:
             is_news = one.broker not in repair.dead and one.incarnation >= node.latest(one.broker).incarnation
@@ -322,7 +323,7 @@ class Election(ParentSearch):
 
         Among brokers with this degree, the lowest id wins.
         """
-        own = self._own
+        own = self._election
         if own.gone != self._gone():
             self._elect()
             return
@@ -334,7 +335,7 @@ class Election(ParentSearch):
         self._end(-max(votes)[1])
 
     def _end(self, winner: int) -> None:
-        own, node = self._own, self._node
+        own, node = self._election, self._node
         if not own.is_electing:
             return
         self._cancel_timers()
@@ -354,7 +355,7 @@ class Election(ParentSearch):
 
     def on_vote_timer(self, sibling: int) -> None:
         """Alg. 8: records `sibling` as failed if it has not voted in time, and decides without its vote."""
-        own, vote = self._own, self._own.votes.get(sibling)
+        own, vote = self._election, self._election.votes.get(sibling)
         if not own.is_electing:
             return
         if sibling in self._node.siblings() and (vote is None or vote.gone != own.gone):
