@@ -189,8 +189,7 @@ def flooded(subscribe: DataFrame, neighbour: DataFrame, setting: DataFrame) -> D
 
 def new_subscribe(subscribe: DataFrame, neighbour: DataFrame) -> DataFrame:
     """Returns the new rows of table subscribe, with ``trigger`` and ``round`` of the received Subscribe."""
-    degree = neighbour.where(FROM_BROKER).groupBy(NODE).agg({"neighbour": "count"})
-    degree = degree.selectExpr(*NODE, "`count(neighbour)` as degree")
+    degree = neighbour.where(FROM_BROKER).groupBy(NODE).agg(F.expr("count(neighbour) as degree"))
     from_broker = f"case when {FROM_BROKER} then 1 else 0 end"
     return subscribe.join(degree.hint("shuffle_hash"), NODE, "left").selectExpr(
         *_SUBSCRIPTION, "topic", "source", "source_seq", "coalesce(edge, node_id) as edge", "sender as next_hop",
@@ -204,9 +203,8 @@ def answered(subscribed: DataFrame, table: DataFrame) -> DataFrame:
     ``trigger`` and ``round`` are those of the last Subscribed for the row. `table` is table subscribe at the start of
     the round.
     """
-    came = subscribed.groupBy(_SUBSCRIPTION).agg({"sender": "count", "trigger": "max", "round": "max"})
-    came = came.selectExpr(
-        *_SUBSCRIPTION, "`count(sender)` as n_came", "`max(trigger)` as trigger", "`max(round)` as round"
+    came = subscribed.groupBy(_SUBSCRIPTION).agg(
+        F.expr("count(sender) as n_came"), F.expr("max(trigger) as trigger"), F.expr("max(round) as round")
     )
     return table.join(came.hint("shuffle_hash"), _SUBSCRIPTION).selectExpr(
         *_SUBSCRIPTION, "topic", "source", "source_seq", "edge", "next_hop", "n_waiting - n_came as n_waiting",
@@ -242,8 +240,7 @@ def ways(subscribe: DataFrame, member: DataFrame) -> DataFrame:
     led = led.join(own.where("number = 1").selectExpr(*TOPIC, "way as first_way").hint("shuffle_hash"), TOPIC)
     led = led.selectExpr(*TOPIC, "source", "way", "approach", "coalesce(approach, first_way) as leading")
     same = "size(filter(sequence(1, least(size(way), size(leading))), i -> slice(way, 1, i) = slice(leading, 1, i)))"
-    common = led.selectExpr(*TOPIC, f"{same} as n_common").groupBy(TOPIC).agg({"n_common": "min"})
-    common = common.selectExpr(*TOPIC, "`min(n_common)` as n_shared")
+    common = led.selectExpr(*TOPIC, f"{same} as n_common").groupBy(TOPIC).agg(F.expr("min(n_common) as n_shared"))
     return led.join(common.hint("shuffle_hash"), TOPIC).select(*TOPIC, "source", "way", "n_shared", "approach")
 
 
@@ -260,10 +257,9 @@ def new_members(way: DataFrame, member: DataFrame) -> DataFrame:
         f"concat(array(source), {inside}, {before}) as part",
         "slice(coalesce(approach, way), 1, n_shared) as top",
     )
-    grown = found.groupBy(TOPIC).agg({"part": "collect_list", "source": "collect_list", "top": "collect_list"})
-    grown = grown.selectExpr(
-        *TOPIC, "flatten(`collect_list(part)`) as part", "`collect_list(source)` as sources",
-        "get(`collect_list(top)`, 0) as approach",
+    grown = found.groupBy(TOPIC).agg(
+        F.expr("flatten(collect_list(part)) as part"), F.expr("collect_list(source) as sources"),
+        F.expr("get(collect_list(top), 0) as approach"),
     )  # fmt: skip
     known = member.select(*TOPIC, "members", "clients").hint("shuffle_hash")
     return grown.join(known, TOPIC, "left").selectExpr(
