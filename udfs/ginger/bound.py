@@ -10,6 +10,7 @@ siblings.
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -141,7 +142,16 @@ def _cut_off(given: ScenarioRun, tree: Tree, failed: set[int]) -> Iterator[str]:
 
 
 def _seen(tree: Tree, node: int, max_hops: int) -> set[int]:
-    return {row.peer for row in tree.view(node, max_hops)}
+    """Returns the brokers in the view of `node`, which are at most `max_hops` links away.
+
+    The view contains the ancestors except the parent, and the siblings of the node and of its ancestors. The bound
+    judges the nodes, so it does not use their `Tree.view`.
+    """
+    path = tree.up(node)
+    found = set(path[2 : max_hops + 1])
+    for below, above in list(itertools.pairwise(path))[: max(max_hops - 1, 0)]:
+        found |= tree.children(above) - {below}
+    return found
 
 
 def _without_locks(given: ScenarioRun, tree: Tree, failed: set[int], gone: set[int], n_failures: int) -> Iterator[str]:
