@@ -1,6 +1,7 @@
 """Measures the speed-up by executors: sweeps and one large overlay on Spark clusters with one-core executors.
 
     python tests/perf/scale.py [--what sweep] [--executors 1 --executors 2] [--runs 1000] [--nodes 20000] [--limit 600]
+        [--warm]
 
 The clusters are Spark's ``local-cluster``: a driver and executors, each a separate process on this machine. With
 ``--executors 0``, engine `local` plays the runs in processes of this machine, without a JVM. ``sweep``: runs of `delta`
@@ -13,6 +14,8 @@ second; millions of rows that executors wrote for exchanges, and the MiB of thes
 the driver's JVM, and of all executors including their Python processes; the executors' share of the CPU seconds; peak
 memory of the program, of the driver's JVM and of an executor in MiB. CPU seconds are measured during the rounds:
 starting the engine and building the runs are not included, and no audit runs. Each measurement is a separate process.
+With ``--warm``, the process executes a sweep of 100 runs first, as in a session that is used again: the executors' JVMs
+have then loaded their classes, and their Python workers their modules.
 """
 
 from __future__ import annotations
@@ -126,8 +129,8 @@ def usage(root: int) -> tuple[dict[str, float], dict[str, float]]:
     return cpu, peak
 
 
-def measured(n_executors: int, what: Experiment, limit: float) -> dict[str, Any]:
-    """Measures an experiment in this process."""
+def measured(n_executors: int, what: Experiment, limit: float, before: Experiment | None = None) -> dict[str, Any]:
+    """Measures an experiment in this process; executes experiment ``before`` first."""
     spark, n_messages, round_ = cluster(n_executors) if n_executors else None, 0, -1
 
     def observe(progress: Progress) -> None:
@@ -138,12 +141,14 @@ def measured(n_executors: int, what: Experiment, limit: float) -> dict[str, Any]
 
     session = open_session(spark=spark) if spark else open_session("local")
     with tempfile.TemporaryDirectory() as folder, session:
-        before, _ = usage(os.getpid())
+        if before:
+            execute(before, session, Store(Path(folder, "before"), session), lambda _: None)
+        earlier, _ = usage(os.getpid())
         start, is_whole = time.perf_counter(), True
         try:
             forms = [form for form, _ in what.forms.values()]
             batches = replace(what, batch_runs=runs_per_batch(what.inputs.n_runs, what.inputs.n_state_rows, forms))
-            execute(batches, session, Store(Path(folder), session), observe)
+            execute(batches, session, Store(Path(folder, "measured"), session), observe)
         except LimitReachedError:
             is_whole = False
         seconds = time.perf_counter() - start
@@ -151,19 +156,19 @@ def measured(n_executors: int, what: Experiment, limit: float) -> dict[str, Any]
         exchanges = exchanged(spark) if spark else (0, 0)
     if spark:
         spark.stop()
-    cpu = {role: after[role] - before[role] for role in after}
+    cpu = {role: after[role] - earlier[role] for role in after}
     return {
         "seconds": seconds, "round": round_, "is_whole": is_whole, "messages": n_messages, "rows": exchanges[0],
         "bytes": exchanges[1], "cpu": cpu, "share": cpu["executors"] / sum(cpu.values()), "peak": peak,
     }  # fmt: skip
 
 
-def made(what: str, given: argparse.Namespace) -> Experiment:
-    """Returns the experiment that ``--what`` names."""
+def made(what: str, n_runs: int, given: argparse.Namespace) -> Experiment:
+    """Returns the experiment that ``--what`` names; a sweep has ``n_runs`` runs."""
     if what == "sweep":
-        return replace(sweep(given.runs, given.brokers, 1.0, START + given.rounds), commit_every=None)
+        return replace(sweep(n_runs, given.brokers, 1.0, START + given.rounds), commit_every=None)
     if what == "bank":
-        return bank(given.runs)
+        return bank(n_runs)
     return overlay(given.nodes, "dataflow" if what == "overlay" else "program")
 
 
@@ -177,11 +182,13 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=15, help="number of rounds in which the sweep has publications")
     parser.add_argument("--nodes", type=int, default=20_000)
     parser.add_argument("--limit", type=float, default=3600.0)
+    parser.add_argument("--warm", action="store_true", help="execute a sweep of 100 runs before each measurement")
     parser.add_argument("--one", nargs=2, help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.one:
         what, n_executors = given.one
-        print(json.dumps(measured(int(n_executors), made(what, given), given.limit)))
+        before = made("sweep", 100, given) if given.warm else None
+        print(json.dumps(measured(int(n_executors), made(what, given.runs, given), given.limit, before)))
         return
     names = {
         "sweep": f"delta, {given.runs:,} x {given.brokers}", "bank": f"ginger, {given.runs:,} x 20",
