@@ -30,7 +30,7 @@ from pipelines.testing import (
     run_configs,
     scenario,
 )
-from udfs.skipring.definition import max_degree, n_edges
+from udfs.skipring.legitimate import max_degree, n_edges
 
 NEWS = "news"
 LATE = 580

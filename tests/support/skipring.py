@@ -13,10 +13,9 @@ import pyarrow as pa
 
 from udfs.nodes.local import LocalNetwork
 from udfs.nodes.world import Flight, NodeInfo
-from udfs.skipring.definition import supervisor_of
 from udfs.skipring.history import configuration_change
 from udfs.skipring.labels import Label, label_of, levels
-from udfs.skipring.legitimate import KINDS, Convergence, TopicState
+from udfs.skipring.legitimate import KINDS, Convergence, TopicState, supervisor_of
 from udfs.skipring.program import SkipRing
 from udfs.skipring.replay import MESSAGE
 

@@ -2,7 +2,7 @@
 
 `program` declares a node's state and its handlers. `supervisor` and `subscriber` contain the actions of the two roles
 (sections 3.1 and 3.2), `trie` the tries of publications (section 4), and `labels` the labels (section 2.1). `start`
-sets the initial state of a run. `legitimate` and `replay` check runs against `definition`.
+sets the initial state of a run. `legitimate` and `replay` check runs against the definition of SR(n).
 
 Terms of the paper and of the rules in the README:
 

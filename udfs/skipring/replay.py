@@ -26,41 +26,23 @@ import pyarrow.compute as pc
 
 from udfs.batches import as_batch, schema_of
 from udfs.nodes.world import Flight
-from udfs.skipring.definition import broken, diameter, nth, point_of, supervisor_of, undirected
 from udfs.skipring.history import ConfigurationChange, configuration_from
-from udfs.skipring.legitimate import Convergence, TopicState
+from udfs.skipring.legitimate import (
+    Convergence,
+    TopicState,
+    broken,
+    diameter,
+    nth,
+    point_of,
+    supervisor_of,
+    undirected,
+)
 
 MESSAGE = pa.struct([
     ("message_id", pa.int64()), ("kind", pa.string()), ("src", pa.int64()), ("dst", pa.int64()),
     ("sent_round", pa.int64()), ("due_round", pa.int64()), ("body", pa.string()),
 ])  # fmt: skip
 """The fields of a message in the history. Field ``body`` is JSON."""
-
-
-def flights_at(rows: pa.StructArray, round_: int) -> list[Flight]:
-    """Returns those messages in `rows` that are in flight at the end of round `round_`, ascending by id.
-
-    Argument `rows` has the fields of `MESSAGE`, and ascends by id.
-    """
-    is_in_flight = pc.and_(pc.less_equal(rows.field("sent_round"), round_), pc.greater(rows.field("due_round"), round_))
-    names = ("message_id", "kind", "src", "dst", "sent_round", "due_round")
-    return [
-        Flight(**{name: row[name] for name in names}, fate=None, message=json.loads(row["body"]))
-        for row in rows.filter(is_in_flight).to_pylist()
-    ]
-
-
-def flights_met(rows: pa.StructArray, down: Mapping[int, int]) -> pa.StructArray:
-    """Returns those messages in `rows` that were not due at a node after its crash.
-
-    Args:
-        rows: Messages with the fields of `MESSAGE`.
-        down: The round of the crash of each crashed node.
-    """
-    for node, round_ in down.items():
-        is_lost = pc.and_(pc.equal(rows.field("dst"), node), pc.greater_equal(rows.field("due_round"), round_))
-        rows = rows.filter(pc.invert(is_lost))
-    return rows
 
 
 START, CRASH = "start", "crash"
@@ -144,10 +126,12 @@ class TopicReplay(TopicState):
         self.disturbances = [Disturbance(0, START, None)]
         self.broken: list[Broken] = []
         self._run = run
-        self._messages = messages
-        down = {row["node_id"]: row["round"] for row in run["crashes"] or ()}
-        self._down = sorted(down.items())
-        self._flights = None if messages is None else flights_met(messages, down)
+        self._messages = pa.array([], MESSAGE) if messages is None else messages
+        self._down = sorted((row["node_id"], row["round"]) for row in run["crashes"] or ())
+        for node, round_ in self._down:  # the crash loses the messages that are due at the node from its round on
+            dst, due = self._messages.field("dst"), self._messages.field("due_round")
+            is_lost = pc.and_(pc.equal(dst, node), pc.greater_equal(due, round_))
+            self._messages = self._messages.filter(pc.invert(is_lost))
         self._is_changed = True
 
     def play(self) -> Iterator[int]:
@@ -222,13 +206,15 @@ class TopicReplay(TopicState):
         self._is_changed = False
 
     def _in_flight(self, round_: int) -> Iterator[Flight]:
-        """Yields the messages in flight at the end of a round.
+        """Yields the messages in flight at the end of round `round_`, ascending by id.
 
         As a generator, the method decodes messages only for a caller that reads them. A caller reads none if the
         explicit state is not legitimate.
         """
-        if self._flights is not None:
-            yield from flights_at(self._flights, round_)
+        sent, due = self._messages.field("sent_round"), self._messages.field("due_round")
+        for row in self._messages.filter(pc.and_(pc.less_equal(sent, round_), pc.greater(due, round_))).to_pylist():
+            body = json.loads(row.pop("body"))
+            yield Flight(**row, fate=None, message=body)
 
     def _end(self) -> None:
         """Adds violations of audits ``labels``, ``degrees`` and ``database`` to `broken`, if the topic is legitimate.

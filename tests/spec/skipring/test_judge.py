@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 from support.skipring import INTERVAL, history, network, slots
 
-from udfs.skipring.definition import nth, point_of, skip_ring, supervisor_of
 from udfs.skipring.labels import label_of
+from udfs.skipring.legitimate import nth, point_of, skip_ring, supervisor_of
 from udfs.skipring.replay import TopicReplay
 from udfs.skipring.state import Supervisor, point_of as program_point_of, responsible, sides
 from udfs.skipring.supervisor import configuration
 
-JUDGES = ("replay", "legitimate", "history", "definition")
+JUDGES = ("replay", "legitimate", "history")
 PROGRAM = ("labels", "state", "supervisor", "subscriber", "trie", "messages", "program")
 
 

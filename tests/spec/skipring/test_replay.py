@@ -10,9 +10,8 @@ import pytest
 from support.skipring import INTERVAL, TOPIC, edges, history, network, rounds, state_of
 
 from udfs.nodes.local import LocalNetwork
-from udfs.skipring.definition import broken, max_degree, n_edges
 from udfs.skipring.labels import label_of, levels
-from udfs.skipring.legitimate import Convergence
+from udfs.skipring.legitimate import Convergence, broken, max_degree, n_edges
 from udfs.skipring.replay import BROKEN, CONVERGENCE, PROGRESS, TopicReplay, convergence, progress, violations
 
 HORIZON = 60 * INTERVAL
