@@ -77,11 +77,6 @@ def index_of(label: Label) -> int | None:
     return (1 << (label.bits - 1)) + (label.numerator >> 1) if label.is_valid else None
 
 
-def key_of(label: Label, node: int) -> Key:
-    """Returns the sort key of a node: the value of its label, then its id."""
-    return label.value, node
-
-
 def is_between(low: Key, key: Key, high: Key) -> bool:
     """Returns whether `key` lies on the arc of the ring from `low` upward to `high`."""
     return (low < key < high) if low < high else (key > low or key < high)

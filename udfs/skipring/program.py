@@ -233,8 +233,11 @@ class SkipRing(NodeProgram):
     def _flood(self, own: Subscription, one: Publication, sender: int | None, ctx: Context) -> None:
         for node in own.neighbours():
             if node != sender:
-                values = (one.key, one.source, one.source_seq, one.issued_round, one.hops + 1)
-                send(ctx, node, PublishNew(own.topic, *values))
+                send(
+                    ctx,
+                    node,
+                    PublishNew(own.topic, one.key, one.source, one.source_seq, one.issued_round, one.hops + 1),
+                )
 
     def _ask(self, own: Subscription, ctx: Context) -> None:
         """Sends CheckTrie with the root of the trie to a randomly chosen ring neighbour (Timeout, section 4.2)."""

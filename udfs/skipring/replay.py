@@ -27,16 +27,7 @@ import pyarrow.compute as pc
 from udfs.batches import as_batch, schema_of
 from udfs.nodes.world import Flight
 from udfs.skipring.history import ConfigurationChange, configuration_from
-from udfs.skipring.legitimate import (
-    Convergence,
-    TopicState,
-    broken,
-    diameter,
-    nth,
-    point_of,
-    supervisor_of,
-    undirected,
-)
+from udfs.skipring.legitimate import Convergence, TopicState, broken, diameter, nth, point_of, supervisor_of, undirected
 
 MESSAGE = pa.struct([
     ("message_id", pa.int64()), ("kind", pa.string()), ("src", pa.int64()), ("dst", pa.int64()),

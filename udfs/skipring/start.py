@@ -7,33 +7,16 @@ are corrupted. Every node knows the supervisors, so the graph of nodes is weakly
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import astuple, dataclass, field, replace
 from itertools import count
 from typing import Any, TypeVar
 
 from udfs.nodes.calls import SubscribeCall
 from udfs.nodes.context import Context
 from udfs.nodes.world import World
+from udfs.skipring import messages as ms
 from udfs.skipring.labels import MAX_BITS, ZERO, Label, chain, label_of
-from udfs.skipring.messages import (
-    COR,
-    CYC,
-    LIN,
-    REQUESTS,
-    CheckAndPublish,
-    CheckTrie,
-    GetConfiguration,
-    Introduce,
-    IntroduceShortcut,
-    Publish,
-    PublishNew,
-    Remove,
-    RequestFor,
-    SetData,
-    Subscribe,
-    Unsubscribe,
-    send,
-)
+from udfs.skipring.messages import send
 from udfs.skipring.state import (
     Contact,
     Crashed,
@@ -120,6 +103,10 @@ class Scene:
         """Ids of all nodes, supervisors included."""
         return list(self.world.nodes)
 
+    def node(self) -> int:
+        """Returns the id of a random node."""
+        return self.draws.one_of(self.everybody)
+
     @property
     def nodes(self) -> list[int]:
         """Ids of all nodes except supervisors."""
@@ -155,7 +142,7 @@ class Scene:
         """Returns a random publication of the initial state: one of `published`, or a new one that is in no trie."""
         if self.published and self.draws.is_in(1 / 2):
             return self.draws.one_of(list(self.published.values()))
-        return self.publish(self.draws.one_of(self.everybody))
+        return self.publish(self.node())
 
     def publish(self, source: int) -> Publication:
         """Returns a new publication of `source` for the initial state, and adds it to `published`."""
@@ -170,7 +157,7 @@ class Scene:
 
     def contact(self) -> Contact | None:
         """Returns a random node with a random label, or None with probability 1/4."""
-        return None if self.draws.is_in(1 / 4) else Contact(self.draws.one_of(self.everybody), self.label())
+        return None if self.draws.is_in(1 / 4) else Contact(self.node(), self.label())
 
 
 _MESSAGES_PER_NODE = 3
@@ -224,7 +211,7 @@ def database(scene: Scene) -> None:
         if fate == 3:
             entries[scene.label()] = node
         elif fate == 4:
-            entries[Label(label.bits + 1, label.numerator << 1)] = scene.draws.one_of(scene.everybody)
+            entries[Label(label.bits + 1, label.numerator << 1)] = scene.node()
     held.entries = dict(scene.draws.shuffled(list(entries.items())))
     held.next = scene.draws.below(2 * len(entries) + 2) - 1
     _stray_databases(scene)
@@ -234,7 +221,7 @@ def database(scene: Scene) -> None:
 def _stray_databases(scene: Scene) -> None:
     for node in scene.everybody:
         if node != scene.supervisor and scene.draws.is_in(1 / 4):
-            entries = {scene.label(): scene.draws.one_of(scene.everybody) for _ in range(1 + scene.draws.below(3))}
+            entries = {scene.label(): scene.node() for _ in range(1 + scene.draws.below(3))}
             databases: dict[str, Database] = scene.world.program(node).database
             databases[scene.topic] = Database(scene.topic, scene.draws.below(4) - 1, dict(entries))
 
@@ -255,20 +242,20 @@ def messages(scene: Scene) -> None:
     nodes = scene.everybody
     for _ in range(scene.draws.below(_MESSAGES_PER_NODE + 1) * len(nodes)):
         kind = scene.draws.one_of(list(_STALE))
-        is_served = kind in REQUESTS and scene.draws.is_in(1 / 2)
+        is_served = kind in ms.REQUESTS and scene.draws.is_in(1 / 2)
         dst = scene.supervisor if is_served else scene.draws.one_of(nodes)
         send(scene.world.context(scene.draws.one_of(nodes)), dst, _STALE[kind](scene))
 
 
-def _set_data(scene: Scene) -> SetData:
+def _set_data(scene: Scene) -> ms.SetData:
     label = scene.label_or_none()
     before, after = (None, None) if label is None else (scene.contact(), scene.contact())
-    return SetData(scene.topic, before, label, after, "request")
+    return ms.SetData(scene.topic, before, label, after, "request")
 
 
-def _introduce(scene: Scene) -> Introduce:
-    node, flag = scene.draws.one_of(scene.everybody), scene.draws.one_of((LIN, CYC, COR))
-    return Introduce(scene.topic, node, scene.label(), scene.label_or_none(), flag)
+def _introduce(scene: Scene) -> ms.Introduce:
+    node, flag = scene.node(), scene.draws.one_of((ms.LIN, ms.CYC, ms.COR))
+    return ms.Introduce(scene.topic, node, scene.label(), scene.label_or_none(), flag)
 
 
 def _key(scene: Scene) -> str:
@@ -288,15 +275,6 @@ def _stale_publication(scene: Scene) -> Publication:
     if fate == 1:
         return replace(one, key=scene.draws.one_of((one.key[:-1], one.key + "0", one.key + "1")))
     return replace(one, key=scene.publication().key) if fate == 2 else one
-
-
-def _publish_new(scene: Scene) -> PublishNew:
-    one = _stale_publication(scene)
-    return PublishNew(scene.topic, one.key, one.source, one.source_seq, one.issued_round, one.hops)
-
-
-def _publish(scene: Scene) -> Publish:
-    return Publish(scene.topic, tuple(_stale_publication(scene) for _ in range(scene.draws.below(4))))
 
 
 def tries(scene: Scene) -> None:
@@ -322,18 +300,20 @@ def tries(scene: Scene) -> None:
 
 
 _STALE: Mapping[type, Callable[[Scene], Any]] = {
-    Subscribe: lambda scene: Subscribe(scene.topic),
-    Unsubscribe: lambda scene: Unsubscribe(scene.topic),
-    GetConfiguration: lambda scene: GetConfiguration(scene.topic, "label"),
-    RequestFor: lambda scene: RequestFor(scene.topic, scene.draws.one_of(scene.everybody)),
-    SetData: _set_data,
-    Remove: lambda scene: Remove(scene.topic, scene.draws.one_of(scene.everybody)),
-    Introduce: _introduce,
-    IntroduceShortcut: lambda scene: IntroduceShortcut(scene.topic, scene.draws.one_of(scene.everybody), scene.label()),
-    CheckTrie: lambda scene: CheckTrie(scene.topic, (_node_hash(scene),)),
-    PublishNew: _publish_new,
-    Publish: _publish,
-    CheckAndPublish: lambda scene: CheckAndPublish(scene.topic, _node_hash(scene), _key(scene)),
+    ms.Subscribe: lambda scene: ms.Subscribe(scene.topic),
+    ms.Unsubscribe: lambda scene: ms.Unsubscribe(scene.topic),
+    ms.GetConfiguration: lambda scene: ms.GetConfiguration(scene.topic, "label"),
+    ms.RequestFor: lambda scene: ms.RequestFor(scene.topic, scene.node()),
+    ms.SetData: _set_data,
+    ms.Remove: lambda scene: ms.Remove(scene.topic, scene.node()),
+    ms.Introduce: _introduce,
+    ms.IntroduceShortcut: lambda scene: ms.IntroduceShortcut(scene.topic, scene.node(), scene.label()),
+    ms.CheckTrie: lambda scene: ms.CheckTrie(scene.topic, (_node_hash(scene),)),
+    ms.PublishNew: lambda scene: ms.PublishNew(scene.topic, *astuple(_stale_publication(scene))),
+    ms.Publish: lambda scene: ms.Publish(
+        scene.topic, tuple(_stale_publication(scene) for _ in range(scene.draws.below(4)))
+    ),
+    ms.CheckAndPublish: lambda scene: ms.CheckAndPublish(scene.topic, _node_hash(scene), _key(scene)),
 }
 CORRUPTIONS: Mapping[str, Callable[[Scene], None]] = {
     one.__name__: one for one in (labels, edges, shortcuts, database, messages, tries)

@@ -9,15 +9,15 @@ from functools import cache
 from typing import Annotated
 
 from udfs.nodes.calls import Call
+from udfs.nodes.hashing import uniform
 from udfs.nodes.records import record
-from udfs.skipring.labels import Key, Label, key_of
+from udfs.skipring.labels import Key, Label
 
 Entries = dict[Label, int | None]
 """The subscriber of each label in a database. None if the tuple is corrupted and has no subscriber."""
-_TWO_53 = float(1 << 53)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, unsafe_hash=True)
 class Contact:
     """A reference to a subscriber with a label."""
 
@@ -27,27 +27,14 @@ class Contact:
     @property
     def key(self) -> Key:
         """The sort key of the subscriber: the value of its label, then its id."""
-        return key_of(self.label, self.node)
+        return self.label.value, self.node
 
 
 @dataclass(slots=True)
-class Neighbour:
-    """A neighbour on the ring.
+class Neighbour(Contact):
+    """A neighbour on the ring, with its label as this node knows it."""
 
-    Attributes:
-        node: Id of the neighbour.
-        label: The neighbour's label as this node knows it.
-        silent: Timeouts since the neighbour last introduced itself.
-    """
-
-    node: int
-    label: Label
-    silent: int = 0
-
-    @property
-    def key(self) -> Key:
-        """The sort key of the neighbour: the value of its label, then its id."""
-        return key_of(self.label, self.node)
+    silent: Annotated[int, "Timeouts since the neighbour last introduced itself"] = 0
 
 
 @record(key="topic")
@@ -141,7 +128,7 @@ class Supervisor:
 @cache
 def point_of(name: str) -> float:
     """Returns the position of a topic or supervisor on [0, 1): a hash of `name`."""
-    return (int.from_bytes(hashlib.sha256(name.encode()).digest()[:8], "big") >> 11) / _TWO_53
+    return uniform(int.from_bytes(hashlib.sha256(name.encode()).digest()[:8], "big"))
 
 
 def responsible(topic: str, supervisors: Iterable[Supervisor]) -> int:

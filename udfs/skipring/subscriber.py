@@ -3,18 +3,9 @@
 from __future__ import annotations
 
 from udfs.nodes.context import Context
-from udfs.skipring.labels import Label, chain, is_between, key_of
-from udfs.skipring.messages import (
-    COR,
-    CYC,
-    LIN,
-    GetConfiguration,
-    Introduce,
-    IntroduceShortcut,
-    RequestFor,
-    SetData,
-    send,
-)
+from udfs.skipring import messages as ms
+from udfs.skipring.labels import Label, chain, is_between
+from udfs.skipring.messages import COR, CYC, LIN, send
 from udfs.skipring.state import Contact, Neighbour, Subscription, sides
 
 _HALF = 0.5
@@ -36,74 +27,73 @@ class Member:
         self._label = label
         self._supervisor = supervisor
         self._ctx = ctx
-        self._key = key_of(label, ctx.node)
+        self._key = Contact(ctx.node, label).key
 
     # ---- BuildRing (2.2)
 
-    def introduce(self, m: Introduce) -> None:
+    def introduce(self, m: ms.Introduce) -> None:
         """Introduce: corrects labels, and inserts the introduced node into the list or stores it as ``ring``."""
         if m.node == self._ctx.node:
             return
         if m.believed is not None and m.believed != self._label:
             self._introduce_self(m.node, None, COR)
+        u = Contact(m.node, m.label)
         if m.believed is not None or m.flag == COR:
-            self._update_neighbour(m.node, m.label)
+            self._update_neighbour(u)
         ring = self._own.ring
         if m.flag == CYC:
-            self._close(m.node, m.label)
-        elif ring is None or ring.node != m.node:
-            self._linearize(m.node, m.label)
+            self._close(u)
+        elif ring is None or ring.node != u.node:
+            self._linearize(u)
 
-    def _update_neighbour(self, node: int, label: Label) -> None:
-        """Sets the label of ring neighbour `node` to `label`, and the neighbour's count `Neighbour.silent` to 0."""
+    def _update_neighbour(self, u: Contact) -> None:
+        """Sets the label of ring neighbour `u`, and the neighbour's count `Neighbour.silent` to 0."""
         for one in self._own.on_ring():
-            if one.node == node:
-                one.label, one.silent = label, 0
+            if one.node == u.node:
+                one.label, one.silent = u.label, 0
         self._sort()
 
-    def _linearize(self, node: int, label: Label) -> None:
-        """Linearize: compares `node` with the list neighbour on the same side.
+    def _linearize(self, u: Contact) -> None:
+        """Linearize: compares `u` with the list neighbour on the same side.
 
         Keeps the nearer one as list neighbour, and introduces the farther one to it.
         """
-        if any(one is not None and one.node == node for one in (self._own.left, self._own.right)):
+        if any(one is not None and one.node == u.node for one in (self._own.left, self._own.right)):
             return
-        key = key_of(label, node)
-        is_left = key < self._key
+        is_left = u.key < self._key
         near = self._own.left if is_left else self._own.right
-        if near is not None and (key < near.key) == is_left:
-            self._pass(node, label, near.node, LIN)
+        if near is not None and (u.key < near.key) == is_left:
+            self._pass(u, near.node, LIN)
             return
         if is_left:
-            self._own.left = Neighbour(node, label)
+            self._own.left = Neighbour(u.node, u.label)
         else:
-            self._own.right = Neighbour(node, label)
+            self._own.right = Neighbour(u.node, u.label)
         if near is not None:
-            self._pass(near.node, near.label, node, LIN)
+            self._pass(near, u.node, LIN)
 
-    def _close(self, node: int, label: Label) -> None:
-        """Introduction CYC: stores `node` as neighbour over the closing edge, if this node is an end of the list.
+    def _close(self, u: Contact) -> None:
+        """Introduction CYC: stores `u` as neighbour over the closing edge, if this node is an end of the list.
 
         Otherwise forwards the introduction towards the end of the list.
         """
         own = self._own
         if own.left is None and own.right is None:
-            self._linearize(node, label)
+            self._linearize(u)
             return
-        key = key_of(label, node)
-        is_above = key > self._key
+        is_above = u.key > self._key
         toward = own.left if is_above else own.right
         if toward is not None:
-            self._pass(node, label, toward.node, CYC)
+            self._pass(u, toward.node, CYC)
         elif own.ring is None:
-            own.ring = Neighbour(node, label)
-        elif own.ring.node == node:
-            own.ring.label = label
-        elif (key > own.ring.key) == is_above:
-            old, own.ring = own.ring, Neighbour(node, label)
-            self._linearize(old.node, old.label)
+            own.ring = Neighbour(u.node, u.label)
+        elif own.ring.node == u.node:
+            own.ring.label = u.label
+        elif (u.key > own.ring.key) == is_above:
+            old, own.ring = own.ring, Neighbour(u.node, u.label)
+            self._linearize(old)
         else:
-            self._pass(node, label, own.ring.node, LIN)
+            self._pass(u, own.ring.node, LIN)
 
     def _sort(self) -> None:
         """Removes neighbours on the wrong side of this node, and inserts them again by Linearize."""
@@ -118,7 +108,7 @@ class Member:
             wrong.append(own.ring)
             own.ring = None
         for one in wrong:
-            self._linearize(one.node, one.label)
+            self._linearize(one)
 
     def _is_end(self, ring: Neighbour) -> bool:
         """Returns whether this node is one end of the list, and `ring` is on the side of the other end."""
@@ -128,7 +118,7 @@ class Member:
 
     # ---- the configuration (3.2.1)
 
-    def configure(self, m: SetData) -> None:
+    def configure(self, m: ms.SetData) -> None:
         """SetData with a label: adopts the label and the ring neighbours of the configuration (section 3.2.1, rule K3).
 
         First sends a RequestFor for each present ring neighbour that is nearer than the neighbours in the configuration
@@ -137,14 +127,14 @@ class Member:
         own, held = self._own, {one.node: one for one in self._own.on_ring()}
         for one in held.values():
             if self._is_nearer(one, m):
-                send(self._ctx, self._supervisor, RequestFor(own.topic, one.node))
+                send(self._ctx, self._supervisor, ms.RequestFor(own.topic, one.node))
         own.label = self._label
         own.left, own.right, own.ring = (
             None if one is None else Neighbour(one.node, one.label, held[one.node].silent if one.node in held else 0)
             for one in sides(self._key, m.predecessor, m.successor)
         )
 
-    def _is_nearer(self, one: Neighbour, m: SetData) -> bool:
+    def _is_nearer(self, one: Neighbour, m: ms.SetData) -> bool:
         """Returns whether neighbour `one` lies between this node and a neighbour that configuration `m` names.
 
         Returns True if `m` names fewer than two neighbours.
@@ -189,7 +179,7 @@ class Member:
         return self._ctx.draw(f"{purpose} of {self._own.topic}")
 
     def _get_configuration(self, reason: str) -> None:
-        send(self._ctx, self._supervisor, GetConfiguration(self._own.topic, reason))
+        send(self._ctx, self._supervisor, ms.GetConfiguration(self._own.topic, reason))
 
     def _introduce_to_ring(self) -> None:
         """Introduces this node to its list neighbours. An end of the list also introduces itself to the other end."""
@@ -206,7 +196,7 @@ class Member:
 
     # ---- shortcuts (3.2.2)
 
-    def introduce_shortcut(self, m: IntroduceShortcut) -> None:
+    def introduce_shortcut(self, m: ms.IntroduceShortcut) -> None:
         """IntroduceShortcut: stores the introduced node in its slot (rule K2).
 
         If the slot contained another node, this node introduces itself to the replaced node. If no slot fits, this node
@@ -241,7 +231,7 @@ class Member:
         found = [one for one in partners if one is not None]
         if len({one.node for one in found}) == 2:
             for partner, other in (found, found[::-1]):
-                send(self._ctx, partner.node, IntroduceShortcut(own.topic, other.node, other.label))
+                send(self._ctx, partner.node, ms.IntroduceShortcut(own.topic, other.node, other.label))
 
     def _slot(self, label: Label) -> Contact | None:
         node = self._own.short[label]
@@ -250,10 +240,10 @@ class Member:
     # ---- sending
 
     def _introduce_self(self, dst: int, believed: Label | None, flag: str) -> None:
-        send(self._ctx, dst, Introduce(self._own.topic, self._ctx.node, self._label, believed, flag))
+        send(self._ctx, dst, ms.Introduce(self._own.topic, self._ctx.node, self._label, believed, flag))
 
-    def _pass(self, node: int, label: Label, dst: int, flag: str) -> None:
-        send(self._ctx, dst, Introduce(self._own.topic, node, label, None, flag))
+    def _pass(self, u: Contact, dst: int, flag: str) -> None:
+        send(self._ctx, dst, ms.Introduce(self._own.topic, u.node, u.label, None, flag))
 
 
 def request_probability(label: Label) -> float:

@@ -10,9 +10,6 @@ from udfs.skipring.labels import Label, index_of, label_of, ring_neighbours
 from udfs.skipring.messages import SetData, send
 from udfs.skipring.state import Contact, Database, Entries
 
-_NO_INDEX = 1 << 63
-"""A number that is larger than every index of a label."""
-
 
 class Supervision:
     """The database of a topic at its supervisor, with the supervisor's actions (rule K7).
@@ -155,7 +152,7 @@ def repaired(entries: Entries, crashed: Collection[int]) -> Entries:
     subscribers with the highest labels get those of the first n labels that are missing.
     """
     lowest: dict[int, Label] = {}
-    for label in sorted(entries, key=_rank):
+    for label in sorted(entries, key=lambda label: (not label.is_valid, label)):  # valid labels sort by index
         node = entries[label]
         if node is not None and node not in crashed:
             lowest.setdefault(node, label)
@@ -172,9 +169,3 @@ def _is_repaired(entries: Entries, crashed: Collection[int]) -> bool:
     nodes = set(entries.values())
     has_right_labels = all(label in entries for label in map(label_of, range(len(entries))))
     return has_right_labels and len(nodes) == len(entries) and None not in nodes and nodes.isdisjoint(crashed)
-
-
-def _rank(label: Label) -> tuple[int, Label]:
-    """Returns the rank of a label by its index. A label without an index ranks above all labels with an index."""
-    index = index_of(label)
-    return _NO_INDEX if index is None else index, label

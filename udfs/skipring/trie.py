@@ -113,11 +113,8 @@ class Trie:
 
     def below(self, prefix: str) -> TrieNode | None:
         """Returns the trie node with the shortest label that starts with `prefix`, or None if no label does."""
-        root = self._roots.get(self._topic)
-        node = self.find(root.label) if root else None
-        while node is not None and not node.label.startswith(prefix):
-            node = self._child(node, prefix) if prefix.startswith(node.label) else None
-        return node
+        path = self._path(prefix)
+        return path[-1] if path and path[-1].label.startswith(prefix) else None
 
     def publications(self, prefix: str) -> Iterator[Publication]:
         """Yields the publications whose keys start with `prefix`, in the order of keys."""
@@ -183,18 +180,17 @@ class Trie:
             hashes.append(child.hash)
         return node.hash == self._hash(*hashes)
 
-    def _child(self, node: TrieNode, key: str) -> TrieNode | None:
-        label = node.one if key[len(node.label)] == "1" else node.zero
-        return None if label is None else self.find(label)
-
     def _path(self, key: str) -> list[TrieNode]:
-        """Returns the nodes from the root to the first node whose label is not a prefix of `key`, inclusive."""
+        """Returns the nodes from the root to the first node whose label is not a proper prefix of `key`, inclusive."""
         root = self._roots.get(self._topic)
         node = self.find(root.label) if root else None
         path: list[TrieNode] = []
         while node is not None:
             path.append(node)
-            node = self._child(node, key) if key.startswith(node.label) else None
+            label = node.label
+            is_above = key.startswith(label) and key != label
+            child = None if not is_above else node.one if key[len(label)] == "1" else node.zero
+            node = None if child is None else self.find(child)
         return path
 
     def _fork(self, node: TrieNode, key: str) -> str:

@@ -11,10 +11,9 @@ from support.skipring_agreement import STARTS, DisagreementError, compare, drawn
 
 from udfs.nodes.context import Context
 from udfs.skipring import messages as ms
-from udfs.skipring.labels import Label
 from udfs.skipring.messages import send
 from udfs.skipring.program import SkipRing
-from udfs.skipring.state import Neighbour, Subscription
+from udfs.skipring.state import Contact, Neighbour, Subscription
 from udfs.skipring.subscriber import Member
 from udfs.skipring.supervisor import Supervision
 from udfs.skipring.trie import Publication
@@ -76,10 +75,10 @@ def record_others(self: Supervision, subscriber: int, ctx: Context) -> None:
     self.integrate(subscriber, "request", ctx)
 
 
-def keep_label(self: Member, node: int, label: Label) -> None:
+def keep_label(self: Member, u: Contact) -> None:
     """Believes no neighbour's word on its own label."""
     for one in self._own.on_ring():
-        one.silent = 0 if one.node == node else one.silent
+        one.silent = 0 if one.node == u.node else one.silent
 
 
 def never_farther(self: Member, one: Neighbour, m: ms.SetData) -> bool:

@@ -11,6 +11,7 @@ from support.skipring import arbitrary_run
 from udfs.nodes.context import Context
 from udfs.skipring.messages import LIN, Introduce, IntroduceShortcut, RequestFor, SetData, send
 from udfs.skipring.program import SkipRing
+from udfs.skipring.state import Contact
 from udfs.skipring.subscriber import Member
 from udfs.skipring.supervisor import Supervision
 
@@ -22,7 +23,7 @@ def forward_shortcuts(self: Member, m: IntroduceShortcut) -> None:
         self._own.short[m.label] = m.node
     given = old if m.label in self._own.short else m.node
     if given is not None and m.node not in (old, self._ctx.node):
-        self._linearize(given, m.label)
+        self._linearize(Contact(given, m.label))
 
 
 def merge_configuration(self: Member, m: SetData) -> None:
