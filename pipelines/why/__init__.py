@@ -5,7 +5,7 @@ The explanation is called a story. A copy is a message that carries the publicat
 1. `reading` reads the history rows of publications, subscriptions and crashes into a `facts.RunFacts`. A `facts.Trail`
    contains the copies of one publication that were sent between the nodes on the path to the subscriber.
 2. `cause` finds the last node on the path that received the publication, and the reason why no later node received it.
-3. `telling` composes a `story.Story`, which contains a verdict and a tree of steps. `ask` accepts the names of nodes.
+3. `telling` answers a question with a `story.Story`, which contains a verdict and a tree of steps.
 4. `overview` groups the missing, repeated and late deliveries of a store by cause.
 5. `moves` lists the publications that an application misses because it moves to another node.
 
@@ -22,7 +22,7 @@ exception. The queries `contract.protocol.Protocol.waits` return the publication
 run.
 """
 
-from pipelines.why.ask import Question, stories, story
 from pipelines.why.story import Story
+from pipelines.why.telling import Question, stories, story
 
 __all__ = ["Question", "Story", "stories", "story"]

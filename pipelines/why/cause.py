@@ -94,8 +94,16 @@ class Cause:
 
 
 @dataclass(frozen=True)
-class _Case:
-    """A missing delivery. The fields are the parameters of `lost_because`."""
+class MissingDelivery:
+    """A missing delivery.
+
+    Attributes:
+        trail: The copies of the publication on the path to the subscriber.
+        publication: Source and call number of the publication.
+        node: The last node of the path that received the publication.
+        round: The round in which `node` received it.
+        subscriptions: The subscriber's matching subscriptions.
+    """
 
     trail: Trail
     publication: tuple[int, int]
@@ -105,14 +113,17 @@ class _Case:
 
     @property
     def facts(self) -> RunFacts:
+        """The history of the run."""
         return self.trail.facts
 
     @property
     def subscriber(self) -> int:
+        """The last node of the path."""
         return self.trail.path[-1]
 
     @property
     def later_nodes(self) -> Sequence[int]:
+        """The nodes of the path after `node`."""
         path = self.trail.path
         return path[path.index(self.node) + 1 :]
 
@@ -128,6 +139,7 @@ class _Case:
         return f"{self.received} and did not {'send' if is_source else 'forward'} it"
 
     def name(self, node: int) -> str:
+        """Returns the name of a node."""
         return self.facts.names[node]
 
     def spread(self) -> list[Trail]:
@@ -143,26 +155,15 @@ class _Case:
         ]
 
 
-def lost_because(
-    trail: Trail, publication: tuple[int, int], node: int, round_: int, subscriptions: Sequence[SubscriptionFact]
-) -> tuple[Cause, tuple[Downtime, ...]]:
-    """Returns the cause of a missing delivery, and the further downtimes that prevented the delivery.
-
-    Args:
-        trail: The copies of the publication on the path to the subscriber.
-        publication: Source and call number of the publication.
-        node: The last node of the path that received the publication.
-        round_: The round in which ``node`` received it.
-        subscriptions: The subscriber's matching subscriptions.
-    """
-    case = _Case(trail, publication, node, round_, subscriptions)
-    if cause := waiting(case.facts, publication, case.subscriber, round_):
+def lost_because(case: MissingDelivery) -> tuple[Cause, tuple[Downtime, ...]]:
+    """Returns the cause of a missing delivery, and the further downtimes that prevented the delivery."""
+    if cause := waiting(case.facts, case.publication, case.subscriber, case.round):
         return cause, ()
     for find in _FINDERS:
         if cause := find(case):
             return cause, _others(case, cause)
-    text = f"{case.name(node)} did not forward it, and no crash or loss on the path explains this"
-    return Cause(UNEXPLAINED, node, round_, text), ()
+    text = f"{case.name(case.node)} did not forward it, and no crash or loss on the path explains this"
+    return Cause(UNEXPLAINED, case.node, case.round, text), ()
 
 
 def waiting(facts: RunFacts, publication: tuple[int, int], subscriber: int, round_: int) -> Cause | None:
@@ -178,7 +179,7 @@ def waiting(facts: RunFacts, publication: tuple[int, int], subscriber: int, roun
     return Cause(WAITING, waits[0][0], round_, f"it still waits {'; '.join(texts)}{more}")
 
 
-def _others(case: _Case, cause: Cause) -> tuple[Downtime, ...]:
+def _others(case: MissingDelivery, cause: Cause) -> tuple[Downtime, ...]:
     """Returns the downtimes, besides ``cause``, that prevented the last node from sending a copy to a later node.
 
     After the publication arrived, the failure detector of the last node reports the crash of ``cause.node``. There are
@@ -236,12 +237,7 @@ def lost_copy(facts: RunFacts, copy: MessageFact) -> Cause:
     return from_crash(down, f"{text} in round {down.round} and recovered in round {down.until}")
 
 
-def _lost_call(case: _Case) -> Cause | None:
-    """Returns the crash of a publisher that accepted the call and crashed before it sent a message for the call.
-
-    Returns None if the publisher sent a message, if the call is confirmed, if no crash followed, or if the protocol
-    confirms no calls.
-    """
+def _lost_call(case: MissingDelivery) -> Cause | None:
     facts, (source, _) = case.facts, case.publication
     is_confirmed = facts.publications[case.publication].confirmed_round is not None
     if not facts.confirms or is_confirmed or facts.messages.get(case.publication):
@@ -256,7 +252,7 @@ def _lost_call(case: _Case) -> Cause | None:
     return from_crash(crash, f"{held}, and crashed before it sent a message for the call: {crashed(facts, crash)}")
 
 
-def _lost_copy(case: _Case) -> Cause | None:
+def _lost_copy(case: MissingDelivery) -> Cause | None:
     beyond = case.trail.copies_beyond(case.node)
     lost = [copy for copy in beyond if copy.fate in LOST]
     if lost:
@@ -265,7 +261,7 @@ def _lost_copy(case: _Case) -> Cause | None:
     return _taken_for_duplicate(case, beyond)
 
 
-def _taken_for_duplicate(case: _Case, copies: Sequence[MessageFact]) -> Cause | None:
+def _taken_for_duplicate(case: MissingDelivery, copies: Sequence[MessageFact]) -> Cause | None:
     """Returns a cause for the first of ``copies`` that its receiver dropped as a duplicate, or None.
 
     The kind of the cause is ``taken_for_duplicate``, with the link fault that let other messages overtake the copy. If
@@ -283,18 +279,18 @@ def _taken_for_duplicate(case: _Case, copies: Sequence[MessageFact]) -> Cause | 
     return None
 
 
-def _held_up(case: _Case, copy: MessageFact) -> Downtime | None:
+def _held_up(case: MissingDelivery, copy: MessageFact) -> Downtime | None:
     """Returns the last downtime of a path node that overlaps the rounds from the call to ``copy.due``, or None."""
     facts, trail = case.facts, case.trail
     downs = [down for node in trail.path for down in facts.downs.get(node, [])]
     return max((down for down in downs if down.overlaps(trail.start, copy.due)), key=lambda d: d.round, default=None)
 
 
-def _forgotten(case: _Case) -> Cause | None:
+def _forgotten(case: MissingDelivery) -> Cause | None:
     down = case.facts.down(case.node, case.round)
     if down is None or not down.is_restoring(case.round):
         return None
-    knew = any(spread.path[0] == case.node or _has(spread, case.node, down.round) for spread in case.spread())
+    knew = any(spread.knows(case.node, down.round) for spread in case.spread())
     own = any(subscription.issued_round < down.round for subscription in case.subscriptions)
     if not (knew if case.node != case.subscriber else own):
         return None
@@ -304,32 +300,20 @@ def _forgotten(case: _Case) -> Cause | None:
     return from_crash(down, f"{what}: {case.name(case.node)} {back}")
 
 
-def _has(spread: Trail, node: int, round_: int) -> bool:
-    taken = spread.arrivals.get(node)
-    return taken is not None and taken[0].due < round_
-
-
-def _issued_later(case: _Case) -> Cause | None:
-    """Returns a cause if the last node received the publication before the subscriber issued a matching subscription.
-
-    A node handles the messages of a round before its calls.
-    """
+def _issued_later(case: MissingDelivery) -> Cause | None:
     first = min((subscription.issued_round for subscription in case.subscriptions), default=None)
     is_own = case.node == case.subscriber != case.publication[0]
-    if first is None or first < case.round or (first == case.round and not is_own):
+    if first is None or first < case.round or (first == case.round and not is_own):  # messages precede calls
         return None
     text = f"{case.received}, before {case.name(case.subscriber)} subscribed in round {first}"
     return Cause(UNDER_WAY, case.node, case.round, text)
 
 
-def _unknown_subscription(case: _Case) -> Cause | None:
-    """Returns a cause if the publication reached the last node before any matching subscription did, else None.
-
-    Returns None, too, if the last recovery of the node restored its routing table, which may contain the subscription.
-    """
+def _unknown_subscription(case: MissingDelivery) -> Cause | None:
     ways = case.spread()
     down = case.facts.down(case.node, case.round)
-    if case.node == case.subscriber or not ways or (down is not None and down.restored is not None):
+    has_restored = down is not None and down.restored is not None  # the restored routing table may have it
+    if case.node == case.subscriber or not ways or has_restored:
         return None
     before = case.trail.first_arrival(case.node)
     if any(spread.reached(before) == case.node for spread in ways):
@@ -354,12 +338,8 @@ def _unknown_subscription(case: _Case) -> Cause | None:
     return Cause(UNDER_WAY, case.node, case.round, f"{unaware}, which arrived only in round {later[0].due}")
 
 
-def _distant_subscription(case: _Case) -> Cause | None:
-    """Returns a cause if no matching subscription can reach the last node before the publication, else None.
-
-    The earliest possible arrival results from the latencies of links. Returns None, too, if the history shows the
-    arrivals of subscriptions or the protocol confirms calls (`_is_spread_unknown`).
-    """
+def _distant_subscription(case: MissingDelivery) -> Cause | None:
+    """Returns a cause if no matching subscription can reach the last node before the publication, else None."""
     if not _is_spread_unknown(case):
         return None
     latency = case.facts.latency(case.facts.path(case.subscriber, case.node))
@@ -371,13 +351,8 @@ def _distant_subscription(case: _Case) -> Cause | None:
     return Cause(UNDER_WAY, case.node, case.round, f"{case.stopped}: {text}")
 
 
-def _delayed_subscription(case: _Case) -> Cause | None:
-    """Returns a cause if a link fault may have delayed the subscriptions on their way to the last node, else None.
-
-    The fault delays messages on a link of the path, and is active between the first matching subscription and the
-    arrival of the publication. Returns None, too, if the history shows the arrivals of subscriptions
-    (`_is_spread_unknown`).
-    """
+def _delayed_subscription(case: MissingDelivery) -> Cause | None:
+    """Returns a cause if a link fault may have delayed the subscriptions on their way to the last node, else None."""
     if not _is_spread_unknown(case):
         return None
     issued = min(subscription.issued_round for subscription in case.subscriptions)
@@ -391,7 +366,7 @@ def _delayed_subscription(case: _Case) -> Cause | None:
     return None
 
 
-def _is_spread_unknown(case: _Case) -> bool:
+def _is_spread_unknown(case: MissingDelivery) -> bool:
     """Returns whether the arrivals of the subscriber's matching subscriptions must be estimated from link latencies.
 
     This is the case if the protocol forwards subscriptions on a tree and confirms no calls. In addition, no message in
@@ -400,7 +375,7 @@ def _is_spread_unknown(case: _Case) -> bool:
     return case.facts.routes_on_tree and not case.facts.confirms and bool(case.subscriptions) and not case.spread()
 
 
-def _early_confirmation(case: _Case, way: Trail) -> tuple[int, Downtime] | None:
+def _early_confirmation(case: MissingDelivery, way: Trail) -> tuple[int, Downtime] | None:
     """Returns the round in which a subscription was confirmed too early, and the crash that led to the confirmation.
 
     If more nodes fail than protocol ``delta`` tolerates, a node confirms a subscription without the answers of the
@@ -416,7 +391,7 @@ def _early_confirmation(case: _Case, way: Trail) -> tuple[int, Downtime] | None:
     return None if first is None else (confirmed_round, first)
 
 
-def _next_down(case: _Case) -> Cause | None:
+def _next_down(case: MissingDelivery) -> Cause | None:
     for node in case.later_nodes:
         down = case.facts.down(node, case.round)
         if down is not None and down.overlaps(case.round, case.round):
@@ -424,14 +399,14 @@ def _next_down(case: _Case) -> Cause | None:
     return None
 
 
-def _own_crash(case: _Case) -> Cause | None:
+def _own_crash(case: MissingDelivery) -> Cause | None:
     for down in case.facts.downs.get(case.node, []):
         if down.round > case.round:
             return from_crash(down, f"{case.stopped} before its crash: {crashed(case.facts, down)}")
     return None
 
 
-def _any_loss(case: _Case) -> Cause | None:
+def _any_loss(case: MissingDelivery) -> Cause | None:
     facts, path = case.facts, set(case.trail.path)
     ids = {subscription.subscription_id for subscription in case.subscriptions}
     served = [*facts.others, *(m for messages in facts.messages.values() for m in messages if _names(m.body, ids))]
@@ -454,7 +429,7 @@ def _names(value: object, ids: Collection[int]) -> bool:
     return isinstance(value, list) and any(_names(inner, ids) for inner in value)
 
 
-def _any_crash(case: _Case) -> Cause | None:
+def _any_crash(case: MissingDelivery) -> Cause | None:
     downs = [down for other in case.trail.path for down in case.facts.downs.get(other, [])]
     if not downs:
         return None
@@ -465,7 +440,7 @@ def _any_crash(case: _Case) -> Cause | None:
     return from_crash(down, f"{text}: {crashed(case.facts, down)}")
 
 
-def _any_replacement(case: _Case) -> Cause | None:
+def _any_replacement(case: MissingDelivery) -> Cause | None:
     changes = [(at, kind, ends) for ends, of_link in case.facts.changes.items() for at, kind in of_link]
     last = max((at for at, _, _ in changes if at <= case.round), default=None)
     if last is None:

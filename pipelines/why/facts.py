@@ -60,6 +60,11 @@ class PublicationFact:
     content: str | None
     confirmed_round: int | None
 
+    @property
+    def key(self) -> tuple[int, int]:
+        """The source and the call number, which identify the publication."""
+        return self.source, self.seq
+
 
 @dataclass(frozen=True)
 class SubscriptionFact:
@@ -319,6 +324,11 @@ class Trail:
             return list(self.copies)
         behind = set(self.path[self.path.index(node) + 1 :])
         return [copy for copy in self.copies if copy.dst in behind]
+
+    def knows(self, node: int, round_: int) -> bool:
+        """Returns whether ``node`` issued the message, or accepted a copy before round ``round_``."""
+        taken = self.arrivals.get(node)
+        return node == self.path[0] or (taken is not None and taken[0].due < round_)
 
     def first_arrival(self, node: int) -> tuple[int, int]:
         """Returns `MessageFact.at` of the first copy that ``node`` accepted.

@@ -16,11 +16,11 @@ import networkx as nx
 from pipelines.sql.differences import check_run
 from pipelines.sql.query import StoreReader
 from pipelines.store.roots import Root
-from pipelines.why.ask import Question, stories
 from pipelines.why.cause import IN_FLIGHT, UNEXPLAINED, WAITING
 from pipelines.why.facts import RunFacts
 from pipelines.why.reading import read_overlays
 from pipelines.why.story import Story
+from pipelines.why.telling import Question, stories
 
 MISSING, TWICE, LATE, EXCUSED = "missing", "twice", "late", "excused"
 PREDICATES = {MISSING: "are missing", TWICE: "were delivered twice", LATE: "are late", EXCUSED: "are excused"}

@@ -7,7 +7,6 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
-from pipelines.contract.protocol import Protocol
 from pipelines.protocols import protocol_named
 from pipelines.sql.query import StoreReader
 from pipelines.why.facts import (
@@ -39,6 +38,7 @@ where run_id in ({runs}) and (
   or (contains(body, '"subscription_id"') and (source in ({subscribers}) or fate = 'lost_link'))
   or (source is null and (src = dst or fate <> 'delivered' or contains(body, '"publications"')))
 )
+order by message_id
 """
 _TABLES = {
     "run": _RUN,
@@ -50,7 +50,8 @@ _TABLES = {
     "delivery": "select * from delivery where run_id in ({runs}) and source in ({sources}) and source_seq in ({seqs})",
     "node_recovery": "select * from node_recovery where run_id in ({runs}) order by run_id, node_id, crash_round",
     "node_status": "select * from node_status where run_id in ({runs}) order by run_id, node_id, round, status desc",
-    "subscription": "select * from subscription where run_id in ({runs}) and subscriber in ({subscribers})",
+    "subscription": "select * from subscription where run_id in ({runs}) and subscriber in ({subscribers})"
+    " order by subscription_id",
     "matching": "select * from matching where run_id in ({runs}) and source in ({sources}) and source_seq in ({seqs})",
     "receiver": "select * from receiver where run_id in ({runs}) and source in ({sources}) and source_seq in ({seqs})",
 }
@@ -65,11 +66,8 @@ def read_facts(
     ``runs`` contains ids of runs, ``subscribers`` and ``sources`` contain ids of nodes, and ``seqs`` contains call
     numbers of publications.
     """
-    keys = {"runs": runs, "subscribers": subscribers, "sources": sources, "seqs": seqs}
-    texts = {name: ", ".join(map(str, sorted(ids))) for name, ids in keys.items()}
-    rows = {name: reader.sql(text.format(**texts)).toArrow().to_pylist() for name, text in _TABLES.items()}
-    rows["waits"] = _protocol_rows(reader, texts, lambda protocol: protocol.waits.values())
-    rows["waited"] = _protocol_rows(reader, texts, lambda protocol: (protocol.waited,))
+    ids = {"runs": runs, "subscribers": subscribers, "sources": sources, "seqs": seqs}
+    rows = _rows(reader, _TABLES, **ids) | _protocol_rows(reader, **ids)
     is_finished = reader.is_finished()
     facts = {
         row["run_id"]: RunFacts(
@@ -78,36 +76,52 @@ def read_facts(
         )
         for row in rows["run"]
     }  # fmt: skip
-    for name, take in _TAKE.items():
-        for row in rows[name]:
-            take(facts[row["run_id"]], row)
-    events, crashes, statuses = (_by_run(rows[name]) for name in ("link_fault", "node_recovery", "node_status"))
-    for run in facts.values():
-        # Engines return rows in arbitrary order.
-        for found in (run.others, *run.messages.values()):
-            found.sort(key=lambda message: message.message_id)
-        for subscriptions in run.subscriptions.values():
-            subscriptions.sort(key=lambda subscription: subscription.subscription_id)
-        run.spread = _spread(run.messages)
-        run.link_faults, run.changes = _link_faults(events[run.run_id]), _changes(events[run.run_id])
-        run.downs = _downs(crashes[run.run_id], statuses[run.run_id])
+    _fill(facts, rows)
     return facts
 
 
 def read_overlays(reader: StoreReader, runs: Collection[int]) -> dict[int, RunFacts]:
     """Reads the nodes, links and link changes of ``runs``; the other attributes of the facts are empty."""
     facts = {run_id: RunFacts(run_id, confirms=False, is_finished=True) for run_id in runs}
-    listed = ", ".join(map(str, sorted(runs)))
-    rows = {
-        name: reader.sql(_TABLES[name].format(runs=listed)).toArrow().to_pylist()
-        for name in ("node", "link", "link_fault")
-    }
-    for name in ("node", "link"):
-        for row in rows[name]:
-            _TAKE[name](facts[row["run_id"]], row)
-    for run_id, events in _by_run(rows["link_fault"]).items():
-        facts[run_id].changes = _changes(events)
+    _fill(facts, _rows(reader, ("node", "link", "link_fault"), runs=runs))
     return facts
+
+
+Rows = list[dict[str, Any]]
+
+
+def _rows(reader: StoreReader, names: Iterable[str], **ids: Collection[int]) -> dict[str, Rows]:
+    """Returns the rows of the queries ``names`` of `_TABLES`; ``ids`` has the numbers of each parameter."""
+    return {name: reader.sql(_filled(_TABLES[name], ids)).toArrow().to_pylist() for name in names}
+
+
+def _filled(sql: str, ids: Mapping[str, Collection[int]]) -> str:
+    return sql.format(**{name: ", ".join(map(str, sorted(numbers))) for name, numbers in ids.items()})
+
+
+def _protocol_rows(reader: StoreReader, **ids: Collection[int]) -> dict[str, Rows]:
+    """Returns the rows of the queries `Protocol.waits` and `Protocol.waited` of all protocols of the store."""
+    where = _filled("run_id in ({runs}) and source in ({sources}) and source_seq in ({seqs})", ids)
+    found: dict[str, Rows] = {"waits": [], "waited": []}
+    for name in reader.protocols:
+        protocol = protocol_named(name)
+        for table, queries in (("waits", protocol.waits.values()), ("waited", filter(None, [protocol.waited]))):
+            for sql in queries:
+                text = f"select * from ({sql}) w where {where}"  # noqa: S608 - built of numbers
+                found[table] += reader.of_protocol(name).sql(text).toArrow().to_pylist()
+    return found
+
+
+def _fill(facts: Mapping[int, RunFacts], rows: Mapping[str, Rows]) -> None:
+    """Sets the attributes of ``facts`` whose tables are in ``rows``."""
+    for name, take in _TAKE.items():
+        for row in rows.get(name, ()):
+            take(facts[row["run_id"]], row)
+    events, crashes, statuses = (_by_run(rows.get(name, ())) for name in ("link_fault", "node_recovery", "node_status"))
+    for run in facts.values():
+        run.spread = _spread(run.messages)
+        run.link_faults, run.changes = _link_faults(events[run.run_id]), _changes(events[run.run_id])
+        run.downs = _downs(crashes[run.run_id], statuses[run.run_id])
 
 
 def _by_run(rows: Iterable[Mapping[str, Any]]) -> dict[int, list[Mapping[str, Any]]]:
@@ -115,23 +129,6 @@ def _by_run(rows: Iterable[Mapping[str, Any]]) -> dict[int, list[Mapping[str, An
     for row in rows:
         found[row["run_id"]].append(row)
     return found
-
-
-def _protocol_rows(
-    reader: StoreReader, texts: Mapping[str, str], queries: Callable[[Protocol], Iterable[str | None]]
-) -> list[dict[str, Any]]:
-    """Returns the rows of the SQL ``queries`` of all protocols of the store for the publications in ``texts``.
-
-    ``texts`` contains the ids of runs, the ids of sources and the call numbers of the publications as SQL lists.
-    """
-    where = "run_id in ({runs}) and source in ({sources}) and source_seq in ({seqs})".format(**texts)
-    found = (
-        reader.of_protocol(name).sql(f"select * from ({sql}) w where {where}")  # noqa: S608 - numbers
-        for name in reader.protocols
-        for sql in queries(protocol_named(name))
-        if sql is not None
-    )
-    return [row for rows in found for row in rows.toArrow().to_pylist()]
 
 
 def _key(row: Mapping[str, Any]) -> tuple[int, int]:
@@ -224,24 +221,20 @@ def _changes(events: Sequence[Mapping[str, Any]]) -> dict[tuple[int, int], list[
     return dict(found)
 
 
-def _downs(crashes: Iterable[Mapping[str, Any]], statuses: Sequence[Mapping[str, Any]]) -> dict[int, list[Downtime]]:
+def _downs(crashes: Iterable[Mapping[str, Any]], statuses: Iterable[Mapping[str, Any]]) -> dict[int, list[Downtime]]:
+    """Converts rows of view ``node_recovery`` to downtimes by node.
+
+    If the protocol reported no status of the node between the recovery and the next crash, `Downtime.restored` is
+    ``None``.
+    """
     said = defaultdict(list)
     for row in statuses:
         said[row["node_id"]].append((row["round"], row["status"]))
     found = defaultdict(list)
     for row in crashes:
-        found[row["node_id"]].append(_down(row, said[row["node_id"]]))
+        node, until, operational = row["node_id"], row["recovery_round"], row["operational_round"]
+        end = or_never(row["end_round"] if operational is None else operational + 1)
+        after = tuple(pair for pair in said[node] if until is not None and until <= pair[0] < end)
+        restored = operational if after else None
+        found[node].append(Downtime(node, row["crash_round"], until, row["end_round"], restored, after))
     return dict(found)
-
-
-def _down(row: Mapping[str, Any], said: Sequence[tuple[int, str]]) -> Downtime:
-    """Converts a row of view ``node_recovery`` to a downtime.
-
-    ``said`` contains the rounds and statuses that the protocol reported for the node. If they have none between the
-    recovery and the next crash, `Downtime.restored` is ``None``.
-    """
-    until, operational = row["recovery_round"], row["operational_round"]
-    end = row["end_round"] if operational is None else operational + 1
-    after = tuple(pair for pair in said if until is not None and until <= pair[0] < or_never(end))
-    restored = operational if after else None
-    return Downtime(row["node_id"], row["crash_round"], until, row["end_round"], restored, after)

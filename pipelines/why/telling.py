@@ -1,12 +1,15 @@
-"""Composes the story of a publication and a subscriber: the outcome of the delivery, and the cause."""
+"""Answers questions about the delivery of one publication to one subscriber: composes the outcome and the cause."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
+from typing import NamedTuple
 
-from pipelines.errors import plural
+from pipelines.errors import QueryError, is_whole, plural
+from pipelines.sql.differences import node_id, node_names
+from pipelines.sql.query import StoreReader
 from pipelines.why.cause import (
     CRASH,
     DETOUR,
@@ -15,6 +18,8 @@ from pipelines.why.cause import (
     UNDER_WAY,
     WAITED,
     Cause,
+    MissingDelivery,
+    crash_words,
     crashed,
     from_crash,
     lost_because,
@@ -33,11 +38,121 @@ from pipelines.why.facts import (
     make_trail,
     or_never,
 )
+from pipelines.why.reading import read_facts
 from pipelines.why.story import Ended, Story, StoryBuilder, StoryStep, subscribing
 
 _SHOWN = 3
 _SLOWING = ("delay", "reorder", "duplicate")
 ISSUED_LATER, NOT_CONFIRMED, UNSUBSCRIBED = "issued_later", "not_confirmed", "unsubscribed"
+_TOO_LATE = (ISSUED_LATER, NOT_CONFIRMED, UNDER_WAY)
+
+
+class Question(NamedTuple):
+    """A question: why did ``subscriber`` receive, or not receive, a publication of ``source``?
+
+    Nodes are ids. ``call`` is the number of the publication among all calls of ``source``.
+    """
+
+    run_id: int
+    subscriber: int
+    source: int
+    call: int
+
+
+def story(
+    reader: StoreReader, run_id: int, subscriber: str, source: str, seq: int | None = None, call: int | None = None
+) -> Story:
+    """Explains why one publication reached, or did not reach, one subscriber.
+
+    Args:
+        reader: A reader of the store.
+        run_id: The id of the run.
+        subscriber: The name of the subscriber.
+        source: The name of the publisher.
+        seq: The number of the publication among the publications of ``source``, from 1; None if ``call`` is set.
+        call: The number of the publication among all calls of ``source`` (column ``source_seq``); None if ``seq`` is
+            set.
+
+    Raises:
+        QueryError: The store has no such run, node or publication, or not exactly one of ``seq`` and ``call`` is set.
+    """
+    if (seq is None) == (call is None):
+        raise QueryError("which publication? give its number (seq), or the number of its call (call)")
+    for name, number in (("seq", seq), ("call", call)):
+        if number is not None and not is_whole(number):
+            raise QueryError(f"{name}={number!r} is no whole number; pass the number of a publication, such as 1")
+    names = node_names(reader, run_id)
+    asked = Question(run_id, node_id(names, run_id, subscriber), node_id(names, run_id, source), call or 0)
+    return stories(reader, [asked if seq is None else _numbered(reader, asked, seq)])[0]
+
+
+def _numbered(reader: StoreReader, question: Question, seq: int) -> Question:
+    """Returns ``question`` with the call number of the publication that is number ``seq``, from 1, of its source."""
+    rows = reader.sql(
+        "select source_seq from publication"  # noqa: S608 - built of numbers
+        f" where run_id = {question.run_id} and source = {question.source} order by source_seq"
+    ).collect()
+    if not 1 <= seq <= len(rows):
+        facts = read_facts(reader, [question.run_id], [question.subscriber], [question.source], [0])[question.run_id]
+        raise QueryError(_no_publication(facts, question, f"publication {seq}", len(rows)))
+    return question._replace(call=rows[seq - 1].source_seq)
+
+
+def stories(reader: StoreReader, questions: Sequence[Question]) -> list[Story]:
+    """Returns a story for each of ``questions``. All stories are built from one read of the history.
+
+    Raises:
+        QueryError: A publication does not exist.
+    """
+    if not questions:
+        return []
+    runs, subscribers, sources, seqs = (set(column) for column in zip(*questions, strict=True))
+    facts = read_facts(reader, runs, subscribers, sources, seqs)
+    return [_answer(facts[question.run_id], question, reader) for question in questions]
+
+
+def _answer(facts: RunFacts, question: Question, reader: StoreReader) -> Story:
+    publication = facts.publications.get((question.source, question.call))
+    if publication is not None:
+        return issued_story(facts, question.subscriber, publication)
+    key, path = (question.source, question.call), facts.path(question.source, question.subscriber)
+    cause = waiting(facts, key, question.subscriber, 0) or _preventing_crash(facts, question, reader)
+    return _story(facts, path, key, "not_issued", f"not issued: {cause.text}", cause)
+
+
+def _preventing_crash(facts: RunFacts, question: Question, reader: StoreReader) -> Cause:
+    """Returns the crash that prevented the publication of ``question``.
+
+    The crash lies between the issued calls with the next lower and the next higher call number.
+
+    Raises:
+        QueryError: No crash of the publisher lies between these two calls.
+    """
+    name = facts.names[question.source]
+    known = {seq: pub.round for (source, seq), pub in facts.publications.items() if source == question.source}
+    rows = reader.sql(
+        "select source_seq, min(sent_round) as round from sent_message"  # noqa: S608 - built of numbers
+        f" where run_id = {question.run_id} and source = {question.source} and source_seq > 0 group by source_seq"
+    ).collect()
+    other_calls = {row.source_seq: row.round for row in rows}
+    before = max((round_ for seq, round_ in {**known, **other_calls}.items() if seq < question.call), default=-1)
+    after = min((round_ for seq, round_ in {**known, **other_calls}.items() if seq > question.call), default=None)
+    if question.call > 0 and question.call not in other_calls and after is not None:
+        for down in facts.downs.get(question.source, []):
+            if down.round <= after and before < or_never(down.until):
+                text = f"{name} issued no call {question.call} between rounds {max(before, 0)} and {after}"
+                return from_crash(down, f"{text}: it was down ({crash_words(down)})")
+    is_other = f" (call {question.call} is not a publication)"
+    what = f"publication of call {question.call}{is_other if question.call in other_calls else ''}"
+    raise QueryError(_no_publication(facts, question, what, len(known)))
+
+
+def _no_publication(facts: RunFacts, question: Question, what: str, n_issued: int) -> str:
+    name = facts.names[question.source]
+    issued = f"it issued {plural(n_issued, 'publication')}"
+    downs = ", ".join(crash_words(down) for down in facts.downs.get(question.source, []))
+    missed = f"; its calls while it was down ({downs}) were never issued" if downs else ""
+    return f"{what} of {name} does not exist in run {question.run_id}; {issued}{missed}"
 
 
 def established_subscriptions(facts: RunFacts, subscriber: int, publication: PublicationFact) -> list[SubscriptionFact]:
@@ -61,7 +176,7 @@ def exemption(facts: RunFacts, subscriber: int, publication: PublicationFact) ->
 
     The kind of the cause is ``no_subscription``, ``no_match``, ``issued_later``, ``not_confirmed`` or ``unsubscribed``.
     """
-    is_asked = (subscriber, publication.source, publication.seq) in facts.receivers
+    is_asked = (subscriber, *publication.key) in facts.receivers
     standing = established_subscriptions(facts, subscriber, publication)
     ended = [subscription for subscription in standing if _ends_early(facts, subscription, publication)]
     if is_asked or (standing and not ended):
@@ -82,7 +197,7 @@ def exemption(facts: RunFacts, subscriber: int, publication: PublicationFact) ->
 
 def excuse(facts: RunFacts, subscriber: int, publication: PublicationFact) -> str | None:
     """Returns the excuse for a missing delivery in view ``receiver`` as a phrase; None if the view has no excuse."""
-    code = facts.receivers.get((subscriber, publication.source, publication.seq))
+    code = facts.receivers.get((subscriber, *publication.key))
     if code is None:
         return None
     if code == "publisher_crashed":
@@ -96,7 +211,7 @@ def excuse(facts: RunFacts, subscriber: int, publication: PublicationFact) -> st
 
 def satisfied_by(facts: RunFacts, subscriber: int, publication: PublicationFact) -> list[SubscriptionFact]:
     """Returns the subscriptions of ``subscriber`` that ``publication`` satisfies, in the order of their calls."""
-    satisfied = facts.matching.get((publication.source, publication.seq), set())
+    satisfied = facts.matching.get(publication.key, set())
     found = [s for s in facts.subscriptions.get(subscriber, []) if s.subscription_id in satisfied]
     return sorted(found, key=lambda subscription: (subscription.issued_round, subscription.subscription_id))
 
@@ -120,7 +235,7 @@ def _ends_early(facts: RunFacts, subscription: SubscriptionFact, publication: Pu
         return False
     if facts.confirms:
         return True
-    copies = facts.messages.get((publication.source, publication.seq), [])
+    copies = facts.messages.get(publication.key, [])
     due = max([publication.round + facts.slowest_rounds, *(copy.due for copy in copies)])
     return end <= due
 
@@ -134,15 +249,12 @@ def _since(facts: RunFacts, subscription: SubscriptionFact) -> int:
     return or_never(subscription.confirmed_round) if facts.confirms else subscription.issued_round
 
 
-_TOO_LATE = (ISSUED_LATER, NOT_CONFIRMED, UNDER_WAY)
-
-
 def issued_story(facts: RunFacts, subscriber: int, publication: PublicationFact) -> Story:
     """Returns the story of the delivery of an issued publication to ``subscriber``."""
-    served = facts.messages.get((publication.source, publication.seq), [])
+    served = facts.messages.get(publication.key, [])
     facts = facts.at(publication.round)
     path = facts.path(publication.source, subscriber)
-    deliveries = sorted(facts.deliveries.get((subscriber, publication.source, publication.seq), []))
+    deliveries = sorted(facts.deliveries.get((subscriber, *publication.key), []))
     trail = make_trail(facts, served, path, publication.round, deliveries[0][0] if deliveries else None)
     story = _delivered(trail, publication, deliveries) if deliveries else _missing(trail, subscriber, publication)
     ids = {name: node for node, name in facts.names.items()}
@@ -162,15 +274,6 @@ def _late_subscription(
         return None
     served = facts.spread.get((subscriber, satisfied[0].subscription_id), [])
     return subscribing(facts, satisfied[0], subscriber, publication.source, served)
-
-
-def unissued_story(facts: RunFacts, subscriber: int, source: int, seq: int, cause: Cause) -> Story:
-    """Returns the story of a publication that its publisher did not issue because of ``cause``.
-
-    ``seq`` is the number of the publication among all calls of ``source``.
-    """
-    path = facts.path(source, subscriber)
-    return _story(facts, path, (source, seq), "not_issued", f"not issued: {cause.text}", cause)
 
 
 def _story(
@@ -195,7 +298,7 @@ def _number(facts: RunFacts, source: int, call: int) -> int | None:
 
 
 def _delivered(trail: Trail, publication: PublicationFact, deliveries: list[tuple[int, int]]) -> Story:
-    facts, subscriber, named = trail.facts, trail.path[-1], (publication.source, publication.seq)
+    facts, subscriber, named = trail.facts, trail.path[-1], publication.key
     (round_, hops), again = deliveries[0], deliveries[1:]
     late = round_ - trail.start - facts.latency(trail.path) if facts.links else None
     cause = None
@@ -299,7 +402,7 @@ def _slow_copies(facts: RunFacts, copies: Sequence[MessageFact]) -> list[tuple[i
 
 
 def _missing(trail: Trail, subscriber: int, publication: PublicationFact) -> Story:
-    facts, named = trail.facts, (publication.source, publication.seq)
+    facts, named = trail.facts, publication.key
     node = trail.reached()
     taken = trail.arrivals.get(node)
     round_ = taken[-1].due if taken else trail.start
@@ -311,7 +414,7 @@ def _missing(trail: Trail, subscriber: int, publication: PublicationFact) -> Sto
     if pending is not None:
         return _story(facts, trail.path, named, "unknown", f"unknown: {pending.text}", pending, node, round_)
     standing = established_subscriptions(facts, subscriber, publication) or satisfied_by(facts, subscriber, publication)
-    cause, also = lost_because(trail, named, node, round_, standing)
+    cause, also = lost_because(MissingDelivery(trail, named, node, round_, standing))
     key = (subscriber, *named)
     excused = facts.receivers.get(key)
     text = f"lost: {cause.text}"

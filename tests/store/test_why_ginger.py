@@ -17,7 +17,7 @@ from pipelines.sql.small_store import reader_of
 from pipelines.store.store import Store
 from pipelines.testing import rows, run_all, run_configs, scenario
 from pipelines.why import Question, Story, stories
-from pipelines.why.ask import story as story_of
+from pipelines.why.telling import story as story_of
 
 
 def failing(

@@ -29,7 +29,7 @@ from pipelines.scenario.expand import RunConfig
 from pipelines.sql.query import StoreReader
 from pipelines.store.store import Store
 from pipelines.testing import audited, broken, rows, run_all, run_configs
-from pipelines.why.ask import story
+from pipelines.why.telling import story
 
 HUNTED = Path(__file__).parents[2] / "mutation" / "hunted"
 MIDWAY = 45
