@@ -9,8 +9,7 @@ from pyspark.sql import DataFrame, types as T
 
 from pipelines.contract.round import in_flight_schema
 from pipelines.engines.session import Session
-from pipelines.protocols.delta.messages import GUIDE, PAYLOAD
-from pipelines.protocols.delta.tables import STATES
+from pipelines.protocols.delta.tables import GUIDE, PAYLOAD, STATES
 
 _TYPES: dict[str, T.DataType] = {
     **{field.name: field.dataType for state in STATES for field in state.table.schema},

@@ -12,7 +12,6 @@ The steps for a joining node N and its join point M:
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import NamedTuple
 
 from udfs.delta import bypass, view
 from udfs.delta.messages import ParSub, ParTop, ToldEntry, ToldLink
@@ -22,11 +21,6 @@ from udfs.delta.turn import CALL, Turn
 from udfs.nodes.calls import Call, JoinCall, PublishCall, SubscribeCall, UnsubscribeCall
 
 _ISSUED = {"publish": "PUB", "subscribe": "SUB", "unsubscribe": "UNSUB"}
-
-
-class _Opened(NamedTuple):
-    request: JoinRequest
-    trigger: int | None  # None: the request waits for the end of M's own join
 
 
 def handle_joins(turn: Turn) -> None:
@@ -146,10 +140,10 @@ def _answer_requests(turn: Turn) -> list[ToldLink]:
     node = turn.node
     opened = _open_requests(turn)
     if node.is_blocked:
-        for one in opened:
-            node.join_request[one.request.joiner] = one.request
+        for request, _ in opened:
+            node.join_request[request.joiner] = request
         return []
-    accepted = [(one.request, one.trigger) for one in opened if one.trigger is not None]
+    accepted = [(request, trigger) for request, trigger in opened if trigger is not None]
     for request, trigger in accepted:
         node.join_request.pop(request.joiner, None)
         turn.accepted[request.joiner] = trigger
@@ -165,20 +159,21 @@ def _answer_requests(turn: Turn) -> list[ToldLink]:
     return [view.link_of(turn.id, request.joiner, is_marked=True) for request, _ in accepted]
 
 
-def _open_requests(turn: Turn) -> list[_Opened]:
+def _open_requests(turn: Turn) -> list[tuple[JoinRequest, int | None]]:
     """Returns the join requests that arrive in this round or wait at this join point, ascending by joining node.
 
+    Each request has the trigger of its answer, or None if it waits for the end of the join point's own join.
     A new request replaces the waiting request of its sender: a joining node may repeat its request before the answer.
     """
     now = max(turn.entered, default=None)
-    found = {one.joiner: _Opened(one, now) for one in turn.node.join_request.values()}
+    found = {one.joiner: (one, now) for one in turn.node.join_request.values()}
     for one in turn.of("JOIN_REQUEST"):
-        known = found.get(one.src)
         seq, incarnation, trigger = one.message.source_seq, one.message.incarnation, one.message_id
-        if known is not None:
-            seq, incarnation = max(seq, known.request.source_seq), max(incarnation, known.request.incarnation)
-            trigger = max(trigger, trigger if known.trigger is None else known.trigger)
-        found[one.src] = _Opened(JoinRequest(one.src, seq, incarnation), trigger)
+        if one.src in found:
+            known, earlier = found[one.src]
+            seq, incarnation = max(seq, known.source_seq), max(incarnation, known.incarnation)
+            trigger = max(trigger, trigger if earlier is None else earlier)
+        found[one.src] = JoinRequest(one.src, seq, incarnation), trigger
     return [found[joiner] for joiner in sorted(found)]
 
 

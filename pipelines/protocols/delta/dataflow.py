@@ -21,9 +21,8 @@ from collections.abc import Sequence
 from pipelines.contract.round import DataflowForm, Round, RoundResult, Start
 from pipelines.contract.rows import NODE
 from pipelines.protocols.delta import DeltaSettings
-from pipelines.protocols.delta.messages import BODY, PAYLOAD
 from pipelines.protocols.delta.phases import faults, forward, joins
-from pipelines.protocols.delta.tables import PATH, STATES
+from pipelines.protocols.delta.tables import BODY, PATH, PAYLOAD, STATES
 from pipelines.protocols.delta.work import Work
 
 

@@ -8,7 +8,7 @@ from pyspark.sql import DataFrame
 
 from pipelines.contract.round import Round, RoundResult
 from pipelines.contract.rows import NODE
-from pipelines.protocols.delta.messages import SENT
+from pipelines.protocols.delta.tables import SENT
 
 _BY_NODE = ("topology", "path", "routing_entry", "processing")
 """The relations that have many rows at every node, and that `Work.narrow` restricts."""

@@ -14,9 +14,8 @@ from pyspark.sql import DataFrame
 from support.frames import found, frame, way
 
 from pipelines.engines.session import Session
-from pipelines.protocols.delta.messages import INBOX
 from pipelines.protocols.delta.steps import connections, copies
-from pipelines.protocols.delta.tables import JOIN, PATH, PEER, PROCESSING, STATUS, TOPOLOGY
+from pipelines.protocols.delta.tables import INBOX, JOIN, PATH, PEER, PROCESSING, STATUS, TOPOLOGY
 
 N, SOURCE = 1, 9
 HERE = {"node_id": N}

@@ -10,9 +10,9 @@ from support.delta.rounds import due, work
 from support.frames import found, frame, way
 
 from pipelines.engines.session import Session
-from pipelines.protocols.delta.messages import INBOX
 from pipelines.protocols.delta.phases import faults, joins, updates
 from pipelines.protocols.delta.tables import (
+    INBOX,
     JOIN,
     PATH,
     PEER,

@@ -12,9 +12,8 @@ from pyspark.sql import DataFrame
 from support.frames import found, frame, way
 
 from pipelines.engines.session import Session
-from pipelines.protocols.delta.messages import INBOX
 from pipelines.protocols.delta.steps import confirmations, copies, routing
-from pipelines.protocols.delta.tables import PATH, PROCESSING, ROUTING_ENTRY, WAITING
+from pipelines.protocols.delta.tables import INBOX, PATH, PROCESSING, ROUTING_ENTRY, WAITING
 
 VIEW = [way(1), way(1, 0), way(1, 2), way(1, 4), way(1, 2, 3), way(1, 2, 3, 5)]
 COPY = [*copies.COPY, "sender_hop", "msg_id"]

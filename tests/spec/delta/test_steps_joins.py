@@ -14,10 +14,10 @@ from pyspark.sql import DataFrame
 from support.frames import found, frame, way
 
 from pipelines.engines.session import Session
-from pipelines.protocols.delta.messages import INBOX
 from pipelines.protocols.delta.steps import confirmations, join
 from pipelines.protocols.delta.tables import (
     CALL,
+    INBOX,
     JOIN,
     JOIN_REQUEST,
     PATH,

@@ -14,9 +14,9 @@ from pyspark.sql import DataFrame
 from support.frames import found, frame, way
 
 from pipelines.engines.session import Session
-from pipelines.protocols.delta.messages import INBOX
 from pipelines.protocols.delta.steps import confirmations, copies, recovery, routing
 from pipelines.protocols.delta.tables import (
+    INBOX,
     OWN_SUBSCRIPTION,
     PATH,
     PEER,

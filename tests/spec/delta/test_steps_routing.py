@@ -14,9 +14,17 @@ from pyspark.sql import DataFrame
 from support.frames import found, frame, way
 
 from pipelines.engines.session import Session
-from pipelines.protocols.delta.messages import SENT_AS
 from pipelines.protocols.delta.steps import confirmations, copies, routing
-from pipelines.protocols.delta.tables import DETECTOR, PATH, PEER, PROCESSING, ROUTING_ENTRY, TOMBSTONE, TOPOLOGY
+from pipelines.protocols.delta.tables import (
+    DETECTOR,
+    PATH,
+    PEER,
+    PROCESSING,
+    ROUTING_ENTRY,
+    SENT_AS,
+    TOMBSTONE,
+    TOPOLOGY,
+)
 
 N, OTHER = 1, 9
 LINKS = [(0, 1), (1, 2), (1, 4), (2, 3), (3, 5)]

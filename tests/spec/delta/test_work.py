@@ -15,7 +15,6 @@ from support.frames import found, frame, way
 from pipelines.contract.round import RunSet, RunTables, Start
 from pipelines.engines.session import Session
 from pipelines.protocols.delta import DeltaSettings, dataflow
-from pipelines.protocols.delta.messages import to_send
 from pipelines.protocols.delta.phases import forward, updates
 from pipelines.protocols.delta.steps import connections, copies
 from pipelines.protocols.delta.tables import (
@@ -27,6 +26,7 @@ from pipelines.protocols.delta.tables import (
     ROUTING_ENTRY,
     STATUS,
     WAITING,
+    to_send,
 )
 
 COPY = [*copies.COPY, "sender_hop", "msg_id"]

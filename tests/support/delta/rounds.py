@@ -12,8 +12,7 @@ from pyspark.sql import DataFrame
 from pipelines.contract.round import FaultsDue, RunSet
 from pipelines.engines.session import Session
 from pipelines.protocols.delta import DeltaSettings
-from pipelines.protocols.delta.messages import INBOX
-from pipelines.protocols.delta.tables import CALL, STATES
+from pipelines.protocols.delta.tables import CALL, INBOX, STATES
 from pipelines.protocols.delta.work import Work
 from support.frames import found, frame, way
 

@@ -14,9 +14,9 @@ from pyspark.sql import DataFrame, functions as F
 
 from pipelines.contract.rows import KEY, NODE
 from pipelines.engines.frames import union
-from pipelines.protocols.delta.messages import SENT
 from pipelines.protocols.delta.phases import updates
 from pipelines.protocols.delta.steps import confirmations, connections, copies, join, recovery, routing
+from pipelines.protocols.delta.tables import SENT
 from pipelines.protocols.delta.work import Work
 
 
@@ -102,19 +102,15 @@ def _first_copies(work: Work, copy: DataFrame) -> DataFrame:
 
     With detector ``identifier``, ``msg_id`` is null.
     """
-    if work.round.faults.may_crash:
-        detector = work.now("detector")
-        judge = {
-            "identifier": lambda part: copies.first_copies(part, detector),
-            "visited": lambda part: copies.first_visits(work.keep("visiting", part), detector, work.keep),
-        }
-        copy = union(judge[name](part) for name, part in _by_detector(work, copy))
-    if "visited" not in work.detectors:
-        return copy.selectExpr("*", "cast(null as bigint) as msg_id")
-    return union(
-        copies.numbered(part) if name == "visited" else part.selectExpr("*", "cast(null as bigint) as msg_id")
-        for name, part in _by_detector(work, copy.select(copies.COPY))
-    )
+    found = []
+    for name, part in _by_detector(work, copy.select(copies.COPY)):
+        is_visited = name == "visited"
+        if work.round.faults.may_crash and is_visited:
+            part = copies.first_visits(work.keep("visiting", part), work.now("detector"), work.keep)
+        elif work.round.faults.may_crash:
+            part = copies.first_copies(part, work.now("detector"))
+        found.append(copies.numbered(part) if is_visited else part.selectExpr("*", "cast(null as bigint) as msg_id"))
+    return union(found)
 
 
 def _accepted(work: Work, copy: DataFrame) -> DataFrame:

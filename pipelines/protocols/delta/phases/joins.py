@@ -6,10 +6,9 @@ from pyspark.sql import DataFrame
 
 from pipelines.contract.rows import NODE, held, issued
 from pipelines.engines.frames import union
-from pipelines.protocols.delta.messages import MULTICAST
 from pipelines.protocols.delta.phases import updates
 from pipelines.protocols.delta.steps import confirmations, copies, join, routing
-from pipelines.protocols.delta.tables import CALL, JOIN_REQUEST, with_value
+from pipelines.protocols.delta.tables import CALL, JOIN_REQUEST, MULTICAST, with_value
 from pipelines.protocols.delta.work import Work
 
 _EVENT = ["run_id", "node_id", "trigger", "round"]

@@ -10,9 +10,8 @@ from pyspark.sql import DataFrame
 
 from pipelines.contract.rows import NODE, EntryChanges, remaining_entries
 from pipelines.engines.frames import union
-from pipelines.protocols.delta.messages import FAULT_TRIGGER
 from pipelines.protocols.delta.steps import connections, join, recovery, routing
-from pipelines.protocols.delta.tables import ROUTING_ENTRY
+from pipelines.protocols.delta.tables import FAULT_TRIGGER, ROUTING_ENTRY
 from pipelines.protocols.delta.work import Work
 
 

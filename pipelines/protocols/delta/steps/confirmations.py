@@ -10,8 +10,7 @@ from __future__ import annotations
 from pyspark.sql import DataFrame, functions as F
 
 from pipelines.contract.rows import KEY, NODE
-from pipelines.protocols.delta.messages import to_send
-from pipelines.protocols.delta.tables import PROCESSING
+from pipelines.protocols.delta.tables import PROCESSING, to_send
 
 _BODY = ["kind", "sender", "subscription_id", "origin", "join_point"]
 _ORIGIN = ["size(origin_path) - 1 as origin_distance", "get(origin_path, 1) as origin_hop"]

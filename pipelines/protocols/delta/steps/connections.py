@@ -24,9 +24,8 @@ from __future__ import annotations
 from pyspark.sql import DataFrame, functions as F
 
 from pipelines.contract.rows import NODE, row_number
-from pipelines.protocols.delta.messages import FAULT_TRIGGER, INBOX, LINKS, to_send
 from pipelines.protocols.delta.steps.routing import CLOSEST, NEAREST_LIVE, peer_lists
-from pipelines.protocols.delta.tables import PEER, PROCESSING
+from pipelines.protocols.delta.tables import FAULT_TRIGGER, INBOX, LINKS, PEER, PROCESSING, to_send
 
 
 def connected(path: DataFrame, peer: DataFrame, link: DataFrame) -> DataFrame:
@@ -155,17 +154,8 @@ def frontier(path: DataFrame, failure: DataFrame, peer: DataFrame) -> DataFrame:
     Returns:
         ``run_id, node_id, peer, path, round``.
     """
-    behind = failure.selectExpr(*NODE, "peer as behind", "round")
-    return (
-        path.where("distance > 1")
-        .selectExpr(*NODE, "target as peer", "path")
-        .join(behind, NODE)
-        .where("array_contains(path, behind)")
-        .join(peer_lists(peer), NODE)
-        .where(f"{NEAREST_LIVE} = peer")
-        .select(*NODE, "peer", "path", "round")
-        .distinct()
-    )
+    way = _ways_through(path, failure, peer).where("distance > 1")
+    return way.where(f"{NEAREST_LIVE} = target").selectExpr(*NODE, "target as peer", "path", "round").distinct()
 
 
 def stand_ins(path: DataFrame, lost: DataFrame, peer: DataFrame) -> DataFrame:
@@ -177,16 +167,17 @@ def stand_ins(path: DataFrame, lost: DataFrame, peer: DataFrame) -> DataFrame:
     Returns:
         Columns of `frontier`.
     """
-    behind = lost.selectExpr(*NODE, "peer as behind", "round")
     nearest = (
-        path.where("distance > 0")
-        .join(behind, NODE)
-        .where("array_contains(path, behind)")
-        .join(peer_lists(peer), NODE)
-        .selectExpr(*NODE, f"{NEAREST_LIVE} as peer", "round")
+        _ways_through(path, lost, peer).where("distance > 0").selectExpr(*NODE, f"{NEAREST_LIVE} as peer", "round")
     )
     way = path.selectExpr(*NODE, "target as peer", "path")
     return nearest.distinct().join(way, [*NODE, "peer"]).select(*NODE, "peer", "path", "round")
+
+
+def _ways_through(path: DataFrame, failure: DataFrame, peer: DataFrame) -> DataFrame:
+    """Returns the paths through peers in `failure`, with ``round`` and the columns of `peer_lists`."""
+    behind = failure.selectExpr(*NODE, "peer as behind", "round")
+    return path.join(behind, NODE).where("array_contains(path, behind)").join(peer_lists(peer), NODE)
 
 
 def orphans(processing: DataFrame, failure: DataFrame) -> DataFrame:

@@ -10,7 +10,7 @@ of each source. The number of a REJOIN is the incarnation of its source R. REJOI
 with source ``-1 - R``. Detector ``visited`` stores the highest MsgId of each node that a message has visited. A copy is
 a duplicate if the MsgId of one of its visited nodes is not higher than the stored MsgId (rule R3). The test of a copy
 depends on the copies of the round that the node has accepted before. So an Arrow function tests the copies of a node
-one after the other (`udfs.delta.detectors`).
+one after the other (`udfs.delta.forwarding`).
 
 A sent message gets m.from for its receiver, a visited list and the incarnation of its connection (sections 4.7, 5). A
 message to a RECOVERING node is Guided: it contains the paths from the receiver to the recipients (section 6). A
@@ -24,10 +24,9 @@ from pyspark.sql import DataFrame, functions as F
 from pipelines.contract.round import OUTBOX
 from pipelines.contract.rows import KEY, NODE, called, deliveries, mapped, received, row_number
 from pipelines.engines.frames import union
-from pipelines.protocols.delta.messages import GUIDE, MULTICAST, PAYLOAD, SENT_AS, to_send
 from pipelines.protocols.delta.steps.routing import Keep
-from pipelines.protocols.delta.tables import DETECTOR, PROCESSING
-from udfs.delta.detectors import ACCEPTED, accepted_copies
+from pipelines.protocols.delta.tables import DETECTOR, GUIDE, MULTICAST, PAYLOAD, PROCESSING, SENT_AS, to_send
+from udfs.delta.forwarding import ACCEPTED, accepted_copies
 
 _CARRIED = ["issued_round", "subscription_id", "origin", "join_point", "matches", "origin_path", "visited"]
 _FIELDS = ["hops", *_CARRIED, "guide"]

@@ -18,9 +18,8 @@ from pyspark.sql import DataFrame, functions as F
 
 from pipelines.contract.round import CALL_TRIGGER
 from pipelines.contract.rows import NODE, row_number
-from pipelines.protocols.delta.messages import SENT_AS, to_send
 from pipelines.protocols.delta.steps.copies import COPY, FORWARDED, NOT_GUIDED
-from pipelines.protocols.delta.tables import CALL, JOIN_REQUEST, PROCESSING
+from pipelines.protocols.delta.tables import CALL, JOIN_REQUEST, PROCESSING, SENT_AS, to_send
 
 
 def send_join_requests(asked: DataFrame, status: DataFrame) -> DataFrame:

@@ -20,9 +20,8 @@ from collections.abc import Sequence
 from pyspark.sql import DataFrame, functions as F
 
 from pipelines.contract.rows import KEY, NODE, row_number
-from pipelines.protocols.delta.messages import GUIDE, LINKS, to_send
 from pipelines.protocols.delta.steps.copies import BODY, COPY, NOT_GUIDED
-from pipelines.protocols.delta.tables import PROCESSING, ROUTING_ENTRY, STATUS, TOPOLOGY
+from pipelines.protocols.delta.tables import GUIDE, LINKS, PROCESSING, ROUTING_ENTRY, STATUS, TOPOLOGY, to_send
 
 _PAIR = [*NODE, "peer"]
 
