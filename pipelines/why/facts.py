@@ -365,18 +365,12 @@ class Trail:
 def make_trail(
     facts: RunFacts, served: Sequence[MessageFact], path: Sequence[int], start: int, came: int | None = None
 ) -> Trail:
-    """Selects the copies that a call sent along a path, from all messages of the call.
+    """Selects the copies that a call sent along a path, from all messages `served` of the call.
 
     A message is a copy if it has the kind of the first message. If no copy reached the last node up to round ``came``,
-    each message that this node accepted in round ``came`` is also a copy. On a path of one node, the function selects
-    the copies that this node sends and receives, unless the call took effect in its own round.
-
-    Args:
-        facts: The history of the run.
-        served: The messages of the call.
-        path: The nodes on the fastest path. Copies between the nodes of a detour are also selected.
-        start: The round of the call.
-        came: The round in which the call took effect at the last node of the path; None if it did not.
+    in which the call took effect there, each message that this node accepted in round ``came`` is also a copy. Copies
+    between the nodes of a detour are also selected. On a path of one node, the function selects the copies that this
+    node sends and receives, unless the call took effect in its own round ``start``.
     """
     copies = tuple(copy for copy in served if copy.kind == served[0].kind)
     taken = [copy for copy in served if copy.dst == path[-1] and copy.fate == HANDLED]

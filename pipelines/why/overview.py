@@ -102,10 +102,7 @@ def _late(reader: StoreReader, where: str) -> Iterator[Question]:
 
 
 def _latencies(facts: RunFacts, source: int, round_: int) -> dict[int, int]:
-    """Returns the latency of the fastest path from ``source`` to each reachable node.
-
-    Paths use the links that exist in ``round_``.
-    """
+    """Returns the latency of the fastest path from ``source`` to each node that it reaches in ``round_``."""
     found = nx.single_source_dijkstra_path_length(facts.at(round_).overlay, source, weight="latency")
     return {node: int(latency) for node, latency in found.items()}
 

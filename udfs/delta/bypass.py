@@ -94,9 +94,8 @@ def ask_join_point(turn: Turn) -> None:
 def _suspect(turn: Turn, failed: Mapping[int, int]) -> None:
     """Marks the `failed` peers as FAILED (Algorithm 3, lines 2 to 4).
 
-    If a live node B lies on the path to a failed peer, this node deletes the row of the peer instead. The reason is
-    that the recovered peer sends SYN_REQUEST to B, but not to this node. With a FAILED row, this node would still
-    bypass the recovered peer.
+    If a live node B lies on the path to a failed peer, this node deletes the row of the peer instead: the recovered
+    peer sends SYN_REQUEST to B only, and with a FAILED row this node would still bypass the recovered peer.
     """
     node = turn.node
     for peer, incarnation in failed.items():
@@ -194,10 +193,7 @@ def connections(turn: Turn) -> list[PeerState]:
 
 
 def join_point_connection(turn: Turn) -> list[PeerState]:
-    """Returns the state of the join point while this node waits for the answer to its JOIN_REQUEST.
-
-    Otherwise the list is empty.
-    """
+    """Returns the state of the join point while this node waits for its answer to JOIN_REQUEST, else an empty list."""
     join = turn.node.own_join
     if join is None or join.status != "DETACHED" or not join.is_asked:
         return []
@@ -259,14 +255,10 @@ def told_links(turn: Turn) -> tuple[ToldLink, ...] | None:
 
 
 def request(turn: Turn, cls: type[Request], asked: Mapping[int, tuple[int, ...]]) -> None:
-    """Sends CON_REQUEST (Alg. 3, line 11) or SYN_REQUEST (Alg. 6, line 8) to each node in `asked`.
+    """Sends CON_REQUEST (Alg. 3, line 11) or SYN_REQUEST (Alg. 6, line 8) with TOP over the paths in `asked`.
 
-    The request contains TOP, the view of this node. A receiver that is not a peer becomes a peer with status WAITING.
-
-    Args:
-        turn: The round of this node.
-        cls: The message class of the request.
-        asked: The path to each receiver. The sum of the link latencies on the path is the latency of the request.
+    A receiver that is not a peer becomes a peer with status WAITING. The sum of the link latencies on the path is the
+    latency of the request.
     """
     links = told_links(turn) if asked else None
     for peer, path in asked.items():
@@ -277,14 +269,10 @@ def request(turn: Turn, cls: type[Request], asked: Mapping[int, tuple[int, ...]]
 
 
 def synchronise(turn: Turn, asked: Mapping[int, tuple[int, ...]]) -> None:
-    """Adds the nodes in `asked` to the synchronisation points (Synch_R), and sends SYN_REQUEST to each one.
+    """Adds the nodes in `asked` (by path) to the synchronisation points (Synch_R), and sends SYN_REQUEST to each one.
 
     A node gets at most one SYN_REQUEST in a round (Alg. 6, lines 2 to 8). This node then waits for a new answer from
     each of them, even from nodes that have answered an earlier SYN_REQUEST.
-
-    Args:
-        turn: The round of this node.
-        asked: The path to each receiver.
     """
     fresh = {peer: path for peer, path in asked.items() if peer not in turn.asked}
     turn.asked |= fresh.keys()

@@ -154,8 +154,8 @@ def _out(turn: Turn, copy: Processing, recipients: Mapping[int, Recipient]) -> l
 def _compute_again(turn: Turn, m: Processing) -> list[Processing]:
     """Computes the recipients of publication `m` again after the recovery of this node (rule R32).
 
-    The node received `m` as a Guided message while it was RECOVERING, and now sends `m` to the new recipients. Returns
-    `m` in a list if the node itself is a recipient, else an empty list.
+    The node received `m` as a Guided message, and now sends it to the new recipients. Returns `m` in a list if the node
+    itself is a recipient, else an empty list.
     """
     recipients = matching(turn, m, _UNCHANGED)
     _add_recipients(turn, m, recipients)
@@ -220,10 +220,7 @@ def confirm(turn: Turn) -> None:
 
 
 def finish(turn: Turn, one: Finished) -> None:
-    """Adds `one` to the finished messages of the round (Algorithm 1, line 30).
-
-    Removes the message of `one` from ProcessingList.
-    """
+    """Adds `one` to the finished messages of the round (Alg. 1, line 30). Removes its message from ProcessingList."""
     turn.finished.append(one)
     turn.node.processing_list.pop(one.m.key, None)
 
@@ -280,10 +277,7 @@ def answer_senders(turn: Turn) -> None:
 
 
 def sender_hop(turn: Turn, sender: int | None) -> int | None:
-    """Returns the neighbour of this node on the path to `sender`; None at the source of the message.
-
-    The node forwards no message back to this neighbour (rule R2).
-    """
+    """Returns the neighbour on the path to `sender`, which gets no message back (rule R2); None at the source."""
     if sender is None:
         return None
     path = turn.node.path.get(sender)
@@ -317,10 +311,7 @@ def unconfirmed(paths: Collection[Path]) -> dict[int, Recipient]:
 
 
 def new_members(paths: Collection[Path], known: Mapping[int, Recipient]) -> dict[int, Recipient]:
-    """Returns an unconfirmed `Recipient` for each path in `paths` whose target is not in `known`, by target.
-
-    Omits targets behind a confirmed recipient.
-    """
+    """Returns unconfirmed recipients for the paths whose targets are not in `known`, and not behind a confirmed one."""
     done = {recipient for recipient, one in known.items() if one.is_confirmed}
     fresh = [one for one in paths if one.target not in known and done.isdisjoint(one.path)]
     return unconfirmed(fresh)
@@ -329,15 +320,8 @@ def new_members(paths: Collection[Path], known: Mapping[int, Recipient]) -> dict
 def matching(turn: Turn, m: Processing, changes: Changes) -> dict[int, Recipient]:
     """Returns the recipients (Γ) of publication `m`: the origins of matching entries of SUBS_SET (section 4.8).
 
-    Entries behind the sender of `m` are excluded.
-
-    Args:
-        turn: The round of this node. SUBS_SET has its content from the end of the previous round.
-        m: The copy of the publication that this node received or issued.
-        changes: The changes of SUBS_SET in this round. Only changes with triggers before that of `m` apply.
-
-    Returns:
-        An unconfirmed `Recipient` for each recipient. This node itself may be a recipient.
+    Entries behind the sender of `m` are excluded. Of the `changes` of SUBS_SET in this round, only those with triggers
+    before that of `m` apply. This node itself may be a recipient.
     """
     hop, (added, removed), found = sender_hop(turn, m.sender), changes, dict[int, Recipient]()
     before = turn.node.routing_entry
@@ -442,18 +426,11 @@ ACCEPTED = schema_of((("run_id", "bigint"), ("node_id", "bigint"), ("trigger", "
 
 
 def accepted_copies(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Yields the copies that are not duplicates according to their visited lists, for the dataflow form.
+    """Yields the copies that are not duplicates according to their visited lists (`ACCEPTED`), for the dataflow form.
 
     The copies of a node are tested in the order of their triggers. A copy is a duplicate if an earlier accepted copy
-    has an equal or higher MsgId for a node that both copies visited.
-
-    Args:
-        batches: One row for each node with columns ``run_id``, ``node_id`` and ``copies``. ``copies`` is a list of
-            structs with fields ``trigger`` and ``visited``; ``visited`` is a list of structs with fields ``node`` and
-            ``msg_id``.
-
-    Yields:
-        One row with columns `ACCEPTED` for each accepted copy.
+    has an equal or higher MsgId for a node that both copies visited. A row of `batches` has ``run_id``, ``node_id`` and
+    ``copies``, structs of ``trigger`` and ``visited``, a list of structs of ``node`` and ``msg_id``.
     """
     for batch in batches:
         rows = [(row["run_id"], row["node_id"], one) for row in batch.to_pylist() for one in _unvisited(row["copies"])]

@@ -92,10 +92,9 @@ def _advance_status(turn: Turn) -> None:
 
 
 def _take_offer(turn: Turn) -> list[ToldLink]:
-    """Handles the join point's PAR_TOP and PAR_SUB at the joining node: issues J and stores the routing entries.
+    """Handles PAR_TOP and PAR_SUB of the join point at the joining node: issues J and stores the routing entries.
 
-    Returns:
-        The links of PAR_TOP without marks, and the marked link to the join point.
+    Returns the links of PAR_TOP without marks, and the marked link to the join point.
     """
     links = list[ToldLink]()
     for one in turn.of("PAR_TOP"):

@@ -111,13 +111,9 @@ class ProcessingRow(Processed):
 
 
 def processing_rows(message: pa.Table) -> pa.Table:
-    """Returns one row for each recipient of the messages in ProcessingLists.
+    """Returns a row (`ProcessingRow`) for each recipient of the messages in ProcessingLists.
 
-    Args:
-        message: Rows of `udfs.delta.state.Processing` with ``run_id`` and ``node_id``.
-
-    Returns:
-        ``run_id``, ``node_id`` and the fields of `ProcessingRow`.
+    `message` has rows of `udfs.delta.state.Processing`. Both tables have ``run_id`` and ``node_id``.
     """
     lists = message["recipients"].combine_chunks()
     row, entry = message.take(pc.list_parent_indices(lists)), pc.list_flatten(lists)

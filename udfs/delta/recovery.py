@@ -186,9 +186,7 @@ def _earlier(turn: Turn, m: Processing, asked: list[int], reach: set[int]) -> se
     two recovering peers are on one path, both get `m`, and the later peer in `asked` becomes responsible. `reach`
     contains the recipients of `m`. A recovering peer in `reach` gets `m` even if it confirmed `m` before its crash,
     because the crash has deleted the effect of `m`. PAR_SUB contains this effect only after this node has finished `m`.
-
-    Returns:
-        The recipients for which a recovering peer became responsible.
+    Returns the recipients for which a recovering peer became responsible.
     """
     rows, taken = m.recipients, set[int]()
     for peer in asked:

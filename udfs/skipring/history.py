@@ -93,13 +93,9 @@ def configuration_change(own: Subscription, round_: int) -> ConfigurationChange:
 def database_changes(
     topic: str, round_: int, before: Mapping[Label, Tuple | None], now: Entries
 ) -> Iterator[DatabaseChange]:
-    """Yields a row for each changed tuple of a database, in the order of labels.
+    """Yields a row for each tuple of database `now` that differs from its tuple `before`, in the order of labels.
 
-    Args:
-        topic: Topic of the database.
-        round_: The round of the changes.
-        before: The previous tuple of each label whose tuple may have changed, or None if it did not exist.
-        now: The database after the round.
+    In `before`, None stands for a label without a tuple. Labels whose tuples have not changed may be missing.
     """
     for label, old in sorted(before.items()):
         if old != ((now[label],) if label in now else None):

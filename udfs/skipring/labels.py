@@ -51,11 +51,7 @@ Key = tuple[int, int]
 
 
 def label_at(value: int) -> Label:
-    """Returns the label whose value is `value` modulo 1.
-
-    Args:
-        value: The value times 2^62. Any integer is allowed.
-    """
+    """Returns the label whose value, in units of 2^-62, is `value` modulo 2^62, for any integer `value`."""
     value %= _WHOLE
     if not value:
         return ZERO

@@ -84,13 +84,9 @@ def point_of(name: str) -> float:
 
 
 def supervisor_of(topic: str, points: Mapping[int, float]) -> int | None:
-    """Returns the supervisor of `topic`: the first supervisor clockwise from the topic's position (rule K14).
+    """Returns the supervisor of `topic`: the first one clockwise from the topic's position (rule K14), or None.
 
-    Returns None if the run has no supervisor.
-
-    Args:
-        topic: Name of the topic.
-        points: The position of each supervisor by node id.
+    Argument `points` has the position of each supervisor.
     """
     start = point_of(topic)
     return min(points, key=lambda node: ((points[node] - start) % 1, node), default=None)
@@ -113,11 +109,7 @@ def max_degree(n: int) -> int:
 
 
 def undirected(edges: Edges) -> dict[int, set[int]]:
-    """Returns the neighbours of each node in the graph `edges`, without the direction of edges.
-
-    Args:
-        edges: The nodes that each node refers to. All of them must be keys of `edges`.
-    """
+    """Returns the neighbours of each node in graph `edges`, whose keys are all nodes, without edge directions."""
     both = {node: set(near) for node, near in edges.items()}
     for node, near in edges.items():
         for other in near:
@@ -126,13 +118,10 @@ def undirected(edges: Edges) -> dict[int, set[int]]:
 
 
 def eccentricities(edges: Edges) -> dict[int, int | None]:
-    """Returns the eccentricity of each node: its number of hops to the farthest node.
+    """Returns the number of hops from each node to the farthest node, or None if it does not reach all other nodes.
 
-    A node that does not reach all other nodes gets None. The sets of reached nodes are bit sets, so extending all of
-    them by one hop costs one union for each edge.
-
-    Args:
-        edges: A graph from `undirected`.
+    Argument `edges` is a graph from `undirected`. The sets of reached nodes are bit sets, so extending all of them by
+    one hop costs one union for each edge.
     """
     everyone = (1 << len(edges)) - 1
     reached = {node: 1 << place for place, node in enumerate(edges)}
@@ -151,23 +140,17 @@ def eccentricities(edges: Edges) -> dict[int, int | None]:
 
 
 def diameter(edges: Edges) -> int | None:
-    """Returns the length of the longest shortest path between two nodes; None if the graph is not connected.
-
-    Args:
-        edges: A graph from `undirected`.
-    """
+    """Returns the length of the longest shortest path in a graph from `undirected`; None if it is not connected."""
     found = list(eccentricities(edges).values())
     known = [one for one in found if one is not None]
     return max(known, default=0) if len(known) == len(found) else None
 
 
 def broken(edges: Edges) -> Iterator[tuple[int, str]]:
-    """Checks the number of edges, the degrees and the diameter of a graph of n subscribers against SR(n).
+    """Checks the number of edges, the degrees and the diameter of the graph of n subscribers against SR(n).
 
-    Yields the id of a node and a description for each property that differs.
-
-    Args:
-        edges: The subscribers that each subscriber refers to.
+    Argument `edges` has the subscribers that each subscriber refers to. Yields the id of a node and a description for
+    each property that differs.
     """
     n = len(edges)
     if not n:

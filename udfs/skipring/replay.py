@@ -367,8 +367,7 @@ BROKEN = (
 def convergence(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Yields one row per disturbance (columns `CONVERGENCE`): the rounds in which the topic became legitimate.
 
-    Args:
-        batches: One row per topic, with the columns that `TopicReplay` reads, and ``messages``.
+    A row of `batches` is a topic, with the columns that `TopicReplay` reads, and ``messages``.
     """
 
     def rows(topic: TopicReplay) -> Iterator[tuple[Any, ...]]:
@@ -382,18 +381,12 @@ def convergence(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def progress(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Yields one row per topic and round in which its state changed (columns `PROGRESS`).
-
-    The columns of `batches` are those of `convergence`.
-    """
+    """Yields one row per topic and round in which its state changed (columns `PROGRESS`), as `convergence`."""
     return _each(batches, PROGRESS, lambda topic: map(topic.measure, topic.play()))
 
 
 def violations(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Yields one row per violation of a guarantee (columns `BROKEN`).
-
-    The columns of `batches` are those of `convergence`.
-    """
+    """Yields one row per violation of a guarantee (columns `BROKEN`), as `convergence`."""
 
     def rows(topic: TopicReplay) -> list[Broken]:
         deque(topic.play(), maxlen=0)

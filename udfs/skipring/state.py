@@ -138,13 +138,7 @@ def responsible(topic: str, supervisors: Iterable[Supervisor]) -> int:
 
 
 def sides(own: Key, before: Contact | None, after: Contact | None) -> tuple[Contact | None, ...]:
-    """Returns the neighbours ``left``, ``right`` and ``ring`` that a configuration assigns to a node.
-
-    Args:
-        own: The sort key of the node.
-        before: The predecessor in the configuration.
-        after: The successor in the configuration.
-    """
+    """Returns the neighbours ``left``, ``right`` and ``ring`` of the node with sort key `own` in a configuration."""
     left = before if before is not None and before.key < own else None
     right = after if after is not None and after.key > own else None
     ring = after if left is not None and right is None else before if left is None else None

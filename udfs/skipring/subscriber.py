@@ -15,14 +15,7 @@ class Member:
     """The actions of a subscriber with a label, for one topic and one event."""
 
     def __init__(self, own: Subscription, label: Label, supervisor: int, ctx: Context) -> None:
-        """Stores the state that the actions change.
-
-        Args:
-            own: The ring state of the subscriber for the topic.
-            label: The label that the actions use. For SetData, this is the new label.
-            supervisor: Id of the topic's supervisor.
-            ctx: The context of the node in this round.
-        """
+        """Stores the state that the actions change. For SetData, `label` is the new label."""
         self._own = own
         self._label = label
         self._supervisor = supervisor

@@ -84,13 +84,9 @@ class Trie:
     def __init__(
         self, topic: str, nodes: dict[tuple[str, str], TrieNode], roots: dict[str, Root], hash_bits: int
     ) -> None:
-        """Stores the tables of the node that contain the trie. `insert` changes these tables.
+        """Stores the tables of the node, which `insert` changes: `nodes` by topic and label, and `roots` by topic.
 
-        Args:
-            topic: Topic of the trie.
-            nodes: The trie nodes of all topics, by topic and label.
-            roots: The roots of the tries of all topics, by topic.
-            hash_bits: Bits of a hash, a multiple of 4.
+        A hash has `hash_bits` bits, a multiple of 4.
         """
         self._topic = topic
         self._nodes = nodes
@@ -127,12 +123,7 @@ class Trie:
             stack += [self._nodes[self._topic, child] for child in (node.one, node.zero) if child is not None]
 
     def insert(self, publication: Publication, via: str) -> bool:
-        """Inserts `publication`, unless the trie has its key. Returns whether the publication is new.
-
-        Args:
-            publication: The publication to insert.
-            via: How the publication arrived, see `TrieNode.via`.
-        """
+        """Inserts `publication`, which came by way `via`, unless the trie has its key. Returns whether it is new."""
         key = publication.key
         if self.find(key) is not None:
             return False
@@ -150,9 +141,7 @@ class Trie:
     def is_sound(self, n_nodes: int, key_bits: int) -> bool:
         """Returns whether the trie has the structure and hashes that the keys of its publications require (rule K22).
 
-        Args:
-            n_nodes: Number of table rows with the trie's topic. In a sound trie the root reaches all of them.
-            key_bits: Bits of a key.
+        In a sound trie, the root reaches all `n_nodes` table rows of the topic.
         """
         root = self._roots.get(self._topic)
         stack, n_found = [] if root is None else [root.label], 0
@@ -220,11 +209,7 @@ class Trie:
 def repair_tries(nodes: dict[tuple[str, str], TrieNode], roots: dict[str, Root], key_bits: int, hash_bits: int) -> None:
     """Rebuilds each trie that is not sound from its leaves with right keys (rule K22, `Trie.is_sound`).
 
-    Args:
-        nodes: The trie nodes of all topics, by topic and label. The function changes them.
-        roots: The roots of the tries of all topics, by topic. The function changes them.
-        key_bits: Bits of a key.
-        hash_bits: Bits of a hash.
+    Changes the tables `nodes` and `roots`, which are those of `Trie`.
     """
     found: dict[str, list[TrieNode]] = {topic: [] for topic in roots}
     for node in nodes.values():

@@ -124,10 +124,7 @@ class Work:
         return self.round.keep.is_empty(frame)
 
     def finish(self, name: str, frame: DataFrame) -> DataFrame:
-        """Materialises `frame` under `name`, appends it to `finished`, and returns it.
-
-        If `finished` has a frame already, an empty frame is not appended.
-        """
+        """Materialises `frame` under `name`, and appends it to `finished` unless it is empty and not the first."""
         finished = self.keep(name, frame)
         if not (self.finished and self.is_empty(finished)):
             self.finished.append(finished)

@@ -175,10 +175,9 @@ def _failures(work: Work) -> DataFrame:
 
 
 def _retry_joins(work: Work, failure: DataFrame) -> DataFrame:
-    """Sends JOIN_REQUEST again from each DETACHED node whose join point failed, unless the join point never recovers.
+    """Sends JOIN_REQUEST again from each DETACHED node whose join point failed, but not permanently (rule R24).
 
-    Returns:
-        The rows of `failure` at nodes that are not DETACHED (rule R24).
+    Returns the rows of `failure` at nodes that are not DETACHED.
     """
     detached = work.now("join").where("status = 'DETACHED'")
     lost = failure.selectExpr(*NODE, "peer as join_point", "round")

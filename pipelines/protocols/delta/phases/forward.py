@@ -54,10 +54,9 @@ def forward_copies(work: Work) -> None:
 
 
 def _route(work: Work, first: DataFrame) -> list[DataFrame]:
-    """Computes the recipients of first copies, and forwards the copies. Writes routing_entry, processing and detector.
+    """Computes the recipients of first copies, and forwards the copies. Returns the deliveries.
 
-    Returns:
-        The deliveries.
+    Writes routing_entry, processing and detector.
     """
     if work.is_empty(first):
         updates.change_entries(work)
@@ -124,11 +123,7 @@ def _accepted(work: Work, copy: DataFrame) -> DataFrame:
 
 
 def _by_receiver(work: Work, first: DataFrame) -> tuple[DataFrame, list[DataFrame]]:
-    """Separates first copies by the status of their receiver.
-
-    Returns:
-        The first copies at nodes that are not RECOVERING, and the recipients of the first copies at RECOVERING nodes.
-    """
+    """Returns the first copies at nodes that are not RECOVERING, and the recipients of those at RECOVERING nodes."""
     if not work.is_recovering:
         return first, []
     recovering = work.now("status").where("status = 'RECOVERING'").select(NODE)
@@ -177,10 +172,8 @@ def _drop_duplicates(work: Work, late: DataFrame) -> None:
 def _compute_again(work: Work, message: DataFrame) -> DataFrame:
     """Computes the recipients of Guided publications again, after the recovery of their receivers (rule R32).
 
-    Resends the publications to recipients that ProcessingList lacks. Writes processing.
-
-    Returns:
-        The deliveries of these publications at the recovered nodes.
+    Resends the publications to recipients that ProcessingList lacks, and returns the deliveries at the recovered nodes.
+    Writes processing.
     """
     message = work.keep("regarded", copies.sender_hops(message, work.now("path")))
     matched = work.keep("rematched", routing.publication_recipients(message, work.now("routing_entry")))

@@ -75,8 +75,8 @@ def _send_join_requests(work: Work, calls: DataFrame) -> None:
 def _entered(work: Work) -> DataFrame:
     """Advances the status of joining and recovering nodes. Writes join and status.
 
-    Returns:
-        The nodes that become VALID_JOINED or OPERATIONAL, with the ``trigger`` of the message that caused the change.
+    Returns the nodes that become VALID_JOINED or OPERATIONAL, with the ``trigger`` of the message that caused the
+    change.
     """
     events = [_nobody(work), *(ready.select(_EVENT) for ready in work.alone)]
     done = union(work.finished) if work.finished else None

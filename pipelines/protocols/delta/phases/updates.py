@@ -39,8 +39,7 @@ def blocked_nodes(work: Work) -> DataFrame:
 def change_entries(work: Work) -> tuple[DataFrame, EntryChanges | None]:
     """Applies the finished SUB and UNSUB messages to SUBS_SET. Writes routing_entry and tombstone.
 
-    Returns:
-        The entries before the round, and the changes (None if no entry changed).
+    Returns the entries before the round, and the changes (None if no entry changed).
     """
     entries = work.now("routing_entry")
     if not (work.finished and work.may_change_entries):
@@ -74,10 +73,7 @@ def change_entries(work: Work) -> tuple[DataFrame, EntryChanges | None]:
 
 
 def _store_tombstones(work: Work, finished: DataFrame) -> DataFrame:
-    """Adds a row for each UNSUB in `finished` to relation tombstone, and returns the relation.
-
-    A tombstone prevents a late PAR_SUB from restoring the entry.
-    """
+    """Adds a tombstone for each UNSUB in `finished`, so that a late PAR_SUB restores no entry. Returns the relation."""
     ended = work.of_disturbed(finished.where("kind = 'UNSUB'").select(*NODE, "subscription_id").distinct())
     return work.put("tombstone", work.now("tombstone").unionByName(ended).distinct())
 
@@ -93,15 +89,9 @@ def entries_after(work: Work, finished: DataFrame, path: DataFrame) -> DataFrame
 def apply_finished(work: Work, finished: DataFrame, path: DataFrame) -> None:
     """Changes the routing information at the nodes that have finished messages in phase 1 (Algorithm 1, line 26).
 
-    A node that synchronises in this round gets no copies of these messages: the routing entries that it is sent later
-    in the round contain their effect. Messages that are finished in later phases change the routing information at the
-    end of the round (`change_entries`, `forward.close`).
-
-    Args:
-        work: The round.
-        finished: The messages that are finished at a node, because a next hop has failed and all other next hops (Out)
-            have confirmed. Columns `confirmations.FINISHED`.
-        path: The paths of all nodes.
+    These messages (columns `confirmations.FINISHED`) are not sent to a node that synchronises in this round: the
+    routing entries that it is sent later in the round contain their effect. Messages that are finished in later phases
+    change the routing information at the end of the round (`change_entries`, `forward.close`).
     """
     if work.round.facts["processing"]["joining"]:
         unmarked = routing.joined_links(finished, is_marked=False)
@@ -111,10 +101,7 @@ def apply_finished(work: Work, finished: DataFrame, path: DataFrame) -> None:
 
 
 def _store_own_subscriptions(work: Work, finished: DataFrame) -> None:
-    """Adds confirmed subscriptions to the durable relation own_subscription, and deletes ended ones (rule R31).
-
-    A node stores only the subscriptions that it issued itself.
-    """
+    """Stores the confirmed subscriptions of nodes themselves durably, and deletes those that have ended (rule R31)."""
     mine = work.of_crashing(finished).where("source = node_id").select(*NODE, "subscription_id", "kind")
     begun = mine.where("kind = 'SUB'").select(*NODE, "subscription_id")
     ended = mine.where("kind = 'UNSUB'").select(*NODE, "subscription_id")
@@ -218,10 +205,7 @@ def tell_peers(work: Work, node: DataFrame) -> None:
 
 
 def ask_again(work: Work, asked: DataFrame) -> None:
-    """Sends JOIN_REQUEST again for each row of `asked` (rule R24).
-
-    `asked` has columns ``run_id, node_id, join_point, source_seq, round``.
-    """
+    """Sends JOIN_REQUEST again for `asked`: ``run_id, node_id, join_point, source_seq, round`` (rule R24)."""
     asked = work.keep(
         "asked_again", asked.selectExpr(*NODE, "join_point", "source_seq", f"{FAULT_TRIGGER} as trigger", "round")
     )

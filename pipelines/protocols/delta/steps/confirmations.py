@@ -32,10 +32,8 @@ def received_confirmations(inbox: DataFrame) -> DataFrame:
 def progress(processing: DataFrame, confirmation: DataFrame) -> DataFrame:
     """Returns the messages of ProcessingList that a next hop (member of Out) confirms in this round.
 
-    A CONF from a node outside Out, or for an unknown message, has no effect.
-
-    Returns:
-        Columns `FINISHED`, ``is_finished`` (Out is empty now), and ``confirmed_by`` (the confirming next hops).
+    A CONF from a node outside Out, or for an unknown message, has no effect. The result has the columns `FINISHED`,
+    ``is_finished`` (Out is empty now), and ``confirmed_by`` (the confirming next hops).
     """
     own = confirmation.groupBy(*KEY, "responsible").agg(
         F.expr("max(trigger) as conf_trigger"), F.expr("max(round) as conf_round")
@@ -48,10 +46,7 @@ def progress(processing: DataFrame, confirmation: DataFrame) -> DataFrame:
 
 
 def after_confirmations(processing: DataFrame, moved: DataFrame) -> DataFrame:
-    """Returns ProcessingList with the confirmations in `moved`, and without its finished messages (line 30).
-
-    `moved` is the result of `progress`.
-    """
+    """Returns ProcessingList with the confirmations in `moved` (`progress`), without finished messages (line 30)."""
     now = moved.select(*KEY, "is_finished", "confirmed_by")
     kept = (
         "is_confirmed or coalesce(array_contains(confirmed_by, responsible), false) as is_confirmed"
@@ -109,11 +104,10 @@ def unfinished_rows(row: DataFrame) -> DataFrame:
 
 
 def refused(late: DataFrame, known: DataFrame, synchronising: DataFrame) -> DataFrame:
-    """Returns the duplicates of J, SUB and UNSUB that synchronising nodes do not have in ProcessingList, as finished.
+    """Returns duplicates of J, SUB and UNSUB that synchronising nodes lack in ProcessingList (`known`), as finished.
 
-    A node applies the routing information of these duplicates, which it may lack: the PAR_SUB that contained it did not
-    arrive because its sender failed, and newer messages have raised the highest number in the duplicate detector.
-    Applying known routing information again changes nothing. `known` has the messages in ProcessingList.
+    A node applies the routing information of these duplicates, which it may lack: the failure of a sender may have lost
+    the PAR_SUB that contained it, and newer messages have raised the highest number in the duplicate detector.
     """
     routing = late.where("kind in ('J', 'SUB', 'UNSUB')").join(synchronising, NODE, "left_semi")
     body = ["cast(null as bigint) as sender" if name == "sender" else name for name in _BODY]

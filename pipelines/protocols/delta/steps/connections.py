@@ -44,16 +44,10 @@ def connected(path: DataFrame, peer: DataFrame, link: DataFrame) -> DataFrame:
 def broken_connections(connection: DataFrame, crashed: DataFrame, path: DataFrame, link: DataFrame) -> DataFrame:
     """Returns the connections to crashed peers: ``run_id, node_id, peer, ended, latency_rounds, round``.
 
-    ``latency_rounds`` is the largest latency of the connection, and of the link from the peer. If no link exists, it is
-    the largest latency of the connection, and of both directions of the path to the peer.
-
-    Args:
-        connection: The connections of nodes, see `connected`. A null incarnation stands for the newest incarnation of
-            the peer.
-        crashed: The ended incarnations: ``run_id, node_id, incarnation, round`` (this round), and ``is_down``, whether
-            the node is still down.
-        path: Relation ``path``.
-        link: Table ``link``.
+    A null incarnation in `connection` (see `connected`) stands for the newest incarnation of the peer. `crashed` has
+    the ended incarnations: ``run_id, node_id, incarnation, round`` (this round), and ``is_down``, whether the node is
+    still down. ``latency_rounds`` is the largest latency of the connection, and of the link from the peer. Without a
+    link, both directions of the path to the peer take its place.
     """
     down = crashed.selectExpr("run_id", "node_id as peer", "incarnation as ended", "round", "is_down")
     broken = (
@@ -100,12 +94,9 @@ def fresh_peers(before: DataFrame, after: DataFrame) -> DataFrame:
 
 
 def failures(inbox: DataFrame, connection: DataFrame) -> DataFrame:
-    """Returns the failures that DETECT messages report.
+    """Returns the failures that DETECT messages report: ``run_id, node_id, peer, round, incarnation``.
 
-    A report is ignored if its incarnation is older than the incarnation of the connection.
-
-    Returns:
-        ``run_id, node_id, peer, round, incarnation``.
+    Ignores a report whose incarnation is older than the incarnation of the connection.
     """
     report = inbox.where("kind = 'DETECT'").selectExpr(
         "run_id", "dst as node_id", "peer", "incarnation as ended", "due_round as round"
@@ -129,9 +120,8 @@ def detached_peers(inbox: DataFrame) -> DataFrame:
 def with_failures(peer: DataFrame, failure: DataFrame, path: DataFrame) -> DataFrame:
     """Returns relation ``peer`` with the peers in `failure` as FAILED (Algorithm 3, lines 2 to 4).
 
-    If a live node B lies on the path from a node to its failed peer, the row of the peer is deleted instead. The reason
-    is that the recovered peer sends SYN_REQUEST to B, but not to the node. With a FAILED row, the node would still
-    bypass the recovered peer.
+    If a live node B lies on the path from a node to its failed peer, the row of the peer is deleted instead: the
+    recovered peer sends SYN_REQUEST to B only, and with a FAILED row the node would still bypass the recovered peer.
     """
     failed = failure.selectExpr(
         *NODE, "peer", "'FAILED' as status", "incarnation", "cast(null as bigint) as latency_rounds"
@@ -149,23 +139,16 @@ def with_failures(peer: DataFrame, failure: DataFrame, path: DataFrame) -> DataF
 
 
 def frontier(path: DataFrame, failure: DataFrame, peer: DataFrame) -> DataFrame:
-    """Returns the closest live nodes beyond the peers in `failure` (Algorithm 3, line 5).
-
-    Returns:
-        ``run_id, node_id, peer, path, round``.
-    """
+    """Returns the closest live nodes beyond failed peers (Alg. 3, line 5): ``run_id, node_id, peer, path, round``."""
     way = _ways_through(path, failure, peer).where("distance > 1")
     return way.where(f"{NEAREST_LIVE} = target").selectExpr(*NODE, "target as peer", "path", "round").distinct()
 
 
 def stand_ins(path: DataFrame, lost: DataFrame, peer: DataFrame) -> DataFrame:
-    """Returns the closest live nodes on the paths through the failed synchronisation points `lost`.
+    """Returns the closest live nodes on the paths through the failed synchronisation points `lost`, as in `frontier`.
 
     The closest live node may lie before the failed synchronisation point: it was down when the synchronisation point
     was chosen, and has recovered since.
-
-    Returns:
-        Columns of `frontier`.
     """
     nearest = (
         _ways_through(path, lost, peer).where("distance > 0").selectExpr(*NODE, f"{NEAREST_LIVE} as peer", "round")
@@ -181,11 +164,7 @@ def _ways_through(path: DataFrame, failure: DataFrame, peer: DataFrame) -> DataF
 
 
 def orphans(processing: DataFrame, failure: DataFrame) -> DataFrame:
-    """Returns the unconfirmed recipients whose responsible node failed.
-
-    Returns:
-        Rows of relation ``processing`` with ``now_round``, the round of the failure.
-    """
+    """Returns the unconfirmed processing rows whose responsible node failed, with ``now_round``, the present round."""
     failed = failure.selectExpr(*NODE, "peer as responsible", "round as now_round")
     return processing.where("not is_confirmed").join(failed.hint("shuffle_hash"), [*NODE, "responsible"])
 
@@ -246,10 +225,7 @@ def new_peers(asked: DataFrame, peer: DataFrame, latency: DataFrame) -> DataFram
 
 
 def send_requests(asked: DataFrame, kind: str, latency: DataFrame, topology: DataFrame, status: DataFrame) -> DataFrame:
-    """Returns messages of `kind` to the peers in `asked`, with the view (TOP) of the sender.
-
-    `kind` is CON_REQUEST (Algorithm 3, line 11) or SYN_REQUEST (Algorithm 6, line 8).
-    """
+    """Returns CON_REQUEST (Alg. 3, line 11) or SYN_REQUEST (Alg. 6, line 8) with TOP for the peers in `asked`."""
     links = topology.join(asked.select(NODE).distinct(), NODE, "left_semi").groupBy(NODE).agg(F.expr(LINKS))
     own = status.selectExpr(*NODE, "incarnation as known")
     once = asked.select(*NODE, "peer", "round").distinct()
@@ -265,11 +241,9 @@ def answered_peers(inbox: DataFrame, peer: DataFrame) -> DataFrame:
 
     The sender of CON_REQUEST is OPERATIONAL, and the sender of SYN_REQUEST is RECOVERING. A STATUS from a suspected
     peer is ignored until the peer sends SYN_REQUEST: the node has sent messages for nodes behind the peer over another
-    path, and new messages over the peer could overtake these messages.
-
-    Returns:
-        The columns of `PEER`, ``kind, trigger, round`` and ``is_new``: whether the receiver has sent no multicast
-        message to this incarnation of the peer yet.
+    path, and new messages over the peer could overtake these messages. The result has the columns of `PEER`, ``kind,
+    trigger, round`` and ``is_new``: whether the receiver has sent no multicast message to this incarnation of the peer
+    yet.
     """
     said = inbox.where(
         "kind in ('CON_REQUEST', 'SYN_REQUEST') or (kind = 'STATUS' and status <> 'DETACHED')"

@@ -68,7 +68,7 @@ def issued_copies(call: DataFrame) -> DataFrame:
 def sender_hops(copy: DataFrame, path: DataFrame | None) -> DataFrame:
     """Adds column ``sender_hop``, the first node on the path to the sender.
 
-    If no run has a bypass, `path` is ``None``. Every sender is then a neighbour, and ``sender_hop`` is the sender.
+    A `path` of ``None`` means that no run has a bypass: every sender is a neighbour.
     """
     if path is None:
         return copy.selectExpr("*", "sender as sender_hop")
@@ -204,10 +204,8 @@ _BEFORE = "slice(path, array_position(path, dst), 100)"
 def rewrite_origins(outbox: DataFrame, path: DataFrame, setting: DataFrame, *, is_disturbed: bool) -> DataFrame:
     """make_copy_send^SUB: replaces an origin more than δ+1 hops from the receiver by the node δ+1 hops away (rule R1).
 
-    If `is_disturbed` is false, all receivers are neighbours, and no message is Guided.
-
-    Returns:
-        The outbox. If `is_disturbed`, ``origin_path`` is the path from the receiver to the origin, else null.
+    If `is_disturbed` is false, all receivers are neighbours, and no message is Guided. Otherwise ``origin_path`` of the
+    result is the path from the receiver to the origin.
     """
     to_origin = path.selectExpr("run_id", "node_id as src", "target as origin", "distance", "path as seen_path")
     kept = [column for column in SENT_AS if column not in {"origin", "origin_path"}]

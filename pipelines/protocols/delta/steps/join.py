@@ -23,10 +23,7 @@ from pipelines.protocols.delta.tables import CALL, JOIN_REQUEST, PROCESSING, SEN
 
 
 def send_join_requests(asked: DataFrame, status: DataFrame) -> DataFrame:
-    """Returns JOIN_REQUEST messages (Alg. 2) for the rows of `asked`.
-
-    `asked` has columns ``run_id, node_id, join_point, source_seq, trigger, round``.
-    """
+    """Returns JOIN_REQUESTs (Alg. 2) for `asked`: ``run_id, node_id, join_point, source_seq, trigger, round``."""
     own = status.selectExpr(*NODE, "incarnation as known")
     return to_send(
         asked.join(own.hint("shuffle_hash"), NODE, "left"), trigger="trigger", kind="'JOIN_REQUEST'", src="node_id",
@@ -43,10 +40,7 @@ def asked_now(call: DataFrame) -> DataFrame:
 
 
 def waiting_connections(join: DataFrame, link: DataFrame) -> DataFrame:
-    """Returns the connections of joining nodes to the join points to which they have sent JOIN_REQUEST.
-
-    Columns: ``run_id, node_id, peer, incarnation, latency_rounds``.
-    """
+    """Returns the connections of joining nodes to the join points that they have asked, as `connections.connected`."""
     latency = link.selectExpr("run_id", "src as node_id", "dst as peer", "latency_rounds")
     waits = join.where("status = 'DETACHED' and is_asked").selectExpr(*NODE, "join_point as peer")
     return waits.join(latency, [*NODE, "peer"]).selectExpr(
@@ -57,13 +51,8 @@ def waiting_connections(join: DataFrame, link: DataFrame) -> DataFrame:
 def next_join(join: DataFrame, inbox: DataFrame, confirmed: DataFrame, waits: DataFrame) -> DataFrame:
     """Returns relation ``join`` after the round.
 
-    A node becomes ATTACHED when PAR_TOP arrives, CONFIRMED when its J is confirmed, and then VALID_JOINED.
-
-    Args:
-        join: The relation before the round.
-        inbox: The due messages.
-        confirmed: The nodes whose J is confirmed.
-        waits: The nodes with a synchronisation point that has not answered. They do not become VALID_JOINED.
+    A node becomes ATTACHED when PAR_TOP arrives, and CONFIRMED when its J is confirmed (`confirmed`). It then becomes
+    VALID_JOINED, unless one of its synchronisation points has not answered (`waits`).
     """
     attached = inbox.where("kind = 'PAR_TOP' and source_seq is not null").selectExpr(
         "run_id", "dst as node_id", "true as is_attached"
@@ -89,13 +78,10 @@ def started_again(join: DataFrame, recovered: DataFrame) -> DataFrame:
 
 
 def gone_joiners(inbox: DataFrame, path: DataFrame, blocked: DataFrame) -> DataFrame:
-    """Returns failures of the previous incarnations of the nodes that send JOIN_REQUEST, at their join points.
+    """Returns the failures of the previous incarnations of nodes that send JOIN_REQUEST, as `connections.failures`.
 
     A sender that is a neighbour in the view of the join point has crashed and restarted. A join point in `blocked`
     suspects all senders, because it suspects a joining node until it answers the node.
-
-    Returns:
-        Columns of `connections.failures`.
     """
     asked = inbox.where("kind = 'JOIN_REQUEST'").selectExpr(
         "run_id", "dst as node_id", "src as peer", "due_round as round", "incarnation - 1 as incarnation"
@@ -106,10 +92,7 @@ def gone_joiners(inbox: DataFrame, path: DataFrame, blocked: DataFrame) -> DataF
 
 
 def status_changes(before: DataFrame, after: DataFrame, present: str) -> DataFrame:
-    """Returns ``node_status`` rows for the status changes from `before` to `after`, versions of relation ``join``.
-
-    `present` is the SQL expression of column ``round``, the number of this round.
-    """
+    """Returns ``node_status`` rows for the changes between two versions of relation ``join``; `present` is SQL."""
     was = before.selectExpr(*NODE, "status as was")
     changed = after.where("status <> 'CONFIRMED'").join(was, NODE).where("status <> was")
     return changed.selectExpr(*NODE, present, "status")
@@ -119,11 +102,8 @@ def open_requests(inbox: DataFrame, request: DataFrame, now: DataFrame) -> DataF
     """Returns the join requests that arrive in this round or wait at their join point.
 
     A new request replaces the waiting request of its sender: a joining node may repeat its request before the answer.
-    `now` has the join points that answer waiting requests in this round, with ``trigger, round``.
-
-    Returns:
-        ``run_id, node_id`` (the join point), ``joiner, source_seq, incarnation, trigger, round``. ``trigger`` and
-        ``round`` are null for a request that continues to wait.
+    `now` has the join points that answer waiting requests in this round. Its columns ``trigger, round`` are null in the
+    result for a request that continues to wait.
     """
     arrived = inbox.where("kind = 'JOIN_REQUEST'").selectExpr(
         "run_id", "dst as node_id", "src as joiner", "source_seq", "incarnation", "message_id as trigger",
@@ -182,13 +162,11 @@ def send_entries(accepted: DataFrame, routing_entry: DataFrame, path: DataFrame,
 
 
 def processing_for_joiner(accepted: DataFrame, processing: DataFrame, path: DataFrame, setting: DataFrame) -> DataFrame:
-    """Adds each joining node to the recipients of messages in ProcessingList of its join point.
+    """Returns processing rows that add each joining node to the recipients of messages of its join point.
 
     These messages are all SUB, UNSUB and REJOIN, and each J whose scope contains the joining node. A J that the joining
-    node issued before a crash is excluded: the two nodes would wait for each other's confirmation.
-
-    Returns:
-        Rows of relation ``processing`` with ``new_trigger, new_round`` of the request.
+    node issued before a crash is excluded: the two nodes would wait for each other's confirmation. The rows have
+    ``new_trigger, new_round`` of the request.
     """
     joiner = accepted.selectExpr(*NODE, "joiner", "trigger as new_trigger", "round as new_round")
     to_join_point = path.selectExpr(*NODE, "target as join_point", "distance as to_join_point")
@@ -208,12 +186,9 @@ def processing_for_joiner(accepted: DataFrame, processing: DataFrame, path: Data
 
 
 def copies_for_joiner(added: DataFrame) -> DataFrame:
-    """Returns a copy for the joining node of each message in `added`, in ProcessingList order.
+    """Returns a copy for the joining node of each message in `added` (`processing_for_joiner`), in their order.
 
     The copies leave the join point after PAR_TOP and PAR_SUB.
-
-    Args:
-        added: The result of `processing_for_joiner`.
     """
     order = row_number("messages for a joining node", "run_id, node_id, responsible", "round, trigger")
     sent = {**FORWARDED, "issued_round": "null", "matches": "null"}
@@ -266,13 +241,7 @@ def issued_joins(inbox: DataFrame) -> DataFrame:
 
 
 def open_calls(call: DataFrame | None, waiting: DataFrame, present: str) -> DataFrame:
-    """Returns the waiting calls, and the due calls except joins.
-
-    Args:
-        call: The calls that are due in this round, or None if no call is due.
-        waiting: The calls that wait, as rows of relation ``call``.
-        present: The SQL expression of column ``round``: the number of this round.
-    """
+    """Returns the calls in `waiting`, and the due calls in `call` except joins; `present` is SQL for ``round``."""
     opened = waiting.selectExpr(*CALL.columns, present)
     if call is None:
         return opened

@@ -39,10 +39,7 @@ def own_entries(own: DataFrame, node: DataFrame) -> DataFrame:
 
 
 def neighbours(path: DataFrame, node: DataFrame) -> DataFrame:
-    """Returns the neighbours of the recovered nodes in `node`: their first synchronisation points (Synch_R).
-
-    Algorithm 5, line 2. Columns: ``run_id, node_id, peer, path, round``.
-    """
+    """Returns the first Synch_R of recovered nodes: their neighbours, with ``path, round`` (Alg. 5, line 2)."""
     return path.where("distance = 1").join(node.select(*NODE, "round"), NODE).selectExpr(
         *NODE, "target as peer", "path", "round"
     )  # fmt: skip
@@ -72,10 +69,7 @@ def stored_links(topology: DataFrame, failure: DataFrame, synchronising: DataFra
 
 
 def within_reach(told: DataFrame, path: DataFrame, setting: DataFrame) -> DataFrame:
-    """Returns the links in `told` with both ends within δ+1 hops of the receiver (Eq. 1).
-
-    `path` has the paths of the receivers over known and received links.
-    """
+    """Returns the links in `told` with both ends within δ+1 hops of the receiver on known or received links (Eq. 1)."""
     near = path.join(setting.select("run_id", "delta"), "run_id").where("distance <= delta + 1").select(*NODE, "target")
     return told.join(near.withColumnRenamed("target", "a"), [*NODE, "a"], "left_semi").join(
         near.withColumnRenamed("target", "b"), [*NODE, "b"], "left_semi"
@@ -83,10 +77,7 @@ def within_reach(told: DataFrame, path: DataFrame, setting: DataFrame) -> DataFr
 
 
 def under_way(message: DataFrame, node: DataFrame) -> DataFrame:
-    """Returns messages in ProcessingList of the nodes in `node`, as copies with ``now_round``.
-
-    `message` has the processing rows of all nodes: J, REJOIN, SUB and UNSUB, or the publications (rule R32).
-    """
+    """Returns the messages of the processing rows `message` at the nodes in `node`, as copies with ``now_round``."""
     now = node.groupBy(NODE).agg({"round": "max"}).toDF(*NODE, "now_round")
     guide = f"cast(null as {GUIDE}) as guide"
     copy = message.join(now, NODE).selectExpr(*KEY, *BODY, guide, "now_round")
@@ -98,11 +89,9 @@ def earlier_messages(processing: DataFrame, reach: DataFrame, answer: DataFrame,
 
     R is the sender and S the receiver of a SYN_REQUEST. R becomes responsible for these recipients. R itself is a
     recipient of the messages in `reach`, even if R has confirmed them before its crash (``is_reopened``). R has lost
-    the effect of these messages, which PAR_SUB contains only after S has finished them.
-
-    Returns:
-        Processing rows with ``now_round`` and ``asked``, the trigger of the request. If two nodes on one path send
-        SYN_REQUEST in one round, a recipient has a row for each of the two nodes (see `asked_last`).
+    the effect of these messages, which PAR_SUB contains only after S has finished them. The processing rows have
+    ``now_round`` and ``asked``, the trigger of the request. If two nodes on one path send SYN_REQUEST in one round, a
+    recipient has a row for each of the two nodes (see `asked_last`).
     """
     asked = answer.where("kind = 'SYN_REQUEST'").selectExpr(*NODE, "peer", "round as now_round", "trigger as asked")
     seen = path.selectExpr(*NODE, "target as recipient", "path as seen_path")
@@ -129,10 +118,7 @@ def earlier_messages(processing: DataFrame, reach: DataFrame, answer: DataFrame,
 
 
 def asked_last(earlier: DataFrame) -> DataFrame:
-    """Returns, for each message and recipient, the row of `earlier` with the highest ``asked``.
-
-    `earlier` is the result of `earlier_messages`.
-    """
+    """Returns the row of `earlier` (`earlier_messages`) with the highest ``asked`` for each message and recipient."""
     last = row_number("nodes that ask for a recipient", f"{', '.join(KEY)}, recipient", "asked desc")
     return earlier.selectExpr("*", f"{last} as position").where("position = 1").drop("position")
 
@@ -194,10 +180,7 @@ def isolated_nodes(ready: DataFrame, path: DataFrame) -> DataFrame:
 
 
 def issued_rejoins(ready: DataFrame) -> DataFrame:
-    """Returns the REJOIN of each node in `ready` as a copy (Algorithm 5, line 19).
-
-    ``source_seq`` of a REJOIN is the negated incarnation. It differs from the numbers of calls, which are positive.
-    """
+    """Returns the REJOIN of each node in `ready` as a copy (Alg. 5, line 19); its number is the negated incarnation."""
     return ready.selectExpr(
         *NODE, "node_id as source", "-incarnation as source_seq", "'REJOIN' as kind", "cast(0 as bigint) as trigger",
         "cast(null as bigint) as sender", "round", "0 as hops", "round as issued_round",
@@ -209,8 +192,7 @@ def issued_rejoins(ready: DataFrame) -> DataFrame:
 def guided_again(late: DataFrame, processing: DataFrame, status: DataFrame) -> DataFrame:
     """Returns the messages in ProcessingList of RECOVERING nodes of which a Guided duplicate arrives in this round.
 
-    Returns:
-        Copies with ``now_round``. Their ``guide`` is g.to of the duplicate, which may have new recipients.
+    The copies have ``now_round``, and ``guide`` of the duplicate, which may have new recipients.
     """
     recovering = status.where("status = 'RECOVERING'").select(NODE)
     guide = (
@@ -307,11 +289,10 @@ def send_entries(
 
 
 def low_priority(row: DataFrame, kind: str, content: Sequence[str], setting: DataFrame) -> DataFrame:
-    """Returns the answers of `kind` to the requests `row`, with the columns `content` (Algorithm 7, line 13).
+    """Returns the answers of `kind` to the requests `row`, with the columns `content` (Alg. 7, line 13; rule R10).
 
-    They sort behind normal messages and have a delay that grows with their size (rule R10).
-
-    PAR_SUB waits at least as long as its PAR_TOP, so that the link keeps their order.
+    They sort behind normal messages, and their delay grows with their size. PAR_SUB waits at least as long as its
+    PAR_TOP, so that the link keeps their order.
     """
     rank = 1_000_000 if kind == "PAR_TOP" else 1_000_001
     delay = f"cast(floor(greatest(size(links), size({content[0]}), 0) / par_rows) as bigint)"

@@ -51,10 +51,7 @@ def unknown_entries(added: DataFrame, routing_entry: DataFrame, tombstone: DataF
 
 
 def removed_entries(finished: DataFrame) -> DataFrame:
-    """update_routing_information^UNSUB: returns the entries that finished UNSUBs remove.
-
-    Columns: ``run_id, node_id, subscription_id, removed_trigger``.
-    """
+    """update_routing_information^UNSUB: returns the entries that UNSUBs end, with ``removed_trigger`` of the UNSUB."""
     return finished.where("kind = 'UNSUB'").selectExpr(*NODE, "subscription_id", "trigger as removed_trigger")
 
 
@@ -65,10 +62,7 @@ def joined_links(message: DataFrame, *, is_marked: bool) -> DataFrame:
 
 
 def merge_links(topology: DataFrame, *links: DataFrame) -> DataFrame:
-    """Returns relation `topology` with the links `links` added.
-
-    A link keeps its mark (rule R7) only if all its rows have the mark.
-    """
+    """Returns relation `topology` with `links` added. A link keeps its mark only if all its rows have it (rule R7)."""
     for link in links:
         topology = topology.unionByName(link)
     return topology.groupBy(*NODE, "a", "b").agg(F.expr("bool_and(is_marked) as is_marked")).select(TOPOLOGY.columns)
@@ -85,13 +79,10 @@ def unknown_links(told: DataFrame, topology: DataFrame) -> DataFrame:
 
 
 def view_paths(topology: DataFrame, radius: int, peer: DataFrame | None, keep: Keep) -> DataFrame:
-    """Returns the path from each node to each node of its view. Paths may contain marked links (rules R7 and R17).
+    """Returns the path from each node to itself and to each node of its view, as rows of relation ``path``.
 
-    `radius` is the largest δ+1 of the runs. If `peer` is ``None``, no node is suspected. `keep` materialises the paths
-    of each length before the paths of the next length are computed.
-
-    Returns:
-        Rows of relation ``path``, including the path of length 0.
+    Paths may contain marked links (rules R7 and R17). `radius` is the largest δ+1 of the runs. If `peer` is ``None``,
+    no node is suspected. `keep` materialises the paths of each length before the paths of the next length are computed.
     """
     ends = topology.selectExpr(*NODE, "a as here", "b as there").unionByName(
         topology.selectExpr(*NODE, "b as here", "a as there")
@@ -115,10 +106,7 @@ def view_paths(topology: DataFrame, radius: int, peer: DataFrame | None, keep: K
 
 
 def responsible_peers(path: DataFrame, peer: DataFrame) -> DataFrame:
-    """Recomputes column ``responsible``: the closest node on a path to which ``node_id`` has a connection.
-
-    Algorithm 1, line 15.
-    """
+    """Recomputes ``responsible``: the closest node on a path that the node has a connection to (Alg. 1, line 15)."""
     responsible = f"case when distance = 0 then node_id else {CLOSEST} end as responsible"
     of_peer = path.join(peer_lists(peer).hint("shuffle_hash"), NODE, "left")
     return of_peer.selectExpr(*NODE, "target", "distance", "path", responsible).select(PATH.columns)
@@ -142,30 +130,21 @@ def peer_lists(peer: DataFrame) -> DataFrame:
 def next_paths(
     path: DataFrame, topology: DataFrame, changed: DataFrame, radius: int, peer: DataFrame | None, keep: Keep
 ) -> DataFrame:
-    """Returns relation ``path`` after the paths of the nodes in `changed` are recomputed.
-
-    `changed` lists the nodes whose links or failed peers changed; a node may occur several times.
-    """
+    """Returns relation ``path`` with new paths of the nodes in `changed`, whose links or failed peers have changed."""
     node = changed.select(NODE).distinct()
     recomputed = view_paths(topology.join(node.hint("shuffle_hash"), NODE, "left_semi"), radius, peer, keep)
     return path.join(node.hint("shuffle_hash"), NODE, "left_anti").unionByName(recomputed)
 
 
 def next_responsible(path: DataFrame, changed: DataFrame, peer: DataFrame) -> DataFrame:
-    """Returns relation ``path`` with column ``responsible`` recomputed at the nodes in `changed`.
-
-    The links of these nodes are unchanged.
-    """
+    """Returns relation ``path`` with ``responsible`` recomputed at the nodes `changed`, whose links are unchanged."""
     node = changed.hint("shuffle_hash")
     recomputed = responsible_peers(path.join(node, NODE, "left_semi"), peer)
     return path.join(node, NODE, "left_anti").unionByName(recomputed)
 
 
 def rerouted_entries(routing_entry: DataFrame, path: DataFrame, changed: DataFrame) -> DataFrame:
-    """Returns the routing entries after an update of distance, first hop and responsible node at the nodes `changed`.
-
-    The values come from `path`.
-    """
+    """Returns the routing entries with distance, first hop and responsible node from `path` at the nodes `changed`."""
     node = changed.select(NODE).distinct().hint("shuffle_hash")
     way = path.selectExpr(
         *NODE, "target as origin", "distance as seen", "coalesce(get(path, 1), node_id) as hop", "responsible as now"
@@ -192,10 +171,8 @@ def publication_recipients(
 ) -> DataFrame:  # fmt: skip
     """Returns the recipients (Γ) of publications: the origins of matching entries (section 4.8).
 
-    Entries whose first hop is the neighbour toward the sender are excluded (rule R2).
-
-    Returns:
-        Recipient rows with ``round, hops, issued_round`` of the received copy. The node itself may be a recipient.
+    Entries whose first hop is the neighbour toward the sender are excluded (rule R2). The recipient rows have ``round,
+    hops, issued_round`` of the received copy. The node itself may be a recipient.
     """
     matched = first.where("kind = 'PUB'").selectExpr(
         *KEY, "trigger", "sender_hop", "round", "hops", "issued_round", "explode(matches) as subscription_id"
@@ -209,10 +186,7 @@ def publication_recipients(
 
 
 def subscription_recipients(first: DataFrame, path: DataFrame) -> DataFrame:
-    """Returns the recipients (Γ) of SUB and UNSUB: all nodes of the view (section 4.7).
-
-    Nodes whose path begins with the neighbour toward the sender are excluded (rule R2).
-    """
+    """Returns the recipients (Γ) of SUB and UNSUB: the view but the nodes toward the sender (section 4.7, rule R2)."""
     message = first.where("kind in ('SUB', 'UNSUB')").select(*KEY, "sender_hop")
     return (
         path.where("distance > 0")
@@ -261,14 +235,11 @@ def new_members(reach: DataFrame, processing: DataFrame) -> DataFrame:
 
 
 def guided_recipients(first: DataFrame, own: DataFrame, peer: DataFrame) -> DataFrame:
-    """Returns the recipients (Γ) of Guided messages at RECOVERING nodes: the ends of the paths in the field g.to.
+    """Returns the recipients (Γ) of Guided messages at RECOVERING nodes: the ends of the paths in g.to (section 6.1).
 
-    Section 6.1 of the report describes g.to, the list of paths that a Guided message carries.
-
-    Returns:
-        Recipient rows with ``is_confirmed``, which is true if the path in g.to has its flag ``is_done`` set. The node
-        itself is a recipient if its one-node path is in g.to. If the message is a publication, a subscription of the
-        node must also match it (rule R32).
+    Column ``is_confirmed`` is true if the path in g.to has its flag ``is_done`` set. The node itself is a recipient if
+    its one-node path is in g.to. If the message is a publication, a subscription of the node must also match it (rule
+    R32).
     """
     way = first.selectExpr(*KEY, "kind", "matches", "explode(guide) as step").selectExpr(
         *KEY, "kind", "matches", "step.path as path", "step.is_done as is_done"
