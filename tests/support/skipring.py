@@ -72,7 +72,7 @@ def state_of(topic: str, programs: Mapping[int, SkipRing]) -> TopicState:
     points = {node: one.point for node, one in next(iter(programs.values())).supervisor.items()}
     state = TopicState(topic, supervisor_of(topic, points))
     rings = {node: program.subscription.get(topic) for node, program in programs.items()}
-    state.kept = {node: None if own is None else configuration_change(own, 0) for node, own in rings.items()}
+    state.kept = {node: configuration_change(own, 0) for node, own in rings.items() if own is not None}
     state.databases = {
         node: {str(label): held for label, held in program.database[topic].entries.items()}
         for node, program in programs.items()

@@ -83,13 +83,10 @@ def point_of(name: str) -> float:
     return int(hashlib.sha256(name.encode()).hexdigest()[:16], 16) // 2**11 / 2**53
 
 
-def supervisor_of(topic: str, points: Mapping[int, float]) -> int | None:
-    """Returns the supervisor of `topic`: the first one clockwise from the topic's position (rule K14), or None.
-
-    Argument `points` has the position of each supervisor.
-    """
+def supervisor_of(topic: str, points: Mapping[int, float]) -> int:
+    """Returns the supervisor of `topic`: the first of the positions `points` clockwise from the topic's (rule K14)."""
     start = point_of(topic)
-    return min(points, key=lambda node: ((points[node] - start) % 1, node), default=None)
+    return min(points, key=lambda node: ((points[node] - start) % 1, node))
 
 
 Edges = Mapping[int, AbstractSet[int]]
@@ -181,30 +178,30 @@ class TopicState:
 
     Attributes:
         topic: Name of the topic.
-        supervisor: Id of the topic's supervisor; None if the run has no supervisor.
-        kept: The ring state of each node that is up, or None if the node has no state for the topic.
+        supervisor: Id of the topic's supervisor.
+        kept: The ring state of each node that is up and has state for the topic.
         databases: The subscriber of each label, in the database of each node. None if the tuple is corrupted and has no
             subscriber.
         crashed: Subscribers whose crash the failure detector has reported to the supervisor.
     """
 
-    def __init__(self, topic: str, supervisor: int | None) -> None:
+    def __init__(self, topic: str, supervisor: int) -> None:
         """Starts with a topic that has no state."""
         self.topic = topic
         self.supervisor = supervisor
-        self.kept: dict[int, ConfigurationChange | None] = {}
+        self.kept: dict[int, ConfigurationChange] = {}
         self.databases: dict[int, dict[str, int | None]] = {}
         self.crashed: set[int] = set()
 
     @property
     def entries(self) -> Mapping[str, int | None]:
         """The database of the topic's supervisor."""
-        return {} if self.supervisor is None else self.databases.get(self.supervisor, {})
+        return self.databases.get(self.supervisor, {})
 
     @property
     def members(self) -> set[int]:
         """Ids of the subscribers that are up."""
-        return {node for node, own in self.kept.items() if own is not None and own.wants}
+        return {node for node, own in self.kept.items() if own.wants}
 
     def explicit_problem(self) -> str | None:
         """Returns the first reason why the explicit state is not legitimate, or None if it is legitimate."""
@@ -268,7 +265,7 @@ class TopicState:
 
     def _departed(self) -> Iterator[str]:
         for node, own in self.kept.items():
-            if own is not None and not own.wants and (own.label, *own.on_ring, own.slots) != (None,) * 4 + ((),):
+            if not own.wants and (own.label, *own.on_ring, own.slots) != (None,) * 4 + ((),):
                 yield f"node {node} has left and holds a label or edges"
 
     def _is_true(

@@ -247,7 +247,7 @@ class TopicReplay(TopicState):
         if again is not None:
             how = f"its state of round {again[0]} is that of round {first_rounds[again[2]]} again"
         detail = f"topic {self.topic} is not legitimate {last_round - start} rounds after its last disturbance or fault"
-        return Broken("convergence", None, self.supervisor or 0, f"{detail}: {last.seen.problem}; {how}")
+        return Broken("convergence", None, self.supervisor, f"{detail}: {last.seen.problem}; {how}")
 
     def _is_overdue(self) -> bool:
         """Returns whether the topic is not legitimate although the time limit for convergence has passed.
@@ -264,7 +264,7 @@ class TopicReplay(TopicState):
         return is_open and run["last_round"] - since >= limit
 
     def _state(self) -> int:
-        kept = ((node, own.wants, own.label, own.on_ring, own.slots) for node, own in sorted(self.kept.items()) if own)
+        kept = ((node, own.wants, own.label, own.on_ring, own.slots) for node, own in sorted(self.kept.items()))
         databases = ((node, *sorted(entries.items())) for node, entries in sorted(self.databases.items()) if entries)
         return hash((*kept, *databases))
 
@@ -272,8 +272,7 @@ class TopicReplay(TopicState):
         wanted = {nth(index) for index in range(len(members))}
         seen: dict[str, int] = {}
         for node in sorted(members):
-            own = self.kept[node]
-            label = None if own is None else own.label
+            label = self.kept[node].label
             if label is None or label not in wanted:
                 yield node, f"it has label {label} of topic {self.topic}, and there are {len(members)} subscribers"
             elif label in seen:
@@ -284,7 +283,7 @@ class TopicReplay(TopicState):
     def _wrong_tuples(self, members: set[int]) -> Iterator[tuple[int, str]]:
         wanted = {nth(index) for index in range(len(members))}
         for label in sorted(wanted - self.entries.keys()):
-            yield self.supervisor or 0, f"label {label} is missing in its database"
+            yield self.supervisor, f"label {label} is missing in its database"
         down = {node for node, _ in self._down}
         for node in sorted(self.databases.keys() - down):
             for label, subscriber in sorted(self.databases[node].items()):
@@ -337,8 +336,7 @@ class TopicReplay(TopicState):
         """
         members = self.members
         label = {node: label for label, node in self.entries.items()}
-        wrong = sum(own is None or own.label is None or label.get(node) != own.label
-                    for node, own in self.kept.items() if node in members)  # fmt: skip
+        wrong = sum(own.label is None or label.get(node) != own.label for node, own in self.kept.items() if own.wants)
         most = max((len(self._references(node)) for node in members), default=0)
         edges = undirected(self._edges(members))
         n_edges = sum(map(len, edges.values())) // 2
