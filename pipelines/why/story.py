@@ -18,17 +18,7 @@ from rich.text import Text
 from rich.tree import Tree
 
 from pipelines.why.cause import Cause
-from pipelines.why.facts import (
-    HANDLED,
-    LOST,
-    Downtime,
-    MessageFact,
-    PublicationFact,
-    RunFacts,
-    SubscriptionFact,
-    Trail,
-    make_trail,
-)
+from pipelines.why.facts import HANDLED, LOST, Downtime, MessageFact, PublicationFact, Trail
 
 _Key = int | None
 _ISSUED: _Key = None
@@ -65,23 +55,6 @@ class StoryStep:
         """Returns the step and its children as a JSON-serialisable dict."""
         below = [step.as_dict() for step in self.steps]
         return {"event": self.event, "round": self.round, "text": self.text, **self.data, "steps": below}
-
-
-def subscribing(
-    facts: RunFacts, subscription: SubscriptionFact, subscriber: int, source: int, served: Sequence[MessageFact]
-) -> StoryStep:
-    """Builds the tree of steps of the propagation of a subscription from the subscriber to the publisher ``source``.
-
-    ``served`` contains the messages that propagate the subscription. It is empty if the protocol sends no messages for
-    subscriptions.
-    """
-    issued = subscription.issued_round
-    path = facts.path(subscriber, source)
-    trail = make_trail(facts, served, path, issued) if served else Trail(facts, tuple(path), issued, ())
-    told = StoryBuilder(trail, (), ()).tell(PublicationFact(subscriber, 0, issued, None, None, None))
-    name, confirmed = facts.names[subscriber], subscription.confirmed_round
-    text = f"{name} subscribes to {subscription.predicate} in round {issued}"
-    return StoryStep("subscription", issued, text, {"node": name, "confirmed_round": confirmed}, told.steps)
 
 
 class StoryBuilder:

@@ -39,7 +39,7 @@ from pipelines.why.facts import (
     or_never,
 )
 from pipelines.why.reading import read_facts
-from pipelines.why.story import Ended, Story, StoryBuilder, StoryStep, subscribing
+from pipelines.why.story import Ended, Story, StoryBuilder, StoryStep
 
 _SHOWN = 3
 _SLOWING = ("delay", "reorder", "duplicate")
@@ -272,8 +272,14 @@ def _late_subscription(
     satisfied = satisfied_by(facts, subscriber, publication)
     if cause is None or cause.kind not in _TOO_LATE or not satisfied:
         return None
-    served = facts.spread.get((subscriber, satisfied[0].subscription_id), [])
-    return subscribing(facts, satisfied[0], subscriber, publication.source, served)
+    subscription, name = satisfied[0], facts.names[subscriber]
+    issued = subscription.issued_round
+    served = facts.spread.get((subscriber, subscription.subscription_id), [])
+    trail = make_trail(facts, served, facts.path(subscriber, publication.source), issued)
+    told = StoryBuilder(trail, (), ()).tell(PublicationFact(subscriber, 0, issued, None, None, None))
+    text = f"{name} subscribes to {subscription.predicate} in round {issued}"
+    data = {"node": name, "confirmed_round": subscription.confirmed_round}
+    return StoryStep("subscription", issued, text, data, told.steps)
 
 
 def _story(
