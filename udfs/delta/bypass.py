@@ -249,18 +249,14 @@ def report(turn: Turn) -> None:
         )
 
 
-def told_links(turn: Turn) -> tuple[ToldLink, ...] | None:
-    """Returns the links of this node's view (TOP) as values of a message field, or None if TOP is empty."""
-    return tuple(ToldLink(one.a, one.b, one.is_marked) for one in turn.node.topology.values()) or None
-
-
 def request(turn: Turn, cls: type[Request], asked: Mapping[int, tuple[int, ...]]) -> None:
     """Sends CON_REQUEST (Alg. 3, line 11) or SYN_REQUEST (Alg. 6, line 8) with TOP over the paths in `asked`.
 
     A receiver that is not a peer becomes a peer with status WAITING. The sum of the link latencies on the path is the
     latency of the request.
     """
-    links = told_links(turn) if asked else None
+    top = turn.node.topology.values() if asked else ()
+    links = tuple(ToldLink(one.a, one.b, one.is_marked) for one in top) or None
     for peer, path in asked.items():
         latency = turn.ctx.route_latency(path)
         if peer not in turn.node.peer:

@@ -55,22 +55,22 @@ class Multicast:
     for_incarnation: Annotated[int | None, "the receiver's incarnation as the sender knows it; null: any, or the first"]
 
 
-@message("J", hidden=_CARRIED)
+@message("J")
 class J(Multicast):
     """Reports that the source has joined at join point M (section 4.6)."""
 
 
-@message("SUB", hidden=_CARRIED)
+@message("SUB")
 class Sub(Multicast):
     """Reports a new subscription of the source (section 4.7)."""
 
 
-@message("UNSUB", hidden=_CARRIED)
+@message("UNSUB")
 class Unsub(Multicast):
     """Reports the end of a subscription of the source (section 4.7)."""
 
 
-@message("PUB", hidden=_CARRIED)
+@message("PUB")
 class Pub(Multicast):
     """A publication (section 4.8)."""
 

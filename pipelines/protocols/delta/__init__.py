@@ -92,14 +92,6 @@ PROTOCOL = Protocol(
     variants=tuple({"delta": delta} for delta in (1, 2, 3)),
     application=("PUB",),
     acknowledgement=("CONF",),
-    recovery=(
-        "PAR_TOP",
-        "PAR_SUB",
-        "REJOIN",
-        "DETECT",
-        "CON_REQUEST",
-        "SYN_REQUEST",
-        "STATUS",
-    ),
+    recovery=("PAR_TOP", "PAR_SUB", "REJOIN", "DETECT", "CON_REQUEST", "SYN_REQUEST", "STATUS"),
     views="pipelines.protocols.delta.views",
 )
