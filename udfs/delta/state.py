@@ -23,14 +23,7 @@ class Visit(NamedTuple):
 
 @dataclass(slots=True)
 class Recipient:
-    """A recipient of message m at node N: a member of Γ_N^m other than N.
-
-    Attributes:
-        path: The path from N to the recipient if N accepted the message as Guided; else None.
-        responsible: The next hop (member of Out_N^m) on the path to the recipient; None if no node on the path is up.
-        is_confirmed: Whether the responsible node has confirmed.
-        is_reopened: Whether the recipient must confirm again, because it lost the message in a crash.
-    """
+    """A recipient of message m at node N: a member of Γ_N^m other than N, with the fields of a `ProcessingRow`."""
 
     path: tuple[int, ...] | None
     responsible: int | None

@@ -1,17 +1,7 @@
 """Protocol ``delta`` in dataflow form: one round of δ-fault-tolerant publish/subscribe (report, sections 4 to 6).
 
-A round runs five phases, each for all nodes, and writes the rows that the node program writes. The phases are:
-
-1. faults: nodes recover, handle failure reports, open connections, and exchange routing information;
-2. confirm: CONF removes next hops from Out; a message is finished when Out is empty (Alg. 1, lines 19 to 31);
-3. join: nodes handle JOIN_REQUEST, PAR_TOP and PAR_SUB, and mark the links of received J, before they compute
-   recipients (rule R6);
-4. forward: nodes compute Γ and Out of received and issued first copies (Alg. 1, lines 1 to 18). The recipients of a PUB
-   depend on the changes of routing entries with earlier triggers;
-5. finish: nodes change routing information (Algorithm 1, line 26), and send CONF to the senders of finished messages
-   (lines 27 to 29).
-
-The plan omits steps for message kinds that are not due. Before the first crash it also omits phase 1.
+A round runs the five phases of `udfs.delta.program`, each for all nodes, and writes the rows that the node program
+writes. The plan omits steps for message kinds that are not due. Before the first crash it also omits the first phase.
 """
 
 from __future__ import annotations

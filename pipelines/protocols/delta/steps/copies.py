@@ -5,12 +5,8 @@ node_id, source, source_seq, kind, trigger, sender, round, hops, issued_round, s
 matches, guide, origin_path, visited``. Column ``sender`` is null at the source. Column ``sender_hop``, if present, is
 the neighbour of the node on the path to the sender.
 
-A setting selects one of two duplicate detectors (section 5). Detector ``identifier`` stores the highest message number
-of each source. The number of a REJOIN is the incarnation of its source R. REJOINs of R therefore have a separate row,
-with source ``-1 - R``. Detector ``visited`` stores the highest MsgId of each node that a message has visited. A copy is
-a duplicate if the MsgId of one of its visited nodes is not higher than the stored MsgId (rule R3). The test of a copy
-depends on the copies of the round that the node has accepted before. So an Arrow function tests the copies of a node
-one after the other (`udfs.delta.forwarding`).
+`udfs.delta.forwarding` describes the two duplicate detectors (section 5). The test of a visited list depends on the
+copies of the round that the node has accepted before, so an Arrow function tests the copies one after the other.
 
 A sent message gets m.from for its receiver, a visited list and the incarnation of its connection (sections 4.7, 5). A
 message to a RECOVERING node is Guided: it contains the paths from the receiver to the recipients (section 6). A

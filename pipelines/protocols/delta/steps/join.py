@@ -1,12 +1,6 @@
 """The join operation (section 4.6, Algorithm 2; rules R5, R6, R16, R17).
 
-The steps for a joining node N and its join point M:
-
-1. Join call at N: N sends JOIN_REQUEST to M and stays DETACHED.
-2. JOIN_REQUEST at M, once M is VALID_JOINED: M adds the marked link N-M to TOP_M and sends PAR_TOP and PAR_SUB. N
-   becomes a recipient of every SUB, UNSUB and REJOIN in M's ProcessingList, and of every J whose scope contains N.
-3. PAR_TOP at N: N stores TOP_N, marks link N-M, becomes ATTACHED and issues J. PAR_SUB at N: N stores SUBS_SET_N.
-4. Confirmation of J at N: N becomes VALID_JOINED and issues the waiting calls.
+`udfs.delta.joining` lists the steps for a joining node N and its join point M.
 
 An *accepted* row is a JOIN_REQUEST that M answers: ``run_id, node_id`` (M), ``joiner, source_seq, incarnation, trigger,
 round``. A request that M cannot answer yet waits in relation ``join_request``.
