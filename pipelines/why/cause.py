@@ -204,10 +204,7 @@ def crash_words(down: Downtime) -> str:
 
 
 def crashed(facts: RunFacts, down: Downtime, first: int | None = None) -> str:
-    """Returns a clause with the name of the node ``down.node``, and the rounds in which it is down.
-
-    The clause says that the node was down, or that it was recovering if its recovery precedes round ``first``.
-    """
+    """Returns a clause: the node of ``down`` was down, or was recovering if its recovery precedes round ``first``."""
     is_down = first is None or first < or_never(down.until)
     state = "was down" if is_down else "was recovering after its downtime"
     return f"{facts.names[down.node]} {state} ({crash_words(down)})"

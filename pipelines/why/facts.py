@@ -309,8 +309,7 @@ class Trail:
     def reached(self, before: tuple[int, int] | None = None) -> int:
         """Returns the last node of the path that received the message; the first node if no other node received it.
 
-        Args:
-            before: A value of `MessageFact.at`. Only copies that are handled before it count; None counts all copies.
+        Only copies that are handled before ``before``, a value of `MessageFact.at`, count; None counts all copies.
         """
         for node in reversed(self.path):
             first = self.arrivals.get(node, [None])[0]

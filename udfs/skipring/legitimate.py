@@ -219,9 +219,9 @@ class TopicState:
             yield f"node {node} has a database, and is not the topic's supervisor"
 
     def implicit_problem(self, flights: Iterable[Flight]) -> str | None:
-        """Returns a description of the first message in `flights` that contradicts the database.
+        """Describes the first message in `flights` that contradicts the database; None if no message contradicts it.
 
-        Returns None if no message contradicts it. The method assumes a legitimate explicit state.
+        Assumes a legitimate explicit state.
         """
         labels, members = {node: label for label, node in self.entries.items()}, self.members
         for flight in flights:

@@ -379,12 +379,12 @@ def convergence(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def progress(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Yields one row per topic and round in which its state changed (columns `PROGRESS`), as `convergence`."""
+    """Yields one row per topic and round in which its state changed (columns `PROGRESS`); input as in `convergence`."""
     return _each(batches, PROGRESS, lambda topic: map(topic.measure, topic.play()))
 
 
 def violations(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Yields one row per violation of a guarantee (columns `BROKEN`), as `convergence`."""
+    """Yields one row per violation of a guarantee (columns `BROKEN`); input as in `convergence`."""
 
     def rows(topic: TopicReplay) -> list[Broken]:
         deque(topic.play(), maxlen=0)

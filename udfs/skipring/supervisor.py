@@ -22,12 +22,7 @@ class Supervision:
     """
 
     def __init__(self, database: Database, crashed: Collection[int]) -> None:
-        """Repairs the database.
-
-        Args:
-            database: The database that the actions change.
-            crashed: Ids of crashed subscribers. To report a crash, callers add an id and call `remove`.
-        """
+        """Repairs the database. To report a crash, callers add the subscriber to `crashed` and call `remove`."""
         self.changed: dict[Label, Tuple | None] = {}
         self._database = database
         self._crashed = crashed
@@ -128,10 +123,7 @@ class Supervision:
 
 
 def configuration(entries: Entries, label: Label) -> tuple[Contact | None, Contact | None]:
-    """Returns the predecessor and the successor of `label` in a repaired database (rule K10).
-
-    Both are None if the database has no other label.
-    """
+    """Returns the predecessor and the successor of `label` in a repaired database; None if n is 1 (rule K10)."""
     index = index_of(label)
     beside = None if index is None else ring_neighbours(index, len(entries))
     if beside is None:
