@@ -5,18 +5,20 @@ Worker processes let engine `local` use all cores: the threads of one process sh
 
 from __future__ import annotations
 
+import logging
 import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from threading import Lock, Thread
 from typing import TypeVar
 
 import pyarrow as pa
 from loky import BrokenProcessPool, ProcessPoolExecutor
+from loky.backend import get_context
 from pyspark.cloudpickle import dumps
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
@@ -27,6 +29,7 @@ from udfs.nodes.processes import PACKED, Play, apply, check, pack, packed, prepa
 _SLICES_PER_CORE = 4
 """The largest number of slices per core. Small slices balance the load and bound the memory of a process."""
 _IDLE_SECONDS = 300
+_LOG = logging.getLogger("roundtable")
 _lock = Lock()
 _Answer = TypeVar("_Answer")
 
@@ -118,8 +121,26 @@ def _submitted(text: bytes, n_workers: int, pool: _Pool, part: pa.Buffer) -> Cal
 
 
 def n_workers_of(engine: str) -> int:
-    """Returns the number of worker processes of an engine: one per core for ``local``, 0 for any other engine."""
-    return (os.cpu_count() or 1) if engine == "local" else 0
+    """Returns the number of worker processes of an engine: one per core for ``local``, 0 for any other engine.
+
+    The result is also 0 if the system creates no semaphores, which several worker processes share.
+    """
+    n_cores = os.cpu_count() or 1
+    return n_cores if engine == "local" and (n_cores == 1 or _has_semaphores()) else 0
+
+
+@cache
+def _has_semaphores() -> bool:
+    """Returns whether the system creates semaphores. If it creates none, the function logs a warning."""
+    try:
+        get_context().Lock()
+    except (ImportError, OSError) as error:  # on Linux, a semaphore is a file in /dev/shm
+        _LOG.warning(
+            "one core executes all runs: the system creates no semaphores for worker processes (%s); "
+            "to use all cores, mount a file system with free space at /dev/shm", error,
+        )  # fmt: skip
+        return False
+    return True
 
 
 def in_workers(make: Callable[[], Play], n_workers: int) -> Play:

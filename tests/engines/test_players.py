@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
@@ -72,3 +73,23 @@ def test_no_process_starts_for_one_core() -> None:
     with pytest.raises(ValueError, match="no such overlay"), workers.starting(_make, 1):
         raise ValueError("no such overlay")
     assert not workers._pools
+
+
+@pytest.mark.parametrize("code", [errno.ENOENT, errno.EROFS, errno.ENOSPC])
+def test_without_semaphores_no_process_starts(
+    code: int, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A machine without /dev/shm, or with a read-only or full one: sem_open fails with each of these errors."""
+
+    def fail(*_: object, **__: object) -> None:
+        raise OSError(code, os.strerror(code))
+
+    monkeypatch.setattr("loky.backend.synchronize._SemLock", fail)
+    monkeypatch.setattr(os, "cpu_count", lambda: 2)
+    workers._has_semaphores.cache_clear()
+    try:
+        assert [workers.n_workers_of("local") for _ in range(2)] == [0, 0]
+    finally:
+        workers._has_semaphores.cache_clear()
+    told = "one core executes all runs: the system creates no semaphores for worker processes"
+    assert [record.getMessage().partition(" (")[0] for record in caplog.records] == [told]
