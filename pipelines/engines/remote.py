@@ -29,7 +29,10 @@ _FAREWELL_SECONDS = 3.0
 # With this option, the calling thread reads the answer. Otherwise gRPC starts a thread for each query.
 _OPTIONS = [(grpc.experimental.ChannelOptions.SingleThreadedUnaryStream, 1)]
 # A batch of an answer has a fixed number of rows. Rows of 8,000 runs with their nodes exceed the limit of 128 MiB.
-_NEAR_OPTIONS = [("grpc.max_receive_message_length", -1)]
+# gRPC would send requests to this process through the proxy in http_proxy, and would wait for an answer forever.
+_NEAR_OPTIONS = [("grpc.max_receive_message_length", -1), ("grpc.enable_http_proxy", 0)]
+_PROXIES = ("grpc_proxy", "https_proxy", "http_proxy")
+"""The variables that name a proxy for gRPC; the first variable that is set applies."""
 # Sail reads these variables when the server starts. Other settings had no measurable effect.
 _ENVIRONMENT = {
     "RUST_LOG": "off",
@@ -104,9 +107,11 @@ def _check_answers(builder: DefaultChannelBuilder, url: str) -> None:
         try:
             grpc.channel_ready_future(channel).result(timeout=ANSWER_SECONDS)
         except grpc.FutureTimeoutError:
+            proxy = next((name for name in _PROXIES if os.environ.get(name)), None)
+            hint = "" if proxy is None else f", and the proxy in {proxy}, or add the host to no_proxy"
             raise EngineError(
                 f"no Spark Connect server answers at {url} within {ANSWER_SECONDS:g} s; check the address, and that "
-                "the server is up"
+                f"the server is up{hint}"
             ) from None
 
 

@@ -142,6 +142,8 @@ def test_a_server_that_does_not_answer_is_told_at_once(
 ) -> None:
     """Nobody listens; or somebody does, and takes connections without a word."""
     assert remote.ANSWER_SECONDS <= 15
+    for name in ("http_proxy", "https_proxy", "grpc_proxy"):
+        monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(remote, "ANSWER_SECONDS", 0.5)
     with socket.socket() as server:
         server.bind(("127.0.0.1", 0))
@@ -156,6 +158,20 @@ def test_a_server_that_does_not_answer_is_told_at_once(
         )
         assert (told.exit_code, f"answers at {url} within 0.5 s" in told.stderr) == (64, True)
         assert not (tmp_path / "store").exists()
+        monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
+        with pytest.raises(EngineError, match="and the proxy in http_proxy, or add the host to no_proxy"):
+            open_session("connect")
+
+
+def test_sail_is_reached_without_the_proxy_of_the_environment() -> None:
+    """Requests to this process would go to the proxy of an office, which does not answer them."""
+    program = "from pipelines.engines.session import open_session\nwith open_session('local') as session: print('open')"
+    proxy = dict.fromkeys(("http_proxy", "https_proxy", "grpc_proxy"), "http://127.0.0.1:9")
+    environment = {name: value for name, value in os.environ.items() if name != "no_proxy"} | proxy
+    ran = subprocess.run(
+        [sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True, timeout=120
+    )
+    assert ran.stdout == "open\n"
 
 
 def test_the_program_is_imported_without_the_package_of_sail() -> None:
