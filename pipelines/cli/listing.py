@@ -22,7 +22,7 @@ from typing import TextIO
 import pyarrow as pa
 
 from pipelines.cli.printing import print_lines, write_rows
-from pipelines.engines.names import WITH_TESTED_SPARK, AskedEngine, check_java, check_spark
+from pipelines.engines.names import WITH_TESTED_SPARK, WITHOUT_JAVA, AskedEngine, check_java, check_launch, check_spark
 from pipelines.engines.settings import heap_megabytes
 from pipelines.errors import EngineError, RoundtableError
 
@@ -136,6 +136,7 @@ def _spark() -> Check:
 
     try:
         java = check_java()
+        check_launch()
         check_spark(version("pyspark"), "the installed PySpark", WITH_TESTED_SPARK)
         check_delta(version("pyspark"), version("delta-spark"))
     except EngineError as error:
@@ -145,10 +146,14 @@ def _spark() -> Check:
 
 
 def _jars() -> Check:
-    from pipelines.engines.jars import cached_jars
+    from pipelines.engines.jars import cache_folder, cached_jars
 
-    jars = cached_jars()
+    jars, folder = cached_jars(), cache_folder()
     if not jars:
+        first = next(one for one in (folder, *folder.parents) if one.exists())
+        if not (first.is_dir() and os.access(first, os.W_OK)):
+            found = f"not cached, and {first} cannot be written; correct its rights, {WITHOUT_JAVA}"
+            return Check("spark's jars", False, found, is_needed=False)
         return Check("spark's jars", True, "not cached: the first run on spark downloads about 50 MB")
     size = sum(jar.stat().st_size for jar in jars) / 1024**2
     return Check("spark's jars", True, f"{len(jars)} files of {size:.0f} MB in {jars[0].parent}")

@@ -16,6 +16,7 @@ from hashlib import blake2b
 from pathlib import Path
 from typing import Any, Final
 
+from py4j.protocol import Py4JError
 from pyspark import SparkConf, SparkContext
 from pyspark.errors import PySparkRuntimeError
 from pyspark.java_gateway import launch_gateway
@@ -24,7 +25,7 @@ from pyspark.sql import SparkSession
 
 from pipelines.engines.frames import CONNECT_MODE, set_functions
 from pipelines.engines.jars import bucket_jars, cache_folder, engine_jars, error_line
-from pipelines.engines.names import WITHOUT_JAVA, check_java, java_version
+from pipelines.engines.names import WITHOUT_JAVA, check_java, check_launch, java_version
 from pipelines.engines.settings import hadoop_settings, local_settings, shipped_settings
 from pipelines.engines.workers import in_thread
 from pipelines.errors import EngineError, first_line
@@ -103,9 +104,11 @@ def start_classic(
         is_small: Whether the load of the JVM is small; it then gets ``conf/spark/small.conf``.
 
     Raises:
-        EngineError: Java is missing or has an unsupported version, jars are missing, or the JVM does not start.
+        EngineError: Java is missing or has an unsupported version, jars are missing, an environment variable does not
+            fit, or the JVM does not start.
     """
     check_java()
+    check_launch()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     set_functions(is_classic=True)
     _quiet_errors()
@@ -132,7 +135,7 @@ def _start_context(conf: SparkConf, archive: ClassArchive) -> SparkContext:
                 gateway = _launched(conf, {"stdout": log, "stderr": log})
                 archive.keep_after(gateway.proc.pid)
             return SparkContext(conf=conf, gateway=gateway)
-        except PySparkRuntimeError as error:
+        except (PySparkRuntimeError, Py4JError) as error:  # the JVM ends before or after it answers
             log.seek(0)
             raise EngineError(f"Spark does not start: {error_line(log)}; correct the cause, {WITHOUT_JAVA}") from error
         except ValueError as error:  # PySpark allows one context

@@ -69,12 +69,7 @@ def engine_jars(say: Callable[[str], None], cache: Path | None = None) -> list[P
     if listed:
         return listed
     say("fetching Delta Lake and GraphFrames for Spark (once; about 50 MB)")
-    try:
-        return _fetched(cache, index, [("fetch", name) for name in GRAPHFRAMES], "Delta Lake and GraphFrames")
-    except OSError as error:
-        raise EngineError(
-            f"the jars cannot be stored in {cache}: {error}; free disk space there, {WITHOUT_JAVA}"
-        ) from error
+    return _fetched(cache, index, [("fetch", name) for name in GRAPHFRAMES], "Delta Lake and GraphFrames")
 
 
 def check_delta(spark: str, delta: str) -> None:
@@ -204,17 +199,26 @@ def _fetched(cache: Path, index: Path, calls: Sequence[Sequence[str]], what: str
     A call is the name of a function of this module and the function's arguments.
 
     The index is written last, so other processes see all jars or none.
+
+    Raises:
+        EngineError: The jars cannot be downloaded, or cannot be stored in folder ``cache``.
     """
     causes = []
-    cache.mkdir(parents=True, exist_ok=True)
-    for call in calls:
-        with tempfile.TemporaryDirectory(dir=cache, ignore_cleanup_errors=True) as ivy:
-            cause = _run_child(*call, ivy)
-            if cause is None:
-                return _install(Path(ivy, "jars"), cache, index)
-        causes.append(cause)
-        if "io.delta" in cause:
-            break
+    try:
+        cache.mkdir(parents=True, exist_ok=True)
+        for call in calls:
+            with tempfile.TemporaryDirectory(dir=cache, ignore_cleanup_errors=True) as ivy:
+                cause = _run_child(*call, ivy)
+                if cause is None:
+                    return _install(Path(ivy, "jars"), cache, index)
+            causes.append(cause)
+            if "io.delta" in cause:
+                break
+    except OSError as error:
+        raise EngineError(
+            f"the jars cannot be stored in {cache}: {error.strerror or error}; correct the cause (on Linux, variable "
+            f"XDG_CACHE_HOME names another folder), {WITHOUT_JAVA}"
+        ) from error
     raise EngineError(
         f"the jars of {what} cannot be fetched from the Maven repository: {'; '.join(causes)}; "
         f"check the network or the mirror in ~/.m2/settings.xml, {WITHOUT_JAVA}"
@@ -278,7 +282,7 @@ def _cause(output: str) -> str:
 def error_line(output: Iterable[str]) -> str:
     """Returns the first line of the output of Spark or Java that names an error, else the first line."""
     lines = [line.strip() for line in output if line.strip()]
-    errors = [line for line in lines if "rror" in line or "xception" in line]
+    errors = [line for line in lines if re.search("rror|xception|^Invalid", line)]
     return (errors or lines or ["Spark ended without a message"])[0]
 
 

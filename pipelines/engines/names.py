@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 from functools import cache
+from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Final, Literal, get_args
@@ -100,13 +101,35 @@ def check_java() -> int:
             f"the engine 'spark' needs {wanted}, but PATH has no java and JAVA_HOME is not set; "
             f"install it (e.g. OpenJDK {OLDEST}), {WITHOUT_JAVA}"
         )
-    version = major_version(_version_text(program))
-    if version is None or not OLDEST <= version <= NEWEST:
-        found = "no Java that answers to -version" if version is None else f"Java {version}"
+    major = major_version(_version_text(program))
+    if major is None or not OLDEST <= major <= NEWEST:
+        found = "no Java that answers to -version" if major is None else f"Java {major}"
         raise EngineError(
             f"the engine 'spark' needs {wanted}; {program} is {found}; set JAVA_HOME to a fitting Java, {WITHOUT_JAVA}"
         )
-    return version
+    return major
+
+
+def check_launch() -> None:
+    """Checks the variables SPARK_REMOTE and SPARK_HOME, which the launcher of a local Spark reads.
+
+    Raises:
+        EngineError: SPARK_REMOTE is set, or SPARK_HOME is not a Spark of the minor version of the installed PySpark.
+    """
+    if os.environ.get("SPARK_REMOTE"):
+        raise EngineError(
+            "the engine 'spark' does not start while SPARK_REMOTE is set; unset it, or run with --engine connect"
+        )
+    home, pyspark = os.environ.get("SPARK_HOME"), version("pyspark")
+    if home is None:
+        return
+    jars = (jar.stem.partition("-core_")[2].partition("-")[2] for jar in Path(home, "jars").glob("spark-core_*.jar"))
+    found = next(jars, None)
+    if found is None or release(found)[:2] != release(pyspark)[:2]:
+        raise EngineError(
+            f"SPARK_HOME is {home!r}, which is {'no Spark' if found is None else f'Spark {found}'}; PySpark {pyspark} "
+            f"needs its own Spark; unset SPARK_HOME, {WITHOUT_JAVA}"
+        )
 
 
 def check_spark(version: str, source: str, remedy: str) -> None:

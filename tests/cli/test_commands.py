@@ -174,6 +174,18 @@ def test_the_doctor_says_what_is_there_and_tries_it(monkeypatch: pytest.MonkeyPa
     assert "!   engine spark  the engine 'spark' needs Java 17 to 21; /nowhere/bin/java is no Java" in result.stdout
 
 
+def test_the_doctor_tells_that_the_jars_cannot_be_cached(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "file").touch()
+    for folder, is_well, found in (
+        (tmp_path, True, "not cached: the first"),
+        (tmp_path / "file", False, "not cached, and"),
+    ):
+        monkeypatch.setattr("pipelines.engines.jars.cache_folder", lambda one=folder: one / "jars")
+        check = listing._jars()
+        assert (check.is_well, check.found.startswith(found)) == (is_well, True)
+        assert is_well or not check.is_needed, "a run on engine local needs no jars"
+
+
 def test_the_doctor_does_not_need_sail(monkeypatch: pytest.MonkeyPatch) -> None:
     """With the extra spark only, the self-test runs on the engine that a run would choose."""
     monkeypatch.setattr(listing, "find_spec", lambda name: None if name == "pysail" else object())

@@ -30,6 +30,15 @@ with open_session({engine!r}) as session:
         print(session.scratch)
 """
 
+REFUSED = """
+from pipelines.engines.session import open_session
+from pipelines.errors import EngineError
+try:
+    open_session("spark")
+except EngineError as error:
+    print(error)
+"""
+
 AT_EXIT = """
 from pyspark.sql.connect.client import SparkConnectClient
 SparkConnectClient._cleanup_ml_cache = lambda client: print("closed:", client.is_closed)
@@ -201,3 +210,16 @@ def test_an_answer_of_sail_may_be_large(sail: Session) -> None:
     table = wide.toArrow()
     assert table.num_rows == 4000
     assert table.nbytes > 128 * 1024**2
+
+
+@pytest.mark.spark
+def test_a_jvm_that_ends_after_its_launch_is_an_error_of_the_engine(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    root = Path(__file__).parents[2]
+    own = {"PYTHONPATH": str(root), "SPARK_LOCAL_DIRS": str(tmp_path / "file" / "x")}
+    ran = subprocess.run(
+        [sys.executable, "-c", REFUSED], env=os.environ | JVM | own, capture_output=True, text=True, check=True
+    )
+    assert (ran.stdout.count("\n"), ran.stderr) == (1, "")
+    assert ran.stdout.startswith("Spark does not start: ")
+    assert str(tmp_path / "file") in ran.stdout

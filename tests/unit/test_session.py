@@ -79,6 +79,26 @@ def test_a_machine_without_java_is_told_of_sail(tmp_path: Path, monkeypatch: pyt
         names.check_java()
 
 
+def test_the_variables_of_the_launcher_name_the_spark_of_pyspark(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A machine with a Spark of its own often has SPARK_HOME."""
+    monkeypatch.delenv("SPARK_REMOTE", raising=False)
+    monkeypatch.delenv("SPARK_HOME", raising=False)
+    names.check_launch()
+    monkeypatch.setenv("SPARK_HOME", str(Path(pyspark.__file__).parent))
+    names.check_launch()
+    (tmp_path / "jars").mkdir()
+    (tmp_path / "jars" / "spark-core_2.12-3.5.1.jar").touch()
+    for home, found in ((tmp_path, "Spark 3.5.1"), (tmp_path / "none", "no Spark")):
+        monkeypatch.setenv("SPARK_HOME", str(home))
+        with pytest.raises(EngineError, match=f"SPARK_HOME is '{home}', which is {found}; .* unset SPARK_HOME, or"):
+            names.check_launch()
+    monkeypatch.setenv("SPARK_REMOTE", "sc://server")
+    with pytest.raises(EngineError, match="while SPARK_REMOTE is set; unset it, or run with --engine connect"):
+        names.check_launch()
+
+
 @pytest.mark.parametrize("version", ["4.0.1", "4.1.0", "4.1.4", "4.2.0", "4.2.1.dev0"])
 def test_releases_of_tested_spark_are_taken(version: str) -> None:
     names.check_spark(version, "the session", "")

@@ -105,8 +105,12 @@ def test_without_delta_no_second_artifact_is_tried(tmp_path: Path, monkeypatch: 
 def test_a_cache_that_cannot_be_written_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     taken = tmp_path / "file"
     taken.write_text("")
-    with pytest.raises(EngineError, match=f"cannot be stored in {taken}"):
+    told = f"cannot be stored in {taken}/jars: Not a directory; correct the cause .on Linux, variable XDG_CACHE_HOME"
+    with pytest.raises(EngineError, match=told):
         _jars(monkeypatch, Repository(), taken / "jars")
+    monkeypatch.setattr(jars, "cache_folder", lambda: taken / "jars")
+    with pytest.raises(EngineError, match=told):
+        jars.bucket_jars("s3a", lambda _: None)
 
 
 @pytest.mark.parametrize(
@@ -149,3 +153,6 @@ def test_the_cause_is_one_line() -> None:
     assert jars._cause(ivy) == "unresolved dependency: a#b;1: not found"
     assert jars._cause("start\njava.io.IOException: disk full\n\tat a.b\n") == "java.io.IOException: disk full"
     assert jars._cause("") == "Spark ended without a message"
+    assert (
+        jars.error_line(["", "Invalid maximum heap size: -Xmxa", "Error: no JVM"]) == "Invalid maximum heap size: -Xmxa"
+    )
