@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import logging
 import os
+import re
+import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future
@@ -24,11 +26,20 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
+from pipelines.errors import EngineError
 from udfs.nodes.processes import PACKED, Play, apply, check, pack, packed, prepare, serve, stream_of, unpacked
+from udfs.nodes.world import ProgramError
 
 _SLICES_PER_CORE = 4
 """The largest number of slices per core. Small slices balance the load and bound the memory of a process."""
 _IDLE_SECONDS = 300
+_NO_WORKER = (
+    (re.compile(r'Cannot run program "([^"]+)"'), "the program {0!r} cannot be started"),
+    (re.compile(r"reading the port number from pyspark\.daemon"), "the program is no Python with PySpark"),
+    (re.compile(r"\[PYTHON_VERSION_MISMATCH\] (.*?)\.(?:\s|$)"), "{0}"),
+    (re.compile(r"ModuleNotFoundError: No module named '([^']+)'"), "module {0} is not installed"),
+)
+"""The errors of a Python worker that cannot execute a function, and their descriptions."""
 _LOG = logging.getLogger("roundtable")
 _lock = Lock()
 _Answer = TypeVar("_Answer")
@@ -214,9 +225,31 @@ def mapped_on_executors(
     distributed round-robin, so the numbers of slices of two tasks differ by at most one.
 
     Raises:
+        EngineError: The Python workers of the executors cannot execute the function.
         PySparkException: The function raises an exception, or too many executors are lost.
     """
     packs = pack(slices_of(rows, n_cores))
     tasks = spark.createDataFrame(packs).coalesce(1).repartition(min(len(packs), n_cores))
-    found = tasks.mapInArrow(packed(function), from_arrow_schema(PACKED)).toArrow()
+    try:
+        found = tasks.mapInArrow(packed(function), from_arrow_schema(PACKED)).toArrow()
+    except Exception as error:
+        cause = worker_problem(str(error))
+        if cause is None:
+            raise
+        wanted = ".".join(map(str, sys.version_info[:2]))
+        raise EngineError(
+            f"the Python workers of Spark cannot execute the runs: {cause}; PYSPARK_PYTHON, or the Python of the "
+            f"executors, must be Python {wanted} with numpy, pandas, pyarrow, and the packages of your protocols"
+        ) from error
     return pa.Table.from_batches(unpacked(found), schema)
+
+
+def worker_problem(told: str) -> str | None:
+    """Returns the reason for which a Python worker cannot execute functions, from the message of a job's error.
+
+    Returns None if the message has another cause, for example an exception of a handler.
+    """
+    if f"{ProgramError.__name__}: " in told:
+        return None
+    found = ((pattern.search(told), reason) for pattern, reason in _NO_WORKER)
+    return next((reason.format(*match.groups()) for match, reason in found if match is not None), None)

@@ -6,11 +6,14 @@ import errno
 import os
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
+from unittest.mock import MagicMock
 
+import pyarrow as pa
 import pytest
 
 from pipelines.contract.forms import AskedForm
 from pipelines.engines import workers
+from pipelines.errors import EngineError
 from pipelines.experiment.jobs import MANY_RUNS
 from pipelines.rounds import blocks
 from pipelines.scenario.expand import RunConfig
@@ -93,3 +96,34 @@ def test_without_semaphores_no_process_starts(
         workers._has_semaphores.cache_clear()
     told = "one core executes all runs: the system creates no semaphores for worker processes"
     assert [record.getMessage().partition(" (")[0] for record in caplog.records] == [told]
+
+
+@pytest.mark.parametrize(
+    ("told", "cause"),
+    [
+        ('java.io.IOException: Cannot run program "/no/python": error=2', "the program '/no/python' cannot be started"),
+        (
+            "EOFException occurred while reading the port number from pyspark.daemon's stdout",
+            "the program is no Python",
+        ),
+        (
+            "[PYTHON_VERSION_MISMATCH] Python in worker has different version: 3.9 than that in driver: 3.12, PySpark "
+            "cannot run with different minor versions.\nPlease check",
+            "Python in worker has different version: 3.9 than that in driver: 3.12, PySpark cannot run with different "
+            "minor versions; PYSPARK_PYTHON",
+        ),
+        ("Traceback\nModuleNotFoundError: No module named 'pyarrow'\n", "module pyarrow is not installed; PYSPARK_P"),
+        ("ProgramError: run 0, node 1: ModuleNotFoundError: No module named 'own'", None),
+        ("Job aborted", None),
+    ],
+)
+def test_workers_that_cannot_execute_the_runs_are_an_error_of_the_engine(told: str, cause: str | None) -> None:
+    error, spark = RuntimeError(f"An error occurred.\n{told}"), MagicMock()
+    tasks = spark.createDataFrame.return_value.coalesce.return_value.repartition.return_value
+    tasks.mapInArrow.return_value.toArrow.side_effect = error
+    with pytest.raises(RuntimeError if cause is None else EngineError) as raised:
+        workers.mapped_on_executors(spark, pa.table({"run_id": [0]}), iter, pa.schema([]), 1)
+    if cause is None:
+        assert raised.value is error
+    else:
+        assert str(raised.value).startswith(f"the Python workers of Spark cannot execute the runs: {cause}")
