@@ -6,6 +6,7 @@ Errors are printed in one line, without a traceback.
 from __future__ import annotations
 
 import os
+import re
 import signal
 import sys
 import threading
@@ -31,6 +32,7 @@ INTERRUPTED = 130
 """The exit code after Ctrl-C: 128 plus the number of the signal, as for all signals in `interruptions`."""
 CLOSED_PIPE = 141
 _END_SECONDS = 60
+_JAVA_FRAME = re.compile(r"\s*(?:at \S+\(.*\)$|\.\.\. \d+ more$)")
 BY_VERDICT = {"valid": VALID, "invalid": INVALID, "unknown": UNKNOWN}
 DEBUG = "ROUNDTABLE_DEBUG"
 
@@ -142,11 +144,21 @@ def _code_of(command: Callable[[], object]) -> int:
 def _internal(error: Exception) -> int:
     if os.environ.get(DEBUG):
         traceback.print_exception(error)
-    said = " ".join(str(error).split())  # the first line of an engine's error message is often empty
+    said = _root_cause(str(error))
     hint = "" if os.environ.get(DEBUG) else f" (set {DEBUG}=1 to see where; please report it)"
     what = "; ".join((f"{type(error).__name__}: {said[:300]}", *_notes(error)))
     complain(f"internal error: {what}{hint}")
     return INTERNAL
+
+
+def _root_cause(message: str) -> str:
+    """Returns the message of an error in one line; if it contains stack traces of Java or Python, their root cause."""
+    *_, last = message.split("\nCaused by: ")
+    _, trace, after = last.rpartition("Traceback (most recent call last):\n")
+    lines = [line for line in after.splitlines() if not _JAVA_FRAME.match(line)]
+    if trace:
+        lines = [line for line in lines if line.strip() and not line[0].isspace()][:1]
+    return " ".join(" ".join(lines).split())  # the first line of an engine's error message is often empty
 
 
 def _notes(error: BaseException) -> Sequence[str]:

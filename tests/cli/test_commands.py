@@ -369,12 +369,33 @@ def test_a_new_store_has_to_be_new(example: Path) -> None:
     assert (full / "thesis.txt").read_text() == "mine"
 
 
+JAVA = """An error occurred while calling o1.getResult.
+: org.apache.spark.SparkException: Exception thrown in awaitResult:
+\tat org.apache.spark.util.ThreadUtils$.awaitResult(ThreadUtils.scala:359)
+Caused by: java.io.IOException: error=2,
+  no file
+\tat java.base/java.lang.ProcessImpl.<init>(ProcessImpl.java:319)
+\t... 27 more
+"""
+PYTHON = """An exception was thrown from the Python worker.
+Traceback (most recent call last):
+  File "worker.py", line 20, in <module>
+    check()
+ValueError: wrong
+
+\tat org.apache.spark.api.python.BasePythonRunner(PythonRunner.scala:1)
+"""
+
+
 @pytest.mark.parametrize(
     ("error", "code", "words"),
     [
         (RoundtableError("it is wrong; mend it"), 64, "error: it is wrong; mend it\n"),
         (InternalError("a rule was broken"), 70, "internal error: InternalError: a rule was broken (set ROUND"),
         (ZeroDivisionError("first\nsecond"), 70, "internal error: ZeroDivisionError: first second (set ROUNDTABLE"),
+        (RuntimeError(JAVA), 70, "internal error: RuntimeError: java.io.IOException: error=2, no file (set ROUND"),
+        (RuntimeError(PYTHON), 70, "internal error: RuntimeError: ValueError: wrong (set ROUNDTABLE_DEBUG"),
+        (RuntimeError("found at a.b(1)"), 70, "internal error: RuntimeError: found at a.b(1) (set ROUNDTABLE_DEBUG"),
         (KeyboardInterrupt(), 130, "interrupted\n"),
     ],
     ids=lambda value: type(value).__name__ if isinstance(value, BaseException) else None,
