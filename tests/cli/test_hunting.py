@@ -162,7 +162,9 @@ def test_a_record_that_cannot_be_stored_is_a_finding(line: Path, monkeypatch: py
     monkeypatch.setattr("pipelines.rounds.blocks.n_workers_of", lambda _: 0)
     found = rt.hunt(line, 25, shrinks=False, strategy="random")
     [one] = [one for one in found.findings if one.guarantee == "program_fails"]
-    assert re.search(r"run \d+, up to round \d+: the program keeps .* under the key 99; allowed: its key 98", one.cause)
+    assert re.search(
+        r"run \d+, node \d+, up to round \d+: the program keeps .* under the key 99; allowed: its key 98", one.cause
+    )
     assert found.n_played == 25
 
 

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import re
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 import pytest
 
-from udfs.nodes.arrow import ProgramColumns, record_columns
-from udfs.nodes.block import block_schema
+from udfs.nodes.arrow import ProgramColumns, record_columns, rows_of
+from udfs.nodes.block import BlockRun, _play_runs, block_schema
 from udfs.nodes.calls import PublishCall
 from udfs.nodes.context import Context, Internal
 from udfs.nodes.local import LocalNetwork
+from udfs.nodes.network import Network, RunInput
 from udfs.nodes.program import NodeProgram, Plan, keyed, one, snake
 from udfs.nodes.records import Keyed, message, record, spec_of
-from udfs.nodes.world import ProgramError, RunningNode
+from udfs.nodes.run import NodeIntervals
+from udfs.nodes.world import NodeInfo, ProgramError, RunningNode
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,6 +224,83 @@ def test_what_a_program_may_not_send_is_told(sent: tuple[Any, ...], told: str) -
     network.call(0, "publish", 4)
     with pytest.raises(ProgramError, match=f"^run 0, node 0, round 4.*{told}"):
         network.play(9)
+
+
+def played(program: type[NodeProgram]) -> None:
+    """Executes rounds 0 to 9 of run 7 as a block. Two of three connected nodes publish in round 4."""
+    links = {(src, dst): 1 for src in range(3) for dst in range(3) if src != dst}
+    calls = {4: {node: [PublishCall(1, 4)] for node in (0, 2)}}
+    given = RunInput(7, {"seed": 0}, links, calls, NodeIntervals(()), NodeIntervals(()))
+    rows = rows_of(program)
+    network = Network.begun(rows.plan, given, {node: NodeInfo(node, "N", "broker") for node in range(3)}, {})
+    assert _play_runs(rows, iter([BlockRun(7, *network, 9, None)])) is not None
+
+
+@pytest.mark.parametrize("raised", [KeyboardInterrupt, GeneratorExit, type("Own", (BaseException,), {})])
+def test_a_handler_that_raises_no_exception_of_programs_is_named(raised: type[BaseException]) -> None:
+    """A block gets no signals, so the exception comes from the handler. In a test, Ctrl-C ends the test."""
+
+    class Raising(Both):
+        """Raises in its second round."""
+
+        def on_p2r_order(self, m: Order, src: int, ctx: Context) -> None:
+            raise raised("planted")
+
+    where = r"run \d, node 1, round 5, message P2R-Order \d+ from node \d"
+    with pytest.raises(ProgramError, match=f"^{where}: {raised.__name__}: planted$"):
+        played(Raising)
+    network = LocalNetwork(Raising, links={(0, 1): 1})
+    network.call(0, "publish", 4)
+    with pytest.raises(raised) as found:
+        network.play(9)
+    assert re.search(where, found.value.__notes__[0])
+
+
+@pytest.mark.parametrize(
+    ("action", "told"),
+    [
+        (lambda program, ctx: ctx.send(0, Order(0, "a")), "Order.n is 'a'; allowed: bigint"),
+        (lambda program, ctx: ctx.status(5), "a value of status is not of type string"),
+        (lambda program, ctx: ctx.confirm("a"), "a value of source_seq is not of type bigint"),
+        (lambda program, ctx: ctx.deliver(0, "a", 4, 1), "a value of source_seq is not of type bigint"),
+        (lambda program, ctx: setattr(program.seen, "kinds", 5), "Seen.kinds is 5; allowed: string"),
+        (lambda program, ctx: ctx.set_timer(4, rounds=90), "Timer.name is 4; allowed: string"),
+    ],
+)
+def test_the_node_whose_rows_cannot_be_stored_is_named(action: Callable[[Any, Context], None], told: str) -> None:
+    class Wrong(Both):
+        """Node 1 does something that cannot be stored."""
+
+        def on_round_end(self, ctx: Context) -> None:
+            if ctx.node == 1 and ctx.round == 5:
+                action(self, ctx)
+
+    with pytest.raises(ProgramError, match=rf"^run 7, node 1, up to round \d: {re.escape(told)}"):
+        played(Wrong)
+
+
+def test_a_long_value_is_shortened_in_the_message_of_an_error() -> None:
+    class Long(Both):
+        """Raises an exception with a long message."""
+
+        def on_p2r_order(self, m: Order, src: int, ctx: Context) -> None:
+            raise ValueError("x" * 50_000)
+
+    with pytest.raises(ProgramError, match=r"^run 7, node 1, .*: ValueError: x+\.\.\.$") as found:
+        played(Long)
+    assert len(str(found.value)) < 1_100
+
+
+def test_a_message_is_dropped_with_a_known_fate_only() -> None:
+    class Dropping(Both):
+        """Drops messages with an unknown fate."""
+
+        def on_p2r_order(self, m: Order, src: int, ctx: Context) -> None:
+            ctx.drop("lost")
+
+    told = "drop was called with fate 'lost'; allowed: duplicate, lost_crash, lost_link"
+    with pytest.raises(ProgramError, match=f"ValueError: {told}$"):
+        played(Dropping)
 
 
 @pytest.mark.parametrize("row", ["Seen", Order(1, 5), None])

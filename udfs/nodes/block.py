@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -41,7 +41,7 @@ from udfs.nodes.network import HistoryRows, Network, RunInput
 from udfs.nodes.processes import Play, rare_collections
 from udfs.nodes.program import Declared, NodeProgram
 from udfs.nodes.run import LinkReplacement, NodeInterval, NodeIntervals
-from udfs.nodes.world import Flight, NodeInfo, ProgramError
+from udfs.nodes.world import Flight, NodeInfo, ProgramError, program_error
 
 _LONG = pa.int64()
 _BATCH_ROWS = 20_000
@@ -143,7 +143,12 @@ def _next_batch(rows: ProgramColumns, upcoming: Iterator[BlockRun]) -> pa.Record
 def _play_runs(rows: ProgramColumns, upcoming: Iterator[BlockRun]) -> pa.RecordBatch | None:
     runs, n_rows = list[BlockRun](), 0
     for one in upcoming:
-        one.network.play(one.last, one.history)
+        try:
+            one.network.play(one.last, one.history)
+        except Exception:
+            raise
+        except BaseException as error:  # a handler raised it: in workers and threads, no signal raises an exception
+            raise program_error(error) from error
         runs.append(one)
         n_rows += len(one.history.handled)
         if n_rows > _BATCH_ROWS:
@@ -158,12 +163,29 @@ def _play_runs(rows: ProgramColumns, upcoming: Iterator[BlockRun]) -> pa.RecordB
 
 
 def _error_of_run(rows: ProgramColumns, runs: Sequence[BlockRun]) -> ProgramError | None:
-    """Returns the error for the first of `runs` whose rows cannot be stored. The error message names the run."""
+    """Returns the error for the first of `runs` whose rows cannot be stored.
+
+    The error message names the run, and the first node whose rows cannot be stored.
+    """
     for one in runs:
-        try:
-            _result_rows(rows, [one])
-        except ProgramError as error:
-            return ProgramError(f"run {one.run}, up to round {one.network.last_played}: {error}")
+        nodes = sorted({*one.network.nodes, *one.network.down})
+        found = _refusal(rows, one, nodes)
+        if found is None:
+            continue
+        while len(nodes) > 1:
+            half = nodes[: len(nodes) // 2]
+            nodes = nodes[len(nodes) // 2 :] if _refusal(rows, one, half) is None else half
+        where = f"run {one.run}, node {nodes[0]}, up to round {one.network.last_played}"
+        return ProgramError(f"{where}: {_refusal(rows, one, nodes) or found}")
+    return None
+
+
+def _refusal(rows: ProgramColumns, one: BlockRun, nodes: Collection[int]) -> ProgramError | None:
+    """Returns the error for rows of `nodes` in run `one` that cannot be stored; None if they can be stored."""
+    try:
+        _result_rows(rows, [one._replace(network=one.network.of_nodes(nodes), history=one.history.of_nodes(nodes))])
+    except ProgramError as error:
+        return error
     return None
 
 

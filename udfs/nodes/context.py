@@ -13,6 +13,8 @@ from udfs.nodes.records import record
 from udfs.nodes.run import RunView
 
 _TWO_53 = float(1 << 53)
+_DROPPED = "duplicate", "lost_crash", "lost_link"
+"""The fates of messages that nodes drop."""
 
 
 class SentMessage(NamedTuple):
@@ -223,8 +225,11 @@ class Context:
             message_id: The id of the message; None for the message that the node is handling.
 
         Raises:
-            ValueError: The node handles no message, and the caller passes no ``message_id``.
+            ValueError: ``fate`` is another string, or the node handles no message and the caller passes no
+                ``message_id``.
         """
+        if fate not in _DROPPED:
+            raise ValueError(f"drop was called with fate {fate!r}; allowed: {', '.join(_DROPPED)}")
         number = self.message_id if message_id is None else message_id
         if number is None:
             raise ValueError("drop was called where no message is handled")

@@ -11,7 +11,8 @@ A round has three steps:
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, field, replace
 from heapq import heappop, heappush
 from operator import attrgetter, itemgetter
@@ -51,6 +52,16 @@ class HistoryRows:
     statuses: list[tuple[int, int, str]] = field(default_factory=list)
     calls: list[tuple[int, int, int, str]] = field(default_factory=list)
     appended: dict[str, list[tuple[int, Any]]] = field(default_factory=lambda: defaultdict(list))
+
+    def of_nodes(self, nodes: Collection[int]) -> HistoryRows:
+        """Returns the rows of `nodes`, and the messages that they sent."""
+        return HistoryRows(
+            [one for one in self.handled if one.src in nodes],
+            [row for row in self.delivered if row[0] in nodes],
+            [row for row in self.statuses if row[0] in nodes],
+            [row for row in self.calls if row[0] in nodes],
+            {name: [row for row in rows if row[0] in nodes] for name, rows in self.appended.items()},
+        )
 
 
 @dataclass(frozen=True)
@@ -146,6 +157,15 @@ class Network:
     def flights(self) -> list[Flight]:
         """The messages in flight, including messages that will be lost, ascending by id."""
         return sorted([*self._lost, *(one for of_round in self._due.values() for one in of_round)], key=itemgetter(0))
+
+    def of_nodes(self, nodes: Collection[int]) -> Network:
+        """Returns a copy with `nodes` and the messages in flight that they sent. It executes no rounds."""
+        found = copy(self)
+        found.nodes = {at: node for at, node in self.nodes.items() if at in nodes}
+        found.down = {at: kept for at, kept in self.down.items() if at in nodes}
+        found._lost = [one for one in self.flights if one.src in nodes]
+        found._due = defaultdict(list)
+        return found
 
     def next_round(self) -> int | None:
         """Returns the next round with an event, or None if no event remains."""

@@ -87,8 +87,16 @@ def begin(program: type[NodeProgram], world: World) -> World:
     return world
 
 
+_MOST_CHARACTERS = 1_000
+"""The maximum length of an error message; a value in the message may be longer."""
+
+
 class ProgramError(Exception):
     """A handler of a node program raised an exception, or the program took an action that is not allowed."""
+
+    def __init__(self, told: str) -> None:
+        """Shortens message `told`."""
+        super().__init__(told if len(told) <= _MOST_CHARACTERS else f"{told[:_MOST_CHARACTERS]}...")
 
 
 class Flight(NamedTuple):
@@ -153,7 +161,9 @@ def step(
         links: The changes of the node's links, for programs with `on_round`. None means that no link changes.
 
     Raises:
-        ProgramError: A handler raised an exception.
+        ProgramError: A handler raised an exception, or called ``sys.exit``.
+        BaseException: A handler raised `KeyboardInterrupt` or another exception that is no `Exception`; a note of the
+            exception names the run, the node, the round and the event.
     """
     program: NodeProgram = node.program
     what: Due | str = "recovery"
@@ -177,10 +187,16 @@ def step(
                 _wake(node, ctx, what)
         what = "end of the round"
         program.on_round_end(ctx)
-    except (Exception, SystemExit) as error:
-        where = f"run {run}, node {ctx.node}, round {ctx.round}, {_described(what)}"
-        cause = ": ".join(filter(None, (type(error).__name__, str(error))))
-        raise ProgramError(f"{where}: {cause}") from error
+    except BaseException as error:
+        error.add_note(f"run {run}, node {ctx.node}, round {ctx.round}, {_described(what)}")
+        if not isinstance(error, (Exception, SystemExit)):  # in a test, the Ctrl-C of its user
+            raise
+        raise program_error(error) from error
+
+
+def program_error(error: BaseException) -> ProgramError:
+    """Returns the error for an exception of a handler; the exception's last note says where the handler ran."""
+    return ProgramError(": ".join(filter(None, (error.__notes__[-1], type(error).__name__, str(error)))))
 
 
 def _expire_timers(node: RunningNode, ctx: Context) -> list[Timer]:
