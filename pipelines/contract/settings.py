@@ -26,6 +26,8 @@ from pipelines.errors import InputError, KeyPath, Problem, nearest, raise_proble
 
 MAX_ROUND = 2**31 - 1
 MAX_NODES = 1_000_000
+MAX_NAME = 200
+"""The maximum length of a node's name."""
 MAX_WHOLE = 2**63 - 1
 MAX_SEED = 2**62
 
@@ -51,7 +53,7 @@ def nfc(text: str) -> str:
 
 NFC = AfterValidator(nfc)
 Composed = Annotated[str, NFC]
-NodeName = Annotated[str, Field(min_length=1, max_length=200), NFC]
+NodeName = Annotated[str, Field(min_length=1, max_length=MAX_NAME), NFC]
 Prefix = Annotated[str, Field(max_length=50), NFC]
 Topic = Annotated[str, Field(min_length=1, max_length=1000), NFC]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import gzip
 import io
+import json
 import lzma
 import os
 import tarfile
@@ -78,6 +79,28 @@ def refused(folder: Path, name: str, content: bytes | str, **file: Any) -> tuple
     (problem,) = caught.value.problems
     assert problem.path[:2] == ("overlay", "file")
     return str(problem.path[2]), problem.message
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("a\x00b", r"the name of node 'a\\x00b' contains the control character U+0000; remove it"),
+        ("\x1b[31mred", r"the name of node '\\x1b\[31mred' contains the control character U+001B; remove it"),
+        ("n" * 10_000, r"the overlay has node 'n{60}\.\.\. \(10,000 characters\)'; allowed: names of 1 to 200 char"),
+    ],
+)
+def test_a_name_that_outputs_cannot_show_is_refused(tmp_path: Path, name: str, told: str) -> None:
+    """A terminal executes control characters, and the program that draws pictures ended at them."""
+    (tmp_path / "net.json").write_text(
+        json.dumps({"nodes": [{"id": name}, {"id": "A"}], "links": [{"source": name, "target": "A"}]})
+    )
+    for overlay in ({"file": {"path": "net.json"}}, *([{"links": [["A", name]]}] if len(name) < 200 else [])):
+        with pytest.raises(InputError, match=rf"^overlay: {told}".replace("U+", r"U\+")):
+            build(overlay, beside=tmp_path)
+
+
+def test_a_name_may_have_several_lines() -> None:
+    assert build({"links": [["A", "New\nYork"]]}).names == ("A", "New\nYork")
 
 
 def test_every_network_of_the_topology_zoo_has_the_nodes_and_links_of_its_index() -> None:

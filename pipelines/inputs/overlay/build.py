@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
@@ -13,7 +14,7 @@ import networkx as nx
 import numpy as np
 
 from pipelines.contract.run_inputs import Ints, Overlay
-from pipelines.contract.settings import Nodes, repetition_problems
+from pipelines.contract.settings import MAX_NAME, Nodes, repetition_problems
 from pipelines.errors import InputError, KeyPath, Problem, blamed_on, listed, nearest, raise_problems
 from pipelines.files import find_file
 from pipelines.inputs import draws_numpy
@@ -48,6 +49,9 @@ MOST_CHANGE = 0.1
 """A note reports a path if rounding to whole rounds lengthens the path by more than this share."""
 _MAX_SOURCES = 10
 _MAX_NAMES = 12
+_SHOWN = 60
+"""The number of characters of a long name that an error shows."""
+_CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
 
 
 def _with_attached(brokers: Overlay, servers: list[Server], clients: list[ListedClient]) -> Overlay:
@@ -159,7 +163,7 @@ def build_overlay(
     and clients are attached.
     """
     if spec.nodes is not None:
-        return _without_links(spec.nodes)
+        return _with_fit_names(_without_links(spec.nodes))
     source = _source(spec, seed, round_ms, beside)
     whole = weighted.largest_component(source)
     _check_name(whole, spec.join_root, ("overlay", "join_root"))
@@ -182,7 +186,26 @@ def build_overlay(
     asked = spec.file or spec.topohub or spec.generate
     if keeps_links and graph is not whole and not (asked and asked.tree):
         brokers = _in_rounds(whole, round_ms)
-    return _with_attached(replace(brokers, notes=notes), servers, clients)
+    return _with_fit_names(_with_attached(replace(brokers, notes=notes), servers, clients))
+
+
+def _with_fit_names(overlay: Overlay) -> Overlay:
+    """Returns `overlay`.
+
+    Raises:
+        InputError: A name has more than `MAX_NAME` characters, which no key of a scenario accepts, or it contains a
+            control character, which terminals execute and SVG forbids. Line breaks and tabs are allowed.
+    """
+    for name in overlay.names:
+        if len(name) > MAX_NAME:
+            shown = f"{name[:_SHOWN]}... ({len(name):,} characters)"
+            raise InputError(
+                Problem(("overlay",), f"the overlay has node {shown!r}; allowed: names of 1 to {MAX_NAME} characters")
+            )
+        if (found := _CONTROL.search(name)) is not None:
+            told = f"the name of node {name!r} contains the control character U+{ord(found[0]):04X}; remove it"
+            raise InputError(Problem(("overlay",), told))
+    return overlay
 
 
 def _in_rounds(graph: WeightedGraph, round_ms: float) -> Overlay:
