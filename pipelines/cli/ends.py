@@ -32,6 +32,9 @@ INTERRUPTED = 130
 """The exit code after Ctrl-C: 128 plus the number of the signal, as for all signals in `interruptions`."""
 CLOSED_PIPE = 141
 _END_SECONDS = 60
+_LONG_WORD = re.compile(r"\S{500,}")
+_SHOWN = 100
+"""The number of characters that an error shows of a value without spaces, such as a name, of 500 or more characters."""
 _JAVA_FRAME = re.compile(r"\s*(?:at \S+\(.*\)$|\.\.\. \d+ more$)")
 BY_VERDICT = {"valid": VALID, "invalid": INVALID, "unknown": UNKNOWN}
 DEBUG = "ROUNDTABLE_DEBUG"
@@ -111,15 +114,20 @@ def _exit_late(reader: int, ended: Event) -> None:
 
 
 def complain(*lines: str) -> None:
-    """Writes lines to stderr without wrapping. A terminal that has been closed gets no lines."""
+    """Writes lines to stderr without wrapping; shortens long words. A terminal that has been closed gets no lines."""
     with suppress(OSError):
-        print(*lines, sep="\n", file=sys.stderr, flush=True)
+        print(*(_LONG_WORD.sub(_shortened, line) for line in lines), sep="\n", file=sys.stderr, flush=True)
+
+
+def _shortened(word: re.Match[str]) -> str:
+    return f"{word[0][:_SHOWN]}... ({len(word[0]):,} characters)"
 
 
 def _code_of(command: Callable[[], object]) -> int:
     try:
         code = command()
     except _COMMAND_LINE_ERROR as error:
+        error.message = _LONG_WORD.sub(_shortened, error.message)
         error.show()
         return WRONG_INPUT
     except InternalError as error:

@@ -16,7 +16,7 @@ _CAUSES = (
     (re.compile(r"No space left on device|Disk quota exceeded", re.IGNORECASE), "the disk is full: free disk space"),
     (re.compile(r"File too large", re.IGNORECASE), "a file exceeds the size limit: raise the limit (ulimit -f)"),
     (re.compile(r"File ?name too long", re.IGNORECASE),
-     "a file name exceeds the limit of the file system: name a shorter folder with --store"),
+     "a file name exceeds the limit of the file system: use a shorter name"),
     (re.compile(r"Read-only file system", re.IGNORECASE),
      "its file system is read-only: mount it with write access, or copy the store"),
 )  # fmt: skip
@@ -79,12 +79,13 @@ def disk_error(error: BaseException, root: object = None) -> StoreError | None:
     The message names store ``root`` if it is known.
     """
     store = "the store" if root is None else f"the store {str(root)!r}"
+    written = "a file" if root is None else store
     if isinstance(error, FileNotFoundError) and not _has_working_directory():
         return StoreError("the working directory has been removed; change to an existing folder")
     text = " ".join(messages(error))
     for pattern, cause in _CAUSES:
         if pattern.search(text):
-            return StoreError(f"{store} cannot be written: {cause}")
+            return StoreError(f"{written} cannot be written: {cause}")
     for pattern, cause in _UNREACHABLE:
         if pattern.search(text):
             return StoreError(f"{store} cannot be reached: {cause}")

@@ -369,6 +369,22 @@ def test_a_new_store_has_to_be_new(example: Path) -> None:
     assert (full / "thesis.txt").read_text() == "mine"
 
 
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("run", "{}"), ("validate", "{}"), ("runs", "{}"), ("list", "{}"), ("init", "{}"),
+        ("run", "quickstart", "--engine", "{}"), ("run", "quickstart", "--set", "{}=1"),
+        ("compare", "quickstart", "--want", "{}"),
+    ],
+    ids=" ".join,
+)  # fmt: skip
+def test_a_long_value_is_shortened_in_an_error(command: tuple[str, ...], tmp_path: Path) -> None:
+    result = cli(*(one.format("n" * 10_000) for one in command), env={"COLUMNS": "1000"})
+    assert result.exit_code == 64
+    assert 20 < len(result.stderr) < 1_500
+    assert "store" not in result.stderr, "no store is concerned"
+
+
 JAVA = """An error occurred while calling o1.getResult.
 : org.apache.spark.SparkException: Exception thrown in awaitResult:
 \tat org.apache.spark.util.ThreadUtils$.awaitResult(ThreadUtils.scala:359)

@@ -186,7 +186,7 @@ def test_a_limit_on_files_ends_a_run_with_the_cure(tmp_path: Path) -> None:
 def test_a_name_that_is_too_long_is_told(tmp_path: Path) -> None:
     (tmp_path / "s.yaml").write_text(SCENARIO)
     result = cli("run", tmp_path / "s.yaml", "--store", tmp_path / ("x" * 300))
-    assert (result.exit_code, "name a shorter folder with --store" in result.stderr) == (64, True)
+    assert (result.exit_code, "limit of the file system: use a shorter name" in result.stderr) == (64, True)
     assert [path.name for path in tmp_path.iterdir()] == ["s.yaml"]
 
 
