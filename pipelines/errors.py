@@ -6,11 +6,14 @@ builtin error, so callers can catch, for example, `ValueError`.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from difflib import get_close_matches
 from numbers import Integral
+
+_JAVA_FRAME = re.compile(r"\s*(?:at \S+\(.*\)$|\.\.\. \d+ more$)")
 
 
 class RoundtableError(Exception):
@@ -160,6 +163,16 @@ def nearest(name: str, allowed: Iterable[str]) -> str:
 def first_line(error: BaseException) -> str:
     """Returns the first line of the message of `error`, or the name of its class if the message is empty."""
     return (str(error).strip().splitlines() or [type(error).__name__])[0]
+
+
+def root_cause(message: str) -> str:
+    """Returns the message of an error in one line; if it contains stack traces of Java or Python, their root cause."""
+    *_, last = message.split("\nCaused by: ")
+    _, trace, after = last.rpartition("Traceback (most recent call last):\n")
+    lines = [line for line in after.splitlines() if not _JAVA_FRAME.match(line)]
+    if trace:
+        lines = [line for line in lines if line.strip() and not line[0].isspace()][:1]
+    return " ".join(" ".join(lines).split())  # the first line of an engine's error message is often empty
 
 
 def listed(names: Iterable[str], most: int = 10) -> str:

@@ -16,7 +16,7 @@ from pipelines.contract.protocol import ASSUMPTIONS, NO_RUN, Bound, Protocol
 from pipelines.engines.checkpoints import checkpoints_for
 from pipelines.engines.frames import frame_of, union
 from pipelines.engines.session import Session
-from pipelines.errors import QueryError, plural
+from pipelines.errors import QueryError, plural, root_cause
 from pipelines.protocols import PROTOCOLS, protocol_named
 from pipelines.sql.query import StoreReader
 from pipelines.sql.small_store import SmallStoreReader
@@ -353,7 +353,9 @@ def _check(
     fault bound to the first round in which it does.
     """
     if isinstance(found, Exception):
-        return Finding(audit.name, audit.summary, None, None, error=f"{type(found).__name__}: {found}"), None
+        return Finding(
+            audit.name, audit.summary, None, None, error=f"{type(found).__name__}: {root_cause(str(found))}"
+        ), None
     excused = _excused(audit, found, since, reader)
     n_excused = pc.sum(excused).as_py() or 0
     named = {"guarantee": pa.repeat(audit.name, len(found)), "excused": excused}

@@ -22,7 +22,7 @@ from typer.core import TyperGroup
 
 from pipelines.cli.signals import interruptions
 from pipelines.engines.names import engine_cure
-from pipelines.errors import InternalError, RoundtableError, ScenarioError
+from pipelines.errors import InternalError, RoundtableError, ScenarioError, root_cause
 from pipelines.store.damage import disk_error
 
 VALID, INVALID, UNKNOWN = 0, 1, 2
@@ -35,7 +35,6 @@ _END_SECONDS = 60
 _LONG_WORD = re.compile(r"\S{500,}")
 _SHOWN = 100
 """The number of characters that an error shows of a value without spaces, such as a name, of 500 or more characters."""
-_JAVA_FRAME = re.compile(r"\s*(?:at \S+\(.*\)$|\.\.\. \d+ more$)")
 BY_VERDICT = {"valid": VALID, "invalid": INVALID, "unknown": UNKNOWN}
 DEBUG = "ROUNDTABLE_DEBUG"
 
@@ -152,21 +151,11 @@ def _code_of(command: Callable[[], object]) -> int:
 def _internal(error: Exception) -> int:
     if os.environ.get(DEBUG):
         traceback.print_exception(error)
-    said = _root_cause(str(error))
+    said = root_cause(str(error))
     hint = "" if os.environ.get(DEBUG) else f" (set {DEBUG}=1 to see where; please report it)"
     what = "; ".join((f"{type(error).__name__}: {said[:300]}", *_notes(error)))
     complain(f"internal error: {what}{hint}")
     return INTERNAL
-
-
-def _root_cause(message: str) -> str:
-    """Returns the message of an error in one line; if it contains stack traces of Java or Python, their root cause."""
-    *_, last = message.split("\nCaused by: ")
-    _, trace, after = last.rpartition("Traceback (most recent call last):\n")
-    lines = [line for line in after.splitlines() if not _JAVA_FRAME.match(line)]
-    if trace:
-        lines = [line for line in lines if line.strip() and not line[0].isspace()][:1]
-    return " ".join(" ".join(lines).split())  # the first line of an engine's error message is often empty
 
 
 def _notes(error: BaseException) -> Sequence[str]:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from pyspark.sql import DataFrame
 from support.copies import Plant, Planting
 
-from pipelines.audits.run import AuditReport, audit_store, describe, record
+from pipelines.audits.run import AuditReport, _check, audit_store, describe, record
 from pipelines.contract.audit import Audit
 from pipelines.contract.protocol import Protocol
 from pipelines.engines.session import Session
@@ -256,6 +256,15 @@ def test_a_run_without_calls_ends_in_round_0(sail: Session, root: Path) -> Plant
     idle = [{**chain(protocol), "workload": {}} for protocol in ("delta", "forwarding")]
     for copy in (yield [Plant(run_all(run_configs([parts]), sail, root)) for parts in idle]):
         assert copy.runs == [(0, "unknown", True, 0)]  # nothing was tested
+
+
+def test_the_report_shows_the_root_cause_of_an_error_of_spark() -> None:
+    trace = "An error occurred while calling o1.getResult.\n: org.apache.spark.SparkException: awaitResult\n"
+    job = "Job aborted: the result is larger than spark.driver.maxResultSize"
+    cause = f"Caused by: org.apache.spark.SparkException: {job}\n\tat a.c(D.scala:2)\n"
+    error = RuntimeError(f"{trace}\tat a.b(C.scala:1)\n{cause}")
+    finding, found = _check(DELTA.audits[0], error, {}, cast(Any, None))
+    assert (finding.error, found) == (f"RuntimeError: org.apache.spark.SparkException: {job}", None)
 
 
 def test_an_audit_that_cannot_run_leaves_its_guarantee_undecided(clean: Store, root: Path) -> None:
