@@ -46,6 +46,7 @@ _NO_TAG = re.compile(r"[,\s]+")
 """A pattern of the characters that Spark Connect rejects in a tag."""
 _PARTITIONS = "spark.sql.shuffle.partitions"
 _LOCAL_MASTER = re.compile(r"local(\[.*\])?")
+_UDFS = "udfs.zip"
 _N_THREADS = 6
 _MEMORY = Path("/dev/shm")  # noqa: S108 - the folder made in it is private
 _ROOM_BYTES = 2 * 1024**3
@@ -109,10 +110,15 @@ class Session:
         set_functions(is_classic=self.is_classic)
 
     def ship_udfs(self) -> None:
-        """Sends package `udfs` to all current and future executors of a cluster."""
-        is_local = self.is_classic and _LOCAL_MASTER.fullmatch(self.spark.sparkContext.master or "")
-        if self.engine != "local" and not is_local:
-            self.spark.addArtifacts(str(_udfs_archive()), pyfile=True)
+        """Sends package `udfs` to all current and future executors of a cluster, unless a context has sent it."""
+        if self.engine == "local":
+            return
+        if self.is_classic:
+            context = self.spark.sparkContext
+            is_sent = any(Path(one).name == _UDFS for one in context.listFiles)  # Spark warns of a second file
+            if is_sent or _LOCAL_MASTER.fullmatch(context.master or ""):
+                return
+        self.spark.addArtifacts(str(_udfs_archive()), pyfile=True)
 
     @contextmanager
     def tagged(self, description: str) -> Iterator[None]:
@@ -312,7 +318,7 @@ def _udfs_archive() -> Path:
 
     The result is cached, because Spark rejects a second file of the same name.
     """
-    archive, package = open_scratch(_OF_PROCESS) / "udfs.zip", Path(udfs.__file__).parent
+    archive, package = open_scratch(_OF_PROCESS) / _UDFS, Path(udfs.__file__).parent
     with ZipFile(archive, "w") as zipped:
         for path in sorted(package.rglob("*.py")):
             zipped.write(path, path.relative_to(package.parent))

@@ -28,7 +28,7 @@ from typer.testing import CliRunner
 from pipelines.cli.app import app
 from pipelines.engines import classic, jars, names, remote, session, settings
 from pipelines.engines.names import Engine, chosen_engine, engine_for
-from pipelines.engines.session import open_session
+from pipelines.engines.session import Session, open_session
 from pipelines.errors import EngineError
 
 BANNERS = {
@@ -148,6 +148,22 @@ def test_a_callers_session_has_at_most_a_partition_for_each_known_core(
     with open_session(spark=cast("SparkSession", spark)) as found:
         assert found.partitions == n_partitions
     sail.activate()
+
+
+@pytest.mark.parametrize(
+    ("master", "sent", "n_sent"),
+    [("yarn", [], 1), ("yarn", ["spark://host:1/files/other.zip"], 1), ("local[2]", [], 0),
+     ("yarn", ["spark://host:1/files/udfs.zip"], 0)],
+)  # fmt: skip
+def test_a_cluster_gets_the_package_of_programs_once(master: str, sent: list[str], n_sent: int) -> None:
+    """Spark writes a warning into the log of the driver if a file is sent again."""
+    files: list[str] = []
+    spark = SimpleNamespace(
+        sparkContext=SimpleNamespace(master=master, listFiles=sent, startTime=1),
+        addArtifacts=lambda file, pyfile: files.append(file),
+    )
+    Session(cast(SparkSession, spark), "spark", 2, owns=False, scratch=Path()).ship_udfs()
+    assert [Path(file).name for file in files] == ["udfs.zip"] * n_sent
 
 
 def test_connect_asks_for_the_server(monkeypatch: pytest.MonkeyPatch) -> None:
