@@ -6,7 +6,7 @@ import re
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any, ClassVar, NamedTuple
 
 import numpy as np
 import pytest
@@ -254,6 +254,38 @@ def test_a_handler_that_raises_no_exception_of_programs_is_named(raised: type[Ba
     with pytest.raises(raised) as found:
         network.play(9)
     assert re.search(where, found.value.__notes__[0])
+
+
+class Counting(Both):
+    """Sets an attribute in each round; class attribute ``asked`` names the attribute."""
+
+    caches = ("n_cached",)
+    asked: ClassVar = "n"
+    n_of_class = 0
+
+    @property
+    def half(self) -> int:
+        return self._twice // 2
+
+    @half.setter
+    def half(self, value: int) -> None:
+        self._twice = 2 * value
+
+    def on_round_end(self, ctx: Context) -> None:
+        setattr(self, self.asked, 1)
+
+
+@pytest.mark.parametrize("name", ["n", "n_of_class", "on_message"])
+def test_an_attribute_that_a_job_would_lose_is_refused(name: str) -> None:
+    """A node keeps such an attribute up to the next commit only, so rows would depend on the rounds between commits."""
+    told = f"Counting sets attribute '{name}', which would be lost at the end of a job; declare it with keyed, ordered"
+    with pytest.raises(ProgramError, match=f"^run 7, node [02], round 4.*AttributeError: {told}"):
+        played(type("Counting", (Counting,), {"asked": name, "__doc__": Counting.__doc__}))
+
+
+@pytest.mark.parametrize("name", ["_n", "n_cached", "half"])
+def test_a_node_sets_caches_and_properties(name: str) -> None:
+    played(type("Counting", (Counting,), {"asked": name, "__doc__": Counting.__doc__}))
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, ClassVar
 
 from udfs.ginger import records as rows
 from udfs.ginger.messages import Incarnation, Lacking
@@ -58,6 +58,8 @@ class Node(NodeProgram):
     postponed = ordered(rows.Postponed)
     receipt = keyed(rows.Receipt)
     reported = keyed(rows.Reported)
+
+    caches: ClassVar = ("ctx", "latency", "parent", "children", "clients")
 
     def __init__(self) -> None:
         super().__init__()

@@ -132,6 +132,8 @@ class NodeProgram:
             neighbours that recover. The node handles them during a pause, too.
         read_by_others: The names of durable attributes that other nodes read with `RunView.stored` after the first
             crash of the run. Handlers assign new values to these attributes and never change a value in place.
+        caches: The names of attributes that are not state. They are lost at the end of a job, so the node computes them
+            again from its state. Attributes whose names begin with an underscore are also caches.
     """
 
     messages: ClassVar[Sequence[type]] = ()
@@ -142,6 +144,7 @@ class NodeProgram:
     holds_calls: ClassVar[bool] = False
     notices_links: ClassVar[bool] = False
     read_by_others: ClassVar[Sequence[str]] = ()
+    caches: ClassVar[Sequence[str]] = ()
     declared: ClassVar[Mapping[str, Declared]] = {}
     _empty: ClassVar[Sequence[tuple[str, Callable[[], Any]]]] = ()
 
@@ -164,11 +167,25 @@ class NodeProgram:
         self.__dict__.update(values)
 
     def __setattr__(self, name: str, value: Any) -> None:  # noqa: ANN401 - of any declaration
-        """Sets an attribute. Converts a dict to `Keyed` if the attribute is declared as `keyed`."""
+        """Sets an attribute. Converts a dict to `Keyed` if the attribute is declared as `keyed`.
+
+        Raises:
+            AttributeError: The attribute is neither declared nor a cache, so its value would be lost.
+        """
         declared = self.declared.get(name)
-        if declared is not None and declared.form == "keyed" and not isinstance(value, Keyed):
+        if declared is None:
+            self._check_cache(name)
+        elif declared.form == "keyed" and not isinstance(value, Keyed):
             value = Keyed(value)
         super().__setattr__(name, value)
+
+    def _check_cache(self, name: str) -> None:
+        is_cache = name.startswith("_") or name in self.caches
+        if not is_cache and not isinstance(getattr(type(self), name, None), property):
+            raise AttributeError(
+                f"{type(self).__name__} sets attribute {name!r}, which would be lost at the end of a job; declare it "
+                "with keyed, ordered, one or appended, or name it in caches if the node computes it from its state"
+            )
 
     @classmethod
     def start(cls, world: Any) -> None:  # noqa: ANN401 - `World` holds programs, so its module imports this one

@@ -50,6 +50,8 @@ class SkipRing(NodeProgram):
     configuration_change = appended(ConfigurationChange, is_durable=True)
     database_change = appended(DatabaseChange, is_durable=True)
 
+    caches: ClassVar = ("has_checked_tries",)
+
     def __init__(self) -> None:
         super().__init__()
         self._explicit_before: dict[str, Explicit] = {}
