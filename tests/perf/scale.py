@@ -1,7 +1,7 @@
 """Measures the speed-up by executors: sweeps and one large overlay on Spark clusters with one-core executors.
 
     python tests/perf/scale.py [--what sweep] [--executors 1 --executors 2] [--runs 1000] [--nodes 20000] [--limit 600]
-        [--warm]
+        [--until 2000] [--warm]
 
 The clusters are Spark's ``local-cluster``: a driver and executors, each a separate process on this machine. With
 ``--executors 0``, engine `local` plays the runs in processes of this machine, without a JVM. ``sweep``: runs of `delta`
@@ -9,11 +9,13 @@ on trees of ``--brokers`` brokers as in `rounds.py`, in form program. ``bank``: 
 ``overlay``: one run of `delta` with δ = 1 on a random tree of ``--nodes`` brokers with five subscribers, in form
 dataflow, partitioned by run and node. ``program``: the run of ``overlay`` in form program.
 
-Columns: seconds; the last round, with ``+`` if ``--limit`` seconds ended the measurement; messages; messages per
-second; millions of rows that executors wrote for exchanges, and the MiB of these rows; CPU seconds of the program, of
-the driver's JVM, and of all executors including their Python processes; the executors' share of the CPU seconds; peak
-memory of the program, of the driver's JVM and of an executor in MiB. CPU seconds are measured during the rounds:
-starting the engine and building the runs are not included, and no audit runs. Each measurement is a separate process.
+Columns: seconds; the last round, with ``+`` if ``--limit`` seconds or round ``--until`` ended the measurement;
+messages; messages per second; millions of rows that executors wrote for exchanges, and the MiB of these rows; CPU
+seconds of the program, of the driver's JVM, and of all executors including their Python processes; the executors' share
+of the CPU seconds; peak memory of the program, of the driver's JVM and of an executor in MiB. CPU seconds are measured
+during the rounds: starting the engine and building the runs are not included, and no audit runs. Each measurement is a
+separate process.
+
 With ``--warm``, the process executes a sweep of 100 runs first, as in a session that is used again: the executors' JVMs
 have then loaded their classes, and their Python workers their modules.
 """
@@ -59,7 +61,7 @@ DRIVER_MB = 1024
 
 
 class LimitReachedError(Exception):
-    """A measurement has exceeded its time limit."""
+    """A measurement has exceeded its time limit, or has executed its last round."""
 
 
 def overlay(n_nodes: int, form: AskedForm) -> Experiment:
@@ -129,14 +131,16 @@ def usage(root: int) -> tuple[dict[str, float], dict[str, float]]:
     return cpu, peak
 
 
-def measured(n_executors: int, what: Experiment, limit: float, before: Experiment | None = None) -> dict[str, Any]:
-    """Measures an experiment in this process; executes experiment ``before`` first."""
+def measured(
+    n_executors: int, what: Experiment, limit: float, until: int, before: Experiment | None = None
+) -> dict[str, Any]:
+    """Measures an experiment up to ``limit`` seconds or round ``until``; executes experiment ``before`` first."""
     spark, n_messages, round_ = cluster(n_executors) if n_executors else None, 0, -1
 
     def observe(progress: Progress) -> None:
         nonlocal n_messages, round_
         n_messages, round_ = n_messages + progress.n_handled, progress.round
-        if time.perf_counter() > start + limit:
+        if round_ >= until or time.perf_counter() > start + limit:
             raise LimitReachedError
 
     session = open_session(spark=spark) if spark else open_session("local")
@@ -182,13 +186,14 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=15, help="number of rounds in which the sweep has publications")
     parser.add_argument("--nodes", type=int, default=20_000)
     parser.add_argument("--limit", type=float, default=3600.0)
+    parser.add_argument("--until", type=int, default=2000, help="the last round to execute")
     parser.add_argument("--warm", action="store_true", help="execute a sweep of 100 runs before each measurement")
     parser.add_argument("--one", nargs=2, help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.one:
         what, n_executors = given.one
         before = made("sweep", 100, given) if given.warm else None
-        print(json.dumps(measured(int(n_executors), made(what, given.runs, given), given.limit, before)))
+        print(json.dumps(measured(int(n_executors), made(what, given.runs, given), given.limit, given.until, before)))
         return
     names = {
         "sweep": f"delta, {given.runs:,} x {given.brokers}", "bank": f"ginger, {given.runs:,} x 20",
