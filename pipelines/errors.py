@@ -175,6 +175,11 @@ def root_cause(message: str) -> str:
     return " ".join(" ".join(lines).split())  # the first line of an engine's error message is often empty
 
 
+def shortened(text: str, most: int) -> str:
+    """Returns ``text``, or its first ``most`` characters and its length if it is longer."""
+    return text if len(text) <= most else f"{text[:most]}... ({len(text):,} characters)"
+
+
 def listed(names: Iterable[str], most: int = 10) -> str:
     """Returns the first ``most`` names as a comma-separated list, followed by the number of omitted names."""
     names = [*names]

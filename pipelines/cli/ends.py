@@ -22,7 +22,7 @@ from typer.core import TyperGroup
 
 from pipelines.cli.signals import interruptions
 from pipelines.engines.names import engine_cure
-from pipelines.errors import InternalError, RoundtableError, ScenarioError, root_cause
+from pipelines.errors import InternalError, RoundtableError, ScenarioError, root_cause, shortened
 from pipelines.store.damage import disk_error
 
 VALID, INVALID, UNKNOWN = 0, 1, 2
@@ -115,18 +115,18 @@ def _exit_late(reader: int, ended: Event) -> None:
 def complain(*lines: str) -> None:
     """Writes lines to stderr without wrapping; shortens long words. A terminal that has been closed gets no lines."""
     with suppress(OSError):
-        print(*(_LONG_WORD.sub(_shortened, line) for line in lines), sep="\n", file=sys.stderr, flush=True)
+        print(*(_without_long_words(line) for line in lines), sep="\n", file=sys.stderr, flush=True)
 
 
-def _shortened(word: re.Match[str]) -> str:
-    return f"{word[0][:_SHOWN]}... ({len(word[0]):,} characters)"
+def _without_long_words(text: str) -> str:
+    return _LONG_WORD.sub(lambda word: shortened(word[0], _SHOWN), text)
 
 
 def _code_of(command: Callable[[], object]) -> int:
     try:
         code = command()
     except _COMMAND_LINE_ERROR as error:
-        error.message = _LONG_WORD.sub(_shortened, error.message)
+        error.message = _without_long_words(error.message)
         error.show()
         return WRONG_INPUT
     except InternalError as error:

@@ -21,10 +21,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipelines.contract.settings import MAX_WHOLE, nfc
-from pipelines.errors import PredicateError, nearest
+from pipelines.errors import PredicateError, nearest, shortened
 from udfs.nodes.matching import LEVEL, REST, SEPARATOR
 
 _SHARED = "$share/"
+_SHOWN = 40
+"""The number of characters of a word that an error shows."""
 Operator = Literal["=", "!=", "<", "<=", ">", ">=", "prefix", "suffix", "contains", "filter"]
 OPERATORS: tuple[Operator, ...] = get_args(Operator)
 TOPIC = "topic"
@@ -105,11 +107,7 @@ class _Token(NamedTuple):
 
     @property
     def shown(self) -> str:
-        return "the end of the text" if self.kind == "end" else repr(_shortened(self.text))
-
-
-def _shortened(text: str) -> str:
-    return text if len(text) <= 40 else text[:37] + "..."
+        return "the end of the text" if self.kind == "end" else repr(shortened(self.text, _SHOWN))
 
 
 def parse_predicates(topic: str | None, where: str | None, *, is_mqtt: bool = False) -> tuple[Predicate, ...]:
@@ -263,7 +261,7 @@ def _operator(attribute: str, token: _Token) -> Operator:
     meant = _FOREIGN_OPERATORS.get(token.text.lower())
     hint = f" did you mean {meant!r}?" if meant else nearest(token.text.lower(), OPERATORS)
     raise PredicateError(
-        f"found {token.shown} where the operator after {_shortened(attribute)!r} belongs;{hint}"
+        f"found {token.shown} where the operator after {shortened(attribute, _SHOWN)!r} belongs;{hint}"
         f" allowed: {' '.join(OPERATORS)}",
         token.column,
     )

@@ -17,7 +17,7 @@ import numpy as np
 import yaml
 from yaml.representer import RepresenterError
 
-from pipelines.errors import KeyPath, ScenarioError
+from pipelines.errors import KeyPath, ScenarioError, shortened
 
 Scalar: TypeAlias = "str | int | float | bool | None"
 Value: TypeAlias = "Scalar | list[ValueNode] | dict[str, ValueNode]"
@@ -153,7 +153,7 @@ def shown(node: ValueNode) -> str:
     if node.value is None:
         return "empty"
     text = node.raw if node.raw is not None else str(node.value)
-    text = text if len(text) <= _SHOWN else f"{text[: _SHOWN - 3]}... ({len(text)} characters)"
+    text = shortened(text, _SHOWN)
     return repr(text) if isinstance(node.value, str) else text
 
 

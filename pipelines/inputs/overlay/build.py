@@ -15,7 +15,7 @@ import numpy as np
 
 from pipelines.contract.run_inputs import Ints, Overlay
 from pipelines.contract.settings import MAX_NAME, Nodes, repetition_problems
-from pipelines.errors import InputError, KeyPath, Problem, blamed_on, listed, nearest, raise_problems
+from pipelines.errors import InputError, KeyPath, Problem, blamed_on, listed, nearest, raise_problems, shortened
 from pipelines.files import find_file
 from pipelines.inputs import draws_numpy
 from pipelines.inputs.overlay import latency as latencies, weighted
@@ -198,10 +198,8 @@ def _with_fit_names(overlay: Overlay) -> Overlay:
     """
     for name in overlay.names:
         if len(name) > MAX_NAME:
-            shown = f"{name[:_SHOWN]}... ({len(name):,} characters)"
-            raise InputError(
-                Problem(("overlay",), f"the overlay has node {shown!r}; allowed: names of 1 to {MAX_NAME} characters")
-            )
+            told = f"the overlay has node {shortened(name, _SHOWN)!r}; allowed: names of 1 to {MAX_NAME} characters"
+            raise InputError(Problem(("overlay",), told))
         if (found := _CONTROL.search(name)) is not None:
             told = f"the name of node {name!r} contains the control character U+{ord(found[0]):04X}; remove it"
             raise InputError(Problem(("overlay",), told))
