@@ -19,6 +19,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import cache
+from hashlib import blake2b
 from pathlib import Path
 from threading import Event, current_thread, main_thread
 from typing import Self, TypeVar
@@ -46,7 +47,6 @@ _NO_TAG = re.compile(r"[,\s]+")
 """A pattern of the characters that Spark Connect rejects in a tag."""
 _PARTITIONS = "spark.sql.shuffle.partitions"
 _LOCAL_MASTER = re.compile(r"local(\[.*\])?")
-_UDFS = "udfs.zip"
 _N_THREADS = 6
 _MEMORY = Path("/dev/shm")  # noqa: S108 - the folder made in it is private
 _ROOM_BYTES = 2 * 1024**3
@@ -113,12 +113,12 @@ class Session:
         """Sends package `udfs` to all current and future executors of a cluster, unless a context has sent it."""
         if self.engine == "local":
             return
-        if self.is_classic:
-            context = self.spark.sparkContext
-            is_sent = any(Path(one).name == _UDFS for one in context.listFiles)  # Spark warns of a second file
-            if is_sent or _LOCAL_MASTER.fullmatch(context.master or ""):
-                return
-        self.spark.addArtifacts(str(_udfs_archive()), pyfile=True)
+        if self.is_classic and _LOCAL_MASTER.fullmatch(self.spark.sparkContext.master or ""):
+            return
+        archive = _udfs_archive()
+        sent = self.spark.sparkContext.listFiles if self.is_classic else []
+        if all(Path(one).name != archive.name for one in sent):  # Spark warns of a second file
+            self.spark.addArtifacts(str(archive), pyfile=True)
 
     @contextmanager
     def tagged(self, description: str) -> Iterator[None]:
@@ -316,12 +316,17 @@ def open_scratch(closing: ExitStack) -> Path:
 def _udfs_archive() -> Path:
     """Creates and returns an archive of package `udfs`.
 
-    The result is cached, because Spark rejects a second file of the same name.
+    Spark rejects a second file of the same name, and a context may serve several programs. So the name of the archive
+    contains a digest of its content.
     """
-    archive, package = open_scratch(_OF_PROCESS) / _UDFS, Path(udfs.__file__).parent
+    package, digest = Path(udfs.__file__).parent, blake2b(digest_size=8)
+    content = {str(path.relative_to(package.parent)): path.read_bytes() for path in sorted(package.rglob("*.py"))}
+    for name, text in content.items():
+        digest.update(f"{name} {len(text)}\n".encode() + text)
+    archive = open_scratch(_OF_PROCESS) / f"udfs-{digest.hexdigest()}.zip"
     with ZipFile(archive, "w") as zipped:
-        for path in sorted(package.rglob("*.py")):
-            zipped.write(path, path.relative_to(package.parent))
+        for name, text in content.items():
+            zipped.writestr(name, text)
     return archive
 
 

@@ -152,18 +152,20 @@ def test_a_callers_session_has_at_most_a_partition_for_each_known_core(
 
 @pytest.mark.parametrize(
     ("master", "sent", "n_sent"),
-    [("yarn", [], 1), ("yarn", ["spark://host:1/files/other.zip"], 1), ("local[2]", [], 0),
-     ("yarn", ["spark://host:1/files/udfs.zip"], 0)],
+    [("yarn", [], 1), ("yarn", ["other.zip"], 1), ("yarn", ["udfs-0123456789abcdef.zip"], 1), ("local[2]", [], 0),
+     ("yarn", ["{archive}"], 0)],
 )  # fmt: skip
 def test_a_cluster_gets_the_package_of_programs_once(master: str, sent: list[str], n_sent: int) -> None:
-    """Spark writes a warning into the log of the driver if a file is sent again."""
+    """Spark writes a warning into the log of the driver if a file is sent again. Other versions are sent, too."""
     files: list[str] = []
+    archive = session._udfs_archive()
+    sent = [f"spark://host:1/files/{name.format(archive=archive.name)}" for name in sent]
     spark = SimpleNamespace(
         sparkContext=SimpleNamespace(master=master, listFiles=sent, startTime=1),
         addArtifacts=lambda file, pyfile: files.append(file),
     )
     Session(cast(SparkSession, spark), "spark", 2, owns=False, scratch=Path()).ship_udfs()
-    assert [Path(file).name for file in files] == ["udfs.zip"] * n_sent
+    assert files == [str(archive)] * n_sent
 
 
 def test_connect_asks_for_the_server(monkeypatch: pytest.MonkeyPatch) -> None:
