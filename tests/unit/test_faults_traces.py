@@ -275,5 +275,5 @@ def test_files_truncated_anywhere_are_refused(tmp_path: Path) -> None:
 def test_mapping_is_the_same_for_any_names(tmp_path: Path) -> None:
     trace = load(written(tmp_path, "a.tab", fta(*((node, 0, node, node + 2) for node in range(9)))))
     spec = CrashTrace(path="a.tab")
-    outages = [mapped(trace, spec, np.array(ids), 0, 3, "t") for ids in ([0, 1, 2, 3], [4, 6, 7, 9])]
+    outages = [mapped(trace, spec, np.array(ids), (0, 50), 3, "t") for ids in ([0, 1, 2, 3], [4, 6, 7, 9])]
     assert [outage[1:] for outage in outages[0]] == [outage[1:] for outage in outages[1]]

@@ -84,6 +84,7 @@ class NamedOutages:
     is_rounds: bool
 
 
+@cached_until_changed(maxsize=32)
 def _format_of(path: Path, given: str | None) -> tuple[str, list[str]]:
     """Returns the format of a file, and the names of the columns of a trace."""
     if path.suffix in _PARQUET or given in ("named", "simgrid"):
@@ -132,7 +133,7 @@ def recorded_outages(
     elif kind == "named":
         found = _of_table(path, _table(path, spec.unit), overlay, {*nodes.tolist()}, time)
     else:
-        found = mapped(load_trace(path, spec.format, spec.system), spec, nodes, rounds[0], seed, purpose)
+        found = mapped(load_trace(path, spec.format, spec.system), spec, nodes, rounds, seed, purpose)
     first, last = rounds
     chosen = [one._replace(start=max(one.start, first)) for one in found if one.start <= last and one.end > first]
     if len(chosen) > MAX_OUTAGES:
@@ -446,12 +447,14 @@ def _permuted(owner: Ints, seed: int, purpose: str) -> Ints:
     return np.lexsort((draws_numpy.bits(seed, purpose, owner, index_in_group(owner)), owner)).astype(np.int64)
 
 
-def mapped(trace: Trace, spec: CrashTrace, nodes: Ints, first: int, seed: int, purpose: str) -> list[Outage]:
-    """Returns the outages of a trace as outages of `nodes`.
+def mapped(
+    trace: Trace, spec: CrashTrace, nodes: Ints, rounds: tuple[int, int], seed: int, purpose: str
+) -> list[Outage]:
+    """Returns the outages of a trace as outages of `nodes`, if they overlap the rounds ``rounds[0]`` to ``rounds[1]``.
 
     1. Pair nodes of the trace with nodes of `nodes` at random; every node of the smaller set gets a different partner.
     2. If ``spec.shuffled`` is set, permute the up times and the down times of each node.
-    3. Map hour ``spec.skip_hours`` to round `first`. Earlier outages have earlier rounds.
+    3. Map hour ``spec.skip_hours`` to the first round. Earlier outages have earlier rounds.
     4. Round the length of each outage to whole rounds, at least one.
     """
     n_mapped = min(len(nodes), trace.n_nodes)
@@ -460,9 +463,11 @@ def mapped(trace: Trace, spec: CrashTrace, nodes: Ints, first: int, seed: int, p
     target[lent] = nodes[np.sort(_drawn(len(nodes), n_mapped, seed, f"{purpose}.borrowing"))]
     if spec.shuffled:
         trace = shuffled(trace, seed, purpose)
+    first, last = rounds
     start = first + np.floor((trace.start - spec.skip_hours) / spec.hours_per_round + _ROUNDING)
     end = start + np.clip(np.rint((trace.end - trace.start) / spec.hours_per_round), 1.0, FOR_GOOD)
-    columns = (column[target[trace.node] >= 0].tolist() for column in (target[trace.node], start, end))
+    chosen = (target[trace.node] >= 0) & (start <= last) & (end > first)
+    columns = (column[chosen].tolist() for column in (target[trace.node], start, end))
     return [Outage(*map(int, row)) for row in zip(*columns, strict=True)]
 
 
