@@ -135,7 +135,7 @@ def _start_context(conf: SparkConf, archive: ClassArchive) -> SparkContext:
                 gateway = _launched(conf, {"stdout": log, "stderr": log})
                 archive.keep_after(gateway.proc.pid)
             return SparkContext(conf=conf, gateway=gateway)
-        except (PySparkRuntimeError, Py4JError) as error:  # the JVM ends before or after it answers
+        except (PySparkRuntimeError, Py4JError, ConnectionError) as error:  # the JVM ends before or after it answers
             log.seek(0)
             raise EngineError(f"Spark does not start: {error_line(log)}; correct the cause, {WITHOUT_JAVA}") from error
         except ValueError as error:  # PySpark allows one context
