@@ -30,6 +30,8 @@ from pipelines.engines.settings import hadoop_settings, local_settings, shipped_
 from pipelines.engines.workers import in_thread
 from pipelines.errors import EngineError, first_line
 
+NO_JVM: Final = (Py4JError, ConnectionError)
+"""The exceptions of a call whose JVM has ended."""
 _JVM_OPTIONS: Final = "spark.driver.extraJavaOptions"
 _WRITER_SECONDS = 60
 """Seconds after the creation of a partial file in which no other process creates one. Most JVMs end sooner."""
@@ -56,6 +58,9 @@ def running_session() -> SparkSession | None:
     """Returns the classic session of the notebook or ``spark-submit`` job that runs this program, or None if none does.
 
     If the ``spark-submit`` job has no session, the function creates one.
+
+    Raises:
+        EngineError: The program's JVM has ended.
     """
     session = _active_session() if _has_jvm() else None
     if session is None and "PYSPARK_GATEWAY_PORT" in os.environ:
@@ -67,8 +72,15 @@ def _has_jvm() -> bool:
     """Returns whether PySpark has launched a JVM in this process, or was started by ``spark-submit`` and is connected.
 
     Without a JVM, a `SparkConf` has no settings.
+
+    Raises:
+        EngineError: The JVM has ended. PySpark launches no second JVM.
     """
-    return SparkConf().contains("spark.master")
+    try:
+        return SparkConf().contains("spark.master")
+    except NO_JVM as error:
+        cure = "start a new Python process (in a notebook: restart it)"
+        raise EngineError(f"the JVM of Spark has ended; {cure}") from error
 
 
 def _active_session() -> SparkSession | None:
@@ -84,10 +96,10 @@ def _active_session() -> SparkSession | None:
 
 
 def is_running(spark: SparkSession) -> bool:
-    """Returns whether the context of a classic session has not been stopped."""
+    """Returns whether the context of a classic session has not been stopped, and its JVM has not ended."""
     try:
         return spark.sparkContext.startTime > 0
-    except AttributeError:  # a stopped context has no JVM object
+    except (AttributeError, *NO_JVM):  # a stopped context has no JVM object
         return False
 
 
@@ -121,8 +133,13 @@ def start_classic(
     for key, value in settings.items():
         conf.set(key, value)
     session = SparkSession(_start_context(conf, archive))
-    closing.callback(session.stop)
+    closing.callback(_stop, session)
     return session
+
+
+def _stop(session: SparkSession) -> None:
+    with suppress(*NO_JVM):
+        session.stop()
 
 
 def _start_context(conf: SparkConf, archive: ClassArchive) -> SparkContext:
@@ -135,7 +152,7 @@ def _start_context(conf: SparkConf, archive: ClassArchive) -> SparkContext:
                 gateway = _launched(conf, {"stdout": log, "stderr": log})
                 archive.keep_after(gateway.proc.pid)
             return SparkContext(conf=conf, gateway=gateway)
-        except (PySparkRuntimeError, Py4JError, ConnectionError) as error:  # the JVM ends before or after it answers
+        except (PySparkRuntimeError, *NO_JVM) as error:  # the JVM ends before or after it answers
             log.seek(0)
             raise EngineError(f"Spark does not start: {error_line(log)}; correct the cause, {WITHOUT_JAVA}") from error
         except ValueError as error:  # PySpark allows one context

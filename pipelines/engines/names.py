@@ -26,6 +26,10 @@ OLDEST, NEWEST = 17, 21
 OLDEST_SPARK, NEWEST_SPARK = (4, 0), (4, 2)
 """The oldest and the newest minor version of Spark that passed the tests; Delta Lake has a jar for each of them."""
 WITHOUT_JAVA: Final = "or run with --engine local, which needs no Java"
+JVM_ENDED: Final = (
+    "the JVM of Spark has ended: it was killed, or its memory was exhausted; SPARK_DRIVER_MEMORY sets its heap, "
+    + WITHOUT_JAVA
+)
 WITH_TESTED_SPARK: Final = "run pip install --upgrade 'roundtable-pubsub[spark,local]'"
 
 

@@ -25,6 +25,8 @@ from pipelines.errors import EngineError, first_line
 
 ANSWER_SECONDS = 10.0
 """Timeout of the first connection to a server; PySpark itself would retry for ten minutes."""
+_RETRIES = 6
+"""The number of times that a request to a server is sent again, in 70 s. PySpark itself would retry for ten minutes."""
 _FAREWELL_SECONDS = 3.0
 # With this option, the calling thread reads the answer. Otherwise gRPC starts a thread for each query.
 _OPTIONS = [(grpc.experimental.ChannelOptions.SingleThreadedUnaryStream, 1)]
@@ -145,6 +147,8 @@ def connect_from_environment(closing: ExitStack) -> SparkSession:
         channel = DefaultChannelBuilder(url, _OPTIONS)
         _check_answers(channel, url)
         session = _session(channel, closing)
+        for policy in session.client.get_retry_policies():
+            policy.max_retries = _RETRIES
         session.range(1).collect()
     except EngineError:
         raise

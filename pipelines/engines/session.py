@@ -35,7 +35,15 @@ from pyspark.sql import SparkSession
 import udfs
 from pipelines.engines.classic import is_running, running_session, start_classic
 from pipelines.engines.frames import set_functions
-from pipelines.engines.names import WITH_TESTED_SPARK, AskedEngine, Engine, asked_engine, check_spark, chosen_engine
+from pipelines.engines.names import (
+    JVM_ENDED,
+    WITH_TESTED_SPARK,
+    AskedEngine,
+    Engine,
+    asked_engine,
+    check_spark,
+    chosen_engine,
+)
 from pipelines.engines.remote import connect_from_environment, engine_of, start_sail
 from pipelines.errors import EngineError
 
@@ -59,7 +67,7 @@ for _ in range(20):
     shutil.rmtree(sys.argv[1], ignore_errors=True)
     time.sleep(0.1)
 """
-_SESSION_STOPPED = "the Spark session was stopped; start a session, and pass it: spark=..."
+_SESSION_STOPPED = "the Spark session was stopped, or its JVM has ended; start a session, and pass it: spark=..."
 _OF_PROCESS = ExitStack()
 """Resources that stay open until the process exits."""
 atexit.register(_OF_PROCESS.close)
@@ -92,12 +100,12 @@ class Session:
         """The PySpark session.
 
         Raises:
-            EngineError: `close` has stopped the engine, or the caller has stopped the session.
+            EngineError: `close` has stopped the engine, the caller has stopped the session, or its JVM has ended.
         """
         if self._stopped.is_set():
             raise EngineError("the engine is stopped, because the result was closed; open the store again: open_store")
         if self.is_classic and not is_running(self._spark):
-            raise EngineError(_SESSION_STOPPED)
+            raise EngineError(JVM_ENDED if self.owns else _SESSION_STOPPED)
         return self._spark
 
     @property

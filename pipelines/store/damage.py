@@ -1,6 +1,7 @@
 """Converts errors about disks, object stores and damaged files to `StoreError` with a cause and a remedy.
 
-Engines and libraries wrap these errors differently, but every message contains the operating system's message.
+Engines and libraries wrap these errors differently, but every message contains the operating system's message. The loss
+of an engine becomes an `EngineError`.
 """
 
 from __future__ import annotations
@@ -10,7 +11,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from pipelines.errors import RoundtableError, StoreError
+from pipelines.engines.names import JVM_ENDED
+from pipelines.errors import EngineError, RoundtableError, StoreError
 
 _CAUSES = (
     (re.compile(r"No space left on device|Disk quota exceeded", re.IGNORECASE), "the disk is full: free disk space"),
@@ -47,17 +49,25 @@ _DAMAGED = re.compile(
     re.IGNORECASE | re.DOTALL,
 )
 _FILE = re.compile(r"[\w./-]+\.parquet\b")
+_NO_JVM = re.compile(r"Answer from Java side is empty|An error occurred while calling [\w.]+$", re.MULTILINE)
+"""The errors of a call of Py4J whose answer is missing; the error of a method that fails has more text."""
+_NO_SERVER = re.compile(r"StatusCode\.UNAVAILABLE|SESSION_NOT_FOUND|SESSION_CHANGED")
 
 
 @contextmanager
 def named_damage(root: object) -> Iterator[None]:
-    """Converts an error about the disk or the files of store ``root`` to a `StoreError`; re-raises any other error."""
+    """Converts errors about the disk, the files of store ``root`` or a lost engine; re-raises any other error.
+
+    Raises:
+        EngineError: See `lost_engine`.
+        StoreError: See `disk_error`.
+    """
     try:
         yield
     except RoundtableError:
         raise
     except Exception as error:
-        told = disk_error(error, root)
+        told = disk_error(error, root) or lost_engine(error)
         if told is None:
             raise
         for note in getattr(error, "__notes__", ()):
@@ -105,8 +115,23 @@ def disk_error(error: BaseException, root: object = None) -> StoreError | None:
     return None
 
 
-def messages(error: BaseException | None) -> Iterator[str]:
+def lost_engine(error: BaseException) -> EngineError | None:
+    """Returns the `EngineError` for an error of an engine that has ended; None for any other error."""
+    errors = list(_chain(error))
+    text = "\n".join(map(str, errors))
+    if _NO_JVM.search(text) or any(isinstance(one, ConnectionRefusedError) for one in errors):
+        return EngineError(JVM_ENDED)
+    if _NO_SERVER.search(text):
+        return EngineError("the Spark Connect server has ended, or cannot be reached; check its log")
+    return None
+
+
+def messages(error: BaseException) -> Iterator[str]:
     """Yields the message of an error, and the messages of the errors that caused it."""
+    yield from map(str, _chain(error))
+
+
+def _chain(error: BaseException | None) -> Iterator[BaseException]:
     while error is not None:
-        yield str(error)
+        yield error
         error = error.__cause__ or error.__context__

@@ -39,6 +39,22 @@ except EngineError as error:
     print(error)
 """
 
+LOST = """
+import os, signal
+from pipelines.engines.session import open_session
+from pipelines.errors import EngineError
+from pipelines.store.damage import named_damage
+session = open_session("spark")
+frame = session.spark.range(2)
+os.kill(int(session.spark.sql("select java_method('java.lang.ProcessHandle', 'current')").head()[0]), signal.SIGKILL)
+for use in (frame.count, lambda: session.spark, lambda: open_session("auto")):
+    try:
+        with named_damage("st"):
+            use()
+    except EngineError as error:
+        print(error)
+"""
+
 AT_EXIT = """
 from pyspark.sql.connect.client import SparkConnectClient
 SparkConnectClient._cleanup_ml_cache = lambda client: print("closed:", client.is_closed)
@@ -90,11 +106,12 @@ def test_an_exchange_of_a_callers_session_has_a_partition_for_each_core(spark: S
 
 
 def test_a_session_that_its_caller_has_stopped_is_refused(spark: Session, monkeypatch: pytest.MonkeyPatch) -> None:
-    with open_session("spark", spark.spark) as given:
+    running = spark.spark
+    with open_session("spark", running) as given:
         with monkeypatch.context() as stopped:
-            stopped.setattr(spark.spark.sparkContext, "_jsc", None)
-            for use in (lambda: given.spark, lambda: open_session("spark", spark.spark)):
-                with pytest.raises(EngineError, match="the Spark session was stopped; start a session, and pass it"):
+            stopped.setattr(running.sparkContext, "_jsc", None)
+            for use in (lambda: given.spark, lambda: open_session("spark", running)):
+                with pytest.raises(EngineError, match="the Spark session was stopped, or its JVM has ended"):
                     use()
         assert given.spark.range(2).count() == 2
 
@@ -223,3 +240,17 @@ def test_a_jvm_that_ends_after_its_launch_is_an_error_of_the_engine(tmp_path: Pa
     assert (ran.stdout.count("\n"), ran.stderr) == (1, "")
     assert ran.stdout.startswith("Spark does not start: ")
     assert str(tmp_path / "file") in ran.stdout
+
+
+@pytest.mark.spark
+def test_a_jvm_that_is_killed_is_an_error_of_the_engine(tmp_path: Path) -> None:
+    own = {"PYTHONPATH": str(Path(__file__).parents[2])}
+    ran = subprocess.run(
+        [sys.executable, "-c", LOST], cwd=tmp_path, env=os.environ | JVM | own, capture_output=True, text=True,
+        check=True,
+    )  # fmt: skip
+    assert ran.stderr == ""
+    frame, session, started = ran.stdout.splitlines()
+    assert frame.startswith("the JVM of Spark has ended: it was killed, or its memory was exhausted; SPARK_DRIVER_MEM")
+    assert session == frame
+    assert started == "the JVM of Spark has ended; start a new Python process (in a notebook: restart it)"

@@ -23,7 +23,7 @@ from pipelines.engines.session import Session
 from pipelines.errors import ProtocolError, StoreError
 from pipelines.protocols import protocol_named
 from pipelines.rounds.progress import Progress
-from pipelines.store.damage import disk_error
+from pipelines.store.damage import disk_error, lost_engine
 from pipelines.store.store import Store
 
 SCENARIO = """name: small
@@ -213,6 +213,23 @@ def test_other_errors_are_no_damage() -> None:
     error = RuntimeError("in a round")
     error.__cause__ = RuntimeError(said)
     assert "the disk is full" in str(disk_error(error))
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (ConnectionRefusedError(errno.ECONNREFUSED, "Connection refused"), "the JVM of Spark has ended"),
+        (RuntimeError("An error occurred while calling o99.count"), "the JVM of Spark has ended"),
+        (RuntimeError("An error occurred while calling o99.count. Trace:\njava.lang.Exception"), None),
+        (RuntimeError("_InactiveRpcError: status = StatusCode.UNAVAILABLE"), "the Spark Connect server has ended"),
+        (ValueError("a wrong name"), None),
+    ],
+)
+def test_the_loss_of_an_engine_is_told_from_its_errors(error: Exception, said: str | None) -> None:
+    outer = RuntimeError("in a round")
+    outer.__cause__ = error
+    found = lost_engine(outer)
+    assert found is None if said is None else said in str(found)
 
 
 def test_a_file_without_rights_is_no_damaged_file() -> None:
