@@ -49,7 +49,7 @@ _DAMAGED = re.compile(
     re.IGNORECASE | re.DOTALL,
 )
 _FILE = re.compile(r"[\w./-]+\.parquet\b")
-_NO_JVM = re.compile(r"Answer from Java side is empty|An error occurred while calling [\w.]+$", re.MULTILINE)
+_NO_JVM = re.compile(r"Answer from Java side is empty|An error occurred while calling [\w.]+")
 """The errors of a call of Py4J whose answer is missing; the error of a method that fails has more text."""
 _NO_SERVER = re.compile(r"StatusCode\.UNAVAILABLE|SESSION_NOT_FOUND|SESSION_CHANGED")
 
@@ -118,10 +118,9 @@ def disk_error(error: BaseException, root: object = None) -> StoreError | None:
 def lost_engine(error: BaseException) -> EngineError | None:
     """Returns the `EngineError` for an error of an engine that has ended; None for any other error."""
     errors = list(_chain(error))
-    text = "\n".join(map(str, errors))
-    if _NO_JVM.search(text) or any(isinstance(one, ConnectionRefusedError) for one in errors):
+    if any(isinstance(one, ConnectionRefusedError) or _NO_JVM.fullmatch(str(one)) for one in errors):
         return EngineError(JVM_ENDED)
-    if _NO_SERVER.search(text):
+    if any(_NO_SERVER.search(str(one)) for one in errors):
         return EngineError("the Spark Connect server has ended, or cannot be reached; check its log")
     return None
 

@@ -220,7 +220,7 @@ def test_other_errors_are_no_damage() -> None:
     [
         (ConnectionRefusedError(errno.ECONNREFUSED, "Connection refused"), "the JVM of Spark has ended"),
         (RuntimeError("An error occurred while calling o99.count"), "the JVM of Spark has ended"),
-        (RuntimeError("An error occurred while calling o99.count. Trace:\njava.lang.Exception"), None),
+        (RuntimeError("An error occurred while calling o99.count.\n: java.lang.Exception"), None),
         (RuntimeError("_InactiveRpcError: status = StatusCode.UNAVAILABLE"), "the Spark Connect server has ended"),
         (ValueError("a wrong name"), None),
     ],
