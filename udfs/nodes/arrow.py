@@ -9,13 +9,14 @@ import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import fields
 from itertools import accumulate
+from operator import attrgetter
 from typing import Annotated, Any
 
 import pyarrow as pa
 
 from udfs.nodes.calls import CALLS, Call, PublishCall
 from udfs.nodes.context import Internal, Watched
-from udfs.nodes.fields import remembered, shown_name, sql_of, written
+from udfs.nodes.fields import json_writer, shown_name, sql_of
 from udfs.nodes.program import Declared, NodeProgram, Plan
 from udfs.nodes.records import HEAD, hidden_of, key_of, record, spec_of
 from udfs.nodes.world import ProgramError, RunningNode
@@ -247,9 +248,7 @@ def record_columns(one: Declared, records: Sequence[Any]) -> dict[str, list[Any]
     found = {}
     try:
         for name, kind in spec_of(one.record).types.items():
-            values = [getattr(row, name) for row in records]
-            kind.check(values)
-            found[name] = values if kind.encode is None else [*map(kind.encode, values)]
+            found[name] = [*map(kind.encode, map(attrgetter(name), records))]
     except (TypeError, AttributeError) as error:
         raise _unfit(records, error, (one.record,)) from error
     return found
@@ -279,8 +278,9 @@ class Messages:
         for cls in plan.kinds.values():
             types, hidden = spec_of(cls).types, hidden_of(cls)
             body = {name: kind for name, kind in types.items() if name not in {*HEAD, *hidden}}
-            self._body[cls] = remembered(body) if body else _nothing
-            self._hidden[cls] = written({name: types[name] for name in types if name in hidden}) if hidden else _nothing
+            apart = {name: kind for name, kind in types.items() if name in hidden}
+            self._body[cls] = json_writer(body) if body else _nothing
+            self._hidden[cls] = json_writer(apart) if apart else _nothing
         self._classes = {kind: _made(cls) for kind, cls in plan.kinds.items()}
 
     def columns(self, messages: Sequence[Any], *, are_whole: bool = True) -> dict[str, Sequence[Any]]:
@@ -324,7 +324,7 @@ def _unfit(rows: Iterable[Any], error: Exception, classes: tuple[type, ...]) -> 
         cls: Any = type(row)
         for name, kind in spec_of(cls).types.items():
             try:
-                written({name: kind})(row)
+                kind.encode(getattr(row, name))
             except (TypeError, AttributeError):
                 return ProgramError(f"{cls.__name__}.{name} is {getattr(row, name)!r}; allowed: {kind.sql}")
     return ProgramError(str(error))
