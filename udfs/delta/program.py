@@ -92,8 +92,8 @@ def _set_initial_view(node: NodeTables, number: int, ends: Mapping[int, Collecti
     """Sets the view and the paths of node `number` of the initial overlay. `ends` has the neighbours of each node."""
     near = paths_from(number, ends, radius)
     links = sorted({(one, other) for one in near for other in ends.get(one, ()) if one < other and other in near})
-    node.topology = Keyed.in_order((link, ViewLink(*link, is_marked=False)) for link in links)
-    node.path = Keyed.in_order(
+    node.topology = Keyed((link, ViewLink(*link, is_marked=False)) for link in links)
+    node.path = Keyed(
         (target, Path(target, len(way) - 1, way, way[1] if len(way) > 1 else target))
         for target, way in sorted(near.items())
     )

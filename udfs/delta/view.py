@@ -53,7 +53,7 @@ def compute_paths(turn: Turn) -> None:
     """Computes the paths of this node from its view, then the distance and next hop of its routing entries."""
     ends = neighbours(turn.node.topology)
     found = paths_from(turn.id, ends, turn.delta + 1) if ends else {}
-    turn.node.path = Keyed.in_order((target, _path(turn.node, target, found[target])) for target in sorted(found))
+    turn.node.path = Keyed((target, _path(turn.node, target, found[target])) for target in sorted(found))
     turn.has_new_links = False
     reroute(turn.node)
 
@@ -92,7 +92,7 @@ def merge_links(node: NodeTables, links: Iterable[ToldLink]) -> None:
     for a, b, is_marked in links:
         known = merged.get((a, b))
         merged[a, b] = ViewLink(a, b, is_marked if known is None else known.is_marked and is_marked)
-    node.topology = Keyed.in_order(sorted(merged.items()))
+    node.topology = Keyed(merged)
 
 
 def add_received_links(turn: Turn, told: Iterable[ToldLink]) -> None:

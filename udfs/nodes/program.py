@@ -27,7 +27,6 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from operator import itemgetter
 from typing import Annotated, Any, ClassVar, Self, TypeVar
 
 from udfs.nodes.calls import CALLS, PublishCall, SubscribeCall, UnsubscribeCall
@@ -74,7 +73,7 @@ class Declared:
         """
         if self.form == "keyed":
             key = key_of(self.record)
-            return Keyed.in_order(sorted(((key(row), row) for row in rows), key=itemgetter(0)))
+            return Keyed((key(row), row) for row in rows)
         if self.form == "one":
             return rows[0] if rows else self.record()
         return list(rows)

@@ -13,11 +13,11 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Iterable, Iterator, KeysView, Sequence
+from collections.abc import Callable, Iterator, KeysView, Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from operator import attrgetter, itemgetter
-from typing import Any, Self, TypeVar, dataclass_transform, get_type_hints
+from operator import attrgetter
+from typing import Any, TypeVar, dataclass_transform, get_type_hints
 
 from udfs.nodes.fields import FieldType, types_of
 
@@ -159,9 +159,8 @@ def _comments(lines: Sequence[str]) -> dict[str, str]:
     return {name: text.rstrip(".") for name, text in comments.items()}
 
 
-K = TypeVar("K")
+K = TypeVar("K", bound=Any)
 V = TypeVar("V")
-_key, _set, _reversed, _values = itemgetter(0), dict.__setitem__, dict.__reversed__, dict.values
 
 
 class Keyed(dict[K, V]):
@@ -170,64 +169,15 @@ class Keyed(dict[K, V]):
     The dict may be changed during an iteration. The iteration yields the rows that existed when it started.
     """
 
-    __slots__ = ("_is_sorted",)
-
-    def __init__(self, rows: dict[K, V] | None = None) -> None:
-        """Creates a dict with the items of `rows`, or an empty dict."""
-        if rows:
-            super().__init__(rows)
-        self._is_sorted = not rows
-
-    @classmethod
-    def in_order(cls, rows: Iterable[tuple[K, V]]) -> Self:
-        """Returns a `Keyed` with the (key, row) pairs `rows`, which must be sorted by key."""
-        found = cls()
-        dict.update(found, rows)
-        return found
-
-    def _sort(self) -> None:
-        if not self._is_sorted:
-            rows = sorted(super().items(), key=_key)
-            super().clear()
-            super().update(rows)
-            self._is_sorted = True
+    __slots__ = ()
 
     def __iter__(self) -> Iterator[K]:
         """Iterates over a snapshot of the keys, ascending."""
-        self._sort()
-        return iter(list(super().__iter__()))
+        return iter(sorted(super().__iter__()))
 
     def __reversed__(self) -> Iterator[K]:
         """Iterates over a snapshot of the keys, descending."""
-        self._sort()
-        return iter(list(super().__reversed__()))
-
-    def __ior__(self, rows: dict[K, V]) -> Self:  # type: ignore[override,misc]
-        """Sets the row of each key in `rows`."""
-        self.update(rows)
-        return self
-
-    def __setitem__(self, key: K, value: V) -> None:
-        """Sets the row of `key` to `value`."""
-        if self._is_sorted and self and key not in self and next(_reversed(self)) > key:  # type: ignore[operator]
-            self._is_sorted = False
-        _set(self, key, value)
-
-    def popitem(self) -> tuple[K, V]:
-        """Removes the row with the greatest key, and returns the key and the row."""
-        self._sort()
-        return super().popitem()
-
-    def setdefault(self, key: K, default: V) -> V:
-        """Returns the row of `key`. If the key is missing, first sets its row to `default`."""
-        if key not in self:
-            self[key] = default
-        return self[key]
-
-    def update(self, rows: dict[K, V]) -> None:  # type: ignore[override]
-        """Sets the row of each key in `rows`."""
-        super().update(rows)
-        self._is_sorted = False
+        return iter(sorted(super().__iter__(), reverse=True))
 
     def keys(self) -> KeysView[K]:  # type: ignore[override]
         """Returns a view of the keys, ascending."""
@@ -235,11 +185,8 @@ class Keyed(dict[K, V]):
 
     def values(self) -> list[V]:  # type: ignore[override]
         """Returns a list of the rows, ascending by key."""
-        if not self._is_sorted:
-            self._sort()
-        return list(_values(self))
+        return [self[key] for key in self]
 
     def items(self) -> list[tuple[K, V]]:  # type: ignore[override]
         """Returns a list of (key, row) pairs, ascending by key."""
-        self._sort()
-        return list(super().items())
+        return [(key, self[key]) for key in self]
