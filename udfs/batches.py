@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import wraps
 from typing import Any
 
 import pyarrow as pa
@@ -11,6 +12,8 @@ BEYOND = (("run_id", "bigint"), ("round", "bigint"), ("reason", "string"))
 """Names and SQL types of the columns of a table of runs beyond the bound: runs with faults that the protocol does not
 tolerate.
 """
+Mapped = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+"""A function from Arrow batches to Arrow batches."""
 _ARROW = {"bigint": pa.int64(), "string": pa.string(), "boolean": pa.bool_()}
 
 
@@ -27,17 +30,20 @@ def as_batch(rows: Sequence[tuple[Any, ...]], schema: pa.Schema) -> pa.RecordBat
     )
 
 
-def rows_of_runs(
-    batches: Iterable[pa.RecordBatch], columns: Sequence[tuple[str, str]],
-    rows: Callable[[Mapping[str, Any]], Iterable[tuple[Any, ...]]],
-) -> Iterator[pa.RecordBatch]:  # fmt: skip
-    """Applies `rows` to each run. Yields the results as one record batch for each batch of runs.
+def rows_of_runs(columns: Sequence[tuple[str, str]]) -> Callable[[Callable[[Any], Iterable[tuple[Any, ...]]]], Mapped]:
+    """Returns a decorator of functions that return the result rows of one run, without ``run_id``.
 
-    Args:
-        batches: One row per run, with column ``run_id``.
-        columns: Names and SQL types of the result's columns, ``run_id`` first.
-        rows: A function that returns the result rows of one run, without ``run_id``.
+    The decorated function takes batches with one row per run and column ``run_id``. It yields one batch of results for
+    each batch of runs. Their columns have the names and SQL types `columns`, ``run_id`` first.
     """
     schema = schema_of(columns)
-    for batch in batches:
-        yield as_batch([(run["run_id"], *row) for run in batch.to_pylist() for row in rows(run)], schema)
+
+    def decorated(rows: Callable[[Any], Iterable[tuple[Any, ...]]]) -> Mapped:
+        @wraps(rows)
+        def mapped(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            for batch in batches:
+                yield as_batch([(run["run_id"], *row) for run in batch.to_pylist() for row in rows(run)], schema)
+
+        return mapped
+
+    return decorated

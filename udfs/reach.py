@@ -6,8 +6,6 @@ from collections import deque
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-import pyarrow as pa
-
 from udfs.batches import BEYOND, rows_of_runs
 
 Link = tuple[int, int]
@@ -52,46 +50,18 @@ def are_joined(nodes: Collection[int], around: Mapping[int, Collection[int]], cr
     return all(set(nodes) <= hops(start, around, crashed).keys() for start in steady[:1] or nodes)
 
 
-def flooding_beyond(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Yields the runs that exceed the bound of protocol ``flooding``, as rows of `BEYOND`.
-
-    Args:
-        batches: One row per run: ``run_id``, ``nodes`` (ids), ``links`` and ``pairs`` (structs ``src, dst``),
-            ``crashes`` (structs ``round, node_id``), setting ``max_hops``, and ``duplicate_round`` (first round in
-            which a link fault duplicates messages, or null). A pair consists of a publisher and a subscriber.
-    """
-    return rows_of_runs(batches, BEYOND, _flooding)
-
-
-def gossipsub_beyond(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Yields the runs in which ``gossipsub`` guarantees no delivery, as rows of `BEYOND`.
-
-    Section *Bound* of the protocol's README defines these runs.
-
-    Args:
-        batches: One row per run: ``run_id``, ``nodes`` and ``links`` as for `flooding_beyond`, ``crashes`` (structs
-            ``round, node_id, is_final``; a final crash has no recovery), ``slow_round`` (round of the first pause or
-            delay), ``left_round`` (round of the first unsubscription),
-            ``latency_rounds`` (largest latency of a link), and the settings of the protocol.
-    """
-    return rows_of_runs(batches, BEYOND, _gossipsub)
-
-
-def repository_beyond(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Yields the runs in which permanent crashes disconnect clients or repositories, as rows of `BEYOND`.
-
-    Args:
-        batches: One row per run: ``run_id``, ``ends`` (ids of clients and repositories), ``links`` (structs ``src,
-            dst``), and ``gone``, the crashes without recovery (structs ``round, node_id``).
-    """
-    return rows_of_runs(batches, BEYOND, _repository)
-
-
 def _around(run: Mapping[str, Any]) -> dict[int, set[int]]:
     return neighbours((link["src"], link["dst"]) for link in run["links"] or ())
 
 
-def _repository(run: Mapping[str, Any]) -> Iterator[tuple[int, str]]:
+@rows_of_runs(BEYOND)
+def repository_beyond(run: Mapping[str, Any]) -> Iterator[tuple[int, str]]:
+    """Yields the round and the reason if permanent crashes disconnect clients or repositories.
+
+    Args:
+        run: ``ends`` (ids of clients and repositories), ``links`` (structs ``src, dst``), and ``gone``, the crashes
+            without recovery (structs ``round, node_id``).
+    """
     round_ = cut_round(run["ends"], _around(run), [(crash["round"], crash["node_id"]) for crash in run["gone"]])
     if round_ is not None:
         yield round_, "brokers crashed for good, and no path connects all clients and repositories"
@@ -116,7 +86,15 @@ def cut_round(
     return None
 
 
-def _flooding(run: Mapping[str, Any]) -> Iterator[tuple[int, str]]:
+@rows_of_runs(BEYOND)
+def flooding_beyond(run: Mapping[str, Any]) -> Iterator[tuple[int, str]]:
+    """Yields the rounds and reasons for which a run exceeds the bound of protocol ``flooding``.
+
+    Args:
+        run: ``nodes`` (ids), ``links`` and ``pairs`` (structs ``src, dst``), ``crashes`` (structs ``round, node_id``),
+            setting ``max_hops``, and ``duplicate_round`` (first round in which a link fault duplicates messages, or
+            null). A pair consists of a publisher and a subscriber.
+    """
     around = _around(run)
     crashes = run["crashes"] or []
     crashed = {one["node_id"] for one in crashes}
@@ -133,7 +111,17 @@ def _flooding(run: Mapping[str, Any]) -> Iterator[tuple[int, str]]:
         yield 0, "a subscriber is more than max_hops links away from a publisher"
 
 
-def _gossipsub(run: Mapping[str, Any]) -> Iterator[tuple[int, str]]:
+@rows_of_runs(BEYOND)
+def gossipsub_beyond(run: Mapping[str, Any]) -> Iterator[tuple[int, str]]:
+    """Yields the rounds and reasons for which ``gossipsub`` guarantees no delivery in a run.
+
+    Section *Bound* of the protocol's README defines these runs.
+
+    Args:
+        run: ``nodes`` and ``links`` as for `flooding_beyond`, ``crashes`` (structs ``round, node_id, is_final``; a
+            final crash has no recovery), ``slow_round`` (round of the first pause or delay), ``left_round`` (round of
+            the first unsubscription), ``latency_rounds`` (largest latency of a link), and the settings of the protocol.
+    """
     around = _around(run)
     crashes = run["crashes"] or []
     crashed = {one["node_id"] for one in crashes}

@@ -7,10 +7,8 @@ replica refuses a withdrawal or transfer that exceeds the balance of the account
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
-
-import pyarrow as pa
 
 from udfs.batches import rows_of_runs
 
@@ -53,21 +51,18 @@ class Accounts:
         self.balance[account] = self.of(account) + amount
 
 
-def replay(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Computes the balances of each replica from its deliveries.
+@rows_of_runs(BALANCES)
+def replay(replica: Mapping[str, Any]) -> Iterator[tuple[Any, ...]]:
+    """Computes the balances of a replica from its deliveries.
 
     Args:
-        batches: One row per replica: ``run_id, node_id, topic, start_balance``, and ``operations``, structs ``position,
-            source, source_seq, guarantee, content``, in the order of delivery.
+        replica: ``run_id, node_id, topic, start_balance``, and ``operations``, structs ``position, source, source_seq,
+            guarantee, content``, in the order of delivery.
 
     Returns:
         Rows of `BALANCES`. A total-order operation has one row for each of its accounts, with the balance after the
         operation. Each account has one more row, with a null ``source`` and the balance after all operations.
     """
-    return rows_of_runs(batches, BALANCES, _replica)
-
-
-def _replica(replica: Mapping[str, Any]) -> Iterator[tuple[Any, ...]]:
     accounts, head = Accounts(replica["start_balance"]), (replica["node_id"], replica["topic"])
     for delivered in replica["operations"]:
         operation = json.loads(delivered["content"])

@@ -16,8 +16,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import pyarrow as pa
-
 from udfs.batches import BEYOND, rows_of_runs
 from udfs.ginger.tree import Tree
 
@@ -188,29 +186,21 @@ def _absent(given: ScenarioRun, at: int) -> set[int]:
     return {broker for start, end, broker in _outages(given) if start < at + given.mend_rounds and at < end}
 
 
-def beyond_runs(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Returns the rounds in which runs exceed the bound, in one batch for each batch of runs.
+@rows_of_runs(BEYOND)
+def beyond_runs(run: Mapping[str, Any]) -> Iterable[tuple[int, str]]:
+    """Returns the rounds in which a run exceeds the bound, with the reasons.
 
     Args:
-        batches: One row per run: ``run_id, parameters`` (JSON), and lists of structs: ``nodes`` (``node_id, name,
-            role``), ``links`` (``src, dst, latency_rounds``), ``faults`` (``round, kind, node_id``), ``subscriptions``
-            (``subscriber, topic, issued_round``), and ``joins`` (``node_id, contact, issued_round``).
-
-    Returns:
-        One row per round and reason (columns `BEYOND`).
+        run: ``parameters`` (JSON), and lists of structs: ``nodes`` (``node_id, name, role``), ``links`` (``src, dst,
+            latency_rounds``), ``faults`` (``round, kind, node_id``), ``subscriptions`` (``subscriber, topic,
+            issued_round``), and ``joins`` (``node_id, contact, issued_round``).
     """
-    return rows_of_runs(batches, BEYOND, lambda run: reasons(_given(run)))
+    return reasons(_given(run))
 
 
-def start_parents(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Returns the parent of each broker in the initial tree (columns `START_PARENTS`). The root has no row.
-
-    The columns of `batches` are those of `beyond_runs`.
-    """
-    return rows_of_runs(batches, START_PARENTS, _start_parents)
-
-
-def _start_parents(run: Mapping[str, Any]) -> list[tuple[int, int]]:
+@rows_of_runs(START_PARENTS)
+def start_parents(run: Mapping[str, Any]) -> list[tuple[int, int]]:
+    """Returns the parent of each broker in the initial tree of a run (see `beyond_runs`). The root has no row."""
     tree = _tree(_given(run))
     return [(node, parent) for node, parent in sorted(tree.parent.items()) if node in tree.brokers]
 

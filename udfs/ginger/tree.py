@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from functools import cached_property
-
-import pyarrow as pa
+from typing import Any
 
 from udfs.batches import rows_of_runs
 from udfs.ginger.records import Neighbour, TreeView
@@ -127,21 +126,14 @@ BROKEN = (("run_id", "bigint"), ("node_id", "bigint"), ("detail", "string"))
 """Columns of the rows of `broken_trees`, with their SQL types."""
 
 
-def broken_trees(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Returns the brokers whose ancestors do not include a root, and all roots except the one with the lowest id.
+@rows_of_runs(BROKEN)
+def broken_trees(run: Mapping[str, Any]) -> Iterator[tuple[int, str]]:
+    """Yields the brokers whose ancestors do not include a root, and all roots except the one with the lowest id.
 
     Args:
-        batches: One row per run: ``run_id``, and ``nodes``, structs ``node_id, parent``; a root has a null parent.
-
-    Returns:
-        One row per broker found (columns `BROKEN`).
+        run: ``nodes``, structs ``node_id, parent``; a root has a null parent.
     """
-    return rows_of_runs(
-        batches, BROKEN, lambda run: _wrong_nodes({node["node_id"]: node["parent"] for node in run["nodes"]})
-    )
-
-
-def _wrong_nodes(parent: dict[int, int | None]) -> Iterator[tuple[int, str]]:
+    parent: dict[int, int | None] = {node["node_id"]: node["parent"] for node in run["nodes"]}
     roots = sorted(node for node, above in parent.items() if above is None)
     for extra in roots[1:]:
         yield extra, f"has no parent, and neither has node {roots[0]}"

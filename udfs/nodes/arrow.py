@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from udfs.nodes.calls import CALLS, Call, PublishCall
 from udfs.nodes.context import Internal, Watched
-from udfs.nodes.fields import json_writer, shown_name, sql_of
+from udfs.nodes.fields import decoder_of, json_writer, sql_of
 from udfs.nodes.program import Declared, NodeProgram, Plan
 from udfs.nodes.records import HEAD, hidden_of, key_of, record, spec_of
 from udfs.nodes.world import ProgramError, RunningNode
@@ -281,7 +281,7 @@ class Messages:
             apart = {name: kind for name, kind in types.items() if name in hidden}
             self._body[cls] = json_writer(body) if body else _nothing
             self._hidden[cls] = json_writer(apart) if apart else _nothing
-        self._classes = {kind: _made(cls) for kind, cls in plan.kinds.items()}
+        self._classes = {kind: decoder_of(cls) for kind, cls in plan.kinds.items()}
 
     def columns(self, messages: Sequence[Any], *, are_whole: bool = True) -> dict[str, Sequence[Any]]:
         """Returns `messages` as columns `CARRIED`.
@@ -328,16 +328,3 @@ def _unfit(rows: Iterable[Any], error: Exception, classes: tuple[type, ...]) -> 
             except (TypeError, AttributeError):
                 return ProgramError(f"{cls.__name__}.{name} is {getattr(row, name)!r}; allowed: {kind.sql}")
     return ProgramError(str(error))
-
-
-def _made(cls: type) -> Callable[[dict[str, Any]], Any]:
-    """Returns a function that constructs an object of class `cls` from a JSON object. Missing fields become None."""
-    names = [shown_name(name) for name in spec_of(cls).types]
-    decoded = [(shown_name(name), kind.decode) for name, kind in spec_of(cls).types.items() if kind.decode is not None]
-
-    def made(given: dict[str, Any]) -> Any:  # noqa: ANN401
-        for name, decode in decoded:
-            given[name] = decode(given.get(name))
-        return cls(*map(given.get, names))
-
-    return made

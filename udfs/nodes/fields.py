@@ -163,15 +163,20 @@ def _mapping(key: FieldType, value: FieldType) -> FieldType:
 def _struct(record: type) -> FieldType:
     kinds = types_of(record)
     values, encode = _values_of([*kinds]), _object(kinds)
-    decoded = [(shown_name(name), kind.decode) for name, kind in kinds.items()]
-
-    def decode(value: Any) -> Any:  # noqa: ANN401
-        given = ((convert, value.get(shown)) for shown, convert in decoded)
-        return record(*(one if convert is None else convert(one) for convert, one in given))
-
     arrow = pa.struct([pa.field(shown_name(name), kind.arrow) for name, kind in kinds.items()])
     is_hashable = _is_named_tuple(record) and all(kind.is_hashable for kind in kinds.values())
-    return FieldType(arrow, lambda value: encode(*values(value)), decode, is_hashable)
+    return FieldType(arrow, lambda value: encode(*values(value)), decoder_of(record), is_hashable)
+
+
+def decoder_of(record: type) -> Convert:
+    """Returns a function that constructs an object of class `record` from a JSON object. Missing fields become None."""
+    fields = [(shown_name(name), kind.decode) for name, kind in types_of(record).items()]
+
+    def decode(value: Any) -> Any:  # noqa: ANN401
+        given = ((convert, value.get(shown)) for shown, convert in fields)
+        return record(*(one if convert is None else convert(one) for convert, one in given))
+
+    return decode
 
 
 def shown_name(name: str) -> str:
