@@ -102,10 +102,7 @@ class ProgramColumns:
         return rows_of_value(self.tables[name], getattr(node.program, name))
 
     def node(self, started_round: int, values: dict[str, Any]) -> RunningNode:
-        """Returns a running node with the attribute values `values`. An attribute without a value is initial.
-
-        Entries ``timer`` and ``watch`` of `values` contain the timers and watches of the node.
-        """
+        """Returns a running node with the tables `values`, including `OWN`. An attribute without a value is initial."""
         timers, watched = values.pop("timer", {}), values.pop("watch", {})
         program = self.plan.program()
         program.set(values)
@@ -203,10 +200,7 @@ def cut_lists(column: pa.Array, rows: list[Any]) -> list[list[Any]]:
 
 
 def as_lists(of_nodes: Iterable[Sequence[Any]], kind: pa.DataType) -> pa.Array:
-    """Returns lists of tuples as a column of type `kind`, a list of structs.
-
-    The values of each tuple are in the order of the struct fields.
-    """
+    """Returns lists of tuples, in the order of the struct fields, as a column of type `kind`, a list of structs."""
     lists = list(of_nodes)
     flat = [row for rows in lists for row in rows]
     columns: Any = list(zip(*flat, strict=True)) or [()] * kind.value_type.num_fields
@@ -243,7 +237,7 @@ def record_columns(one: Declared, records: Sequence[Any]) -> dict[str, list[Any]
     """Returns the values of each field of `records`, which belong to declaration `one`, by field name.
 
     Raises:
-        ProgramError: A record is not an instance of the declared class, or a value does not have the type of its field.
+        ProgramError: A record or a value does not have the declared type.
     """
     found = {}
     try:
@@ -284,11 +278,7 @@ class Messages:
         self._classes = {kind: decoder_of(cls) for kind, cls in plan.kinds.items()}
 
     def columns(self, messages: Sequence[Any], *, are_whole: bool = True) -> dict[str, Sequence[Any]]:
-        """Returns `messages` as columns `CARRIED`.
-
-        Args:
-            messages: The messages to convert.
-            are_whole: Whether to fill column ``hidden``. Messages in flight need this column; the history omits it.
+        """Returns `messages` as columns `CARRIED`. If not `are_whole`, column ``hidden`` is null, as in the history.
 
         Raises:
             ProgramError: A value does not have the type of its field.

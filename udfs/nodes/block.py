@@ -78,13 +78,12 @@ def block_schema(rows: ProgramColumns) -> pa.Schema:
 
 
 class BlockRun(NamedTuple):
-    """A run before a block.
+    """A run before a block, which ends with round `last`.
 
     Attributes:
         run: The run id.
         network: The nodes and messages in flight.
-        history: The object to which the block adds its history rows. Before the first block it contains the initial
-            statuses and appended rows. Before a later block it is empty.
+        history: The history rows of the block; before the first block, the initial statuses and appended rows.
         last: The last round of the block.
         faults: The link faults, or None if the run has no link faults.
     """
@@ -132,10 +131,7 @@ def block_of(program: type[NodeProgram]) -> Play:
 
 
 def _next_batch(rows: ProgramColumns, upcoming: Iterator[BlockRun]) -> pa.RecordBatch | None:
-    """Executes runs until they have handled more than `_BATCH_ROWS` messages in total. Returns their result rows.
-
-    Returns None if `upcoming` has no more runs.
-    """
+    """Returns the result rows of the next runs, with `_BATCH_ROWS` messages or more; None if no runs remain."""
     with rare_collections():  # `_play_runs` drops the executed runs before the GC thresholds are lowered
         return _play_runs(rows, upcoming)
 
@@ -163,10 +159,7 @@ def _play_runs(rows: ProgramColumns, upcoming: Iterator[BlockRun]) -> pa.RecordB
 
 
 def _error_of_run(rows: ProgramColumns, runs: Sequence[BlockRun]) -> ProgramError | None:
-    """Returns the error for the first of `runs` whose rows cannot be stored.
-
-    The error message names the run, and the first node whose rows cannot be stored.
-    """
+    """Returns the error for the first run and node whose rows cannot be stored."""
     for one in runs:
         nodes = sorted({*one.network.nodes, *one.network.down})
         found = _refusal(rows, one, nodes)
@@ -181,7 +174,6 @@ def _error_of_run(rows: ProgramColumns, runs: Sequence[BlockRun]) -> ProgramErro
 
 
 def _refusal(rows: ProgramColumns, one: BlockRun, nodes: Collection[int]) -> ProgramError | None:
-    """Returns the error for rows of `nodes` in run `one` that cannot be stored; None if they can be stored."""
     try:
         _result_rows(rows, [one._replace(network=one.network.of_nodes(nodes), history=one.history.of_nodes(nodes))])
     except ProgramError as error:
@@ -190,7 +182,6 @@ def _refusal(rows: ProgramColumns, one: BlockRun, nodes: Collection[int]) -> Pro
 
 
 def _begun(rows: ProgramColumns, batch: pa.RecordBatch) -> Iterator[BlockRun]:
-    """Yields each run in `batch` in its initial state. `batch` has input rows of the first block."""
     overlays, called = list_rows(batch.column("overlay")), list_rows(batch.column("all_calls"))
     lasts = batch.column("last").to_pylist()
     for place, (given, faults) in enumerate(_given(batch, [()] * batch.num_rows)):
@@ -200,7 +191,6 @@ def _begun(rows: ProgramColumns, batch: pa.RecordBatch) -> Iterator[BlockRun]:
 
 
 def _resumed(rows: ProgramColumns, batch: pa.RecordBatch) -> Iterator[BlockRun]:
-    """Yields each run in `batch` in its state after the previous block. `batch` has input rows of a later block."""
     nodes, flights = list_rows(batch.column("nodes")), list_rows(batch.column("in_flight"))
     rounds, lasts = batch.column("after").to_pylist(), batch.column("last").to_pylist()
     values: list[defaultdict[int, dict[str, Any]]] = [defaultdict(dict) for _ in nodes]
@@ -249,10 +239,6 @@ def _given(
 def _by_round(
     called: Sequence[Sequence[Any]], attributes: Sequence[tuple[Any, ...]], comparisons: Sequence[tuple[Any, ...]]
 ) -> dict[int, dict[int, list[Call]]]:  # fmt: skip
-    """Returns the calls of a block by round and by node.
-
-    Attribute ``matches`` of a publish call has the subscriptions that the publication satisfies.
-    """
     matcher, values = Matcher(comparisons if attributes else ()), values_of(attributes)
     found: dict[int, dict[int, list[Call]]] = {}
     for node, kind, seq, *others in called:
@@ -302,10 +288,7 @@ def _flight_lists(rows: ProgramColumns, of_runs: Sequence[Sequence[Flight]], *, 
 
 
 def _table_lists(rows: ProgramColumns, runs: Sequence[BlockRun]) -> dict[str, pa.Array]:
-    """Returns a column for each table of the nodes, with one list of rows for each run.
-
-    A node that is down has rows in the tables of its durable state only.
-    """
+    """Returns a column for each table. A node that is down has rows in the tables of its durable state only."""
     found = {}
     nodes = [(sorted(one.network.nodes.items()), sorted(one.network.down.items())) for one in runs]
     for name, one in {**rows.plan.appended, **rows.tables}.items():

@@ -192,9 +192,6 @@ def _delayed(flight: Flight, faults: Sequence[Fault], draw: int) -> Flight:
 
 
 def _draw(flight: Flight, source: int | None, seq: int | None, occurrence: int) -> int:
-    """Returns the hash of message `flight`, which call number `seq` of node `source` has caused.
-
-    Messages of a round with equal hash inputs differ in `occurrence`, which counts them from 1.
-    """
+    """Returns a hash of a message. Messages of a round that are equal otherwise differ in `occurrence`."""
     keys = (-1 if source is None else source, -1 if seq is None else seq)
     return signed(of_int(occurrence, xxhash64(flight.kind, flight.src, flight.dst, flight.sent_round, *keys) & _ALL))

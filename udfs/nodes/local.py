@@ -36,7 +36,7 @@ class LocalNetwork:
         """Sets the input of the run.
 
         Args:
-            program: The program class.
+            program: The program.
             nodes: The nodes; by default the nodes that `links` names, as brokers whose names are their ids.
             links: The latency of each link, by the ids of its two ends. A link has both directions.
             settings: The settings of the protocol, and ``seed``.

@@ -14,7 +14,6 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
-from heapq import heappop, heappush
 from operator import attrgetter, itemgetter
 from typing import Any
 
@@ -44,7 +43,7 @@ class HistoryRows:
         delivered: The deliveries as (node, round, delivery).
         statuses: The status changes as (node, round, status).
         calls: The events of calls as (node, number, round, event); the event is ``held``, ``issued`` or ``confirmed``.
-        appended: For each table that the program declares as append-only, the rows of all nodes, as (node, row).
+        appended: The rows of each table that the program declares as append-only, as (node, row).
     """
 
     handled: list[Flight] = field(default_factory=list)
@@ -104,13 +103,7 @@ class Network:
     ) -> None:  # fmt: skip
         """Restores a run at the end of round `round_`.
 
-        Args:
-            plan: The program with its declarations and handlers.
-            given: The input of the run.
-            nodes: The nodes that are up.
-            flights: The messages in flight.
-            round_: The last executed round.
-            down: The durable state of each node that is down, by declaration.
+        `nodes` are the nodes that are up. `down` has the durable state of each node that is down, by declaration.
         """
         self._plan = plan
         self._given = given
@@ -121,7 +114,7 @@ class Network:
         self._due: dict[int, list[Flight]] = defaultdict(list)
         self._lost: list[Flight] = []
         self._call_rounds = sorted(given.calls)
-        self._wakes: list[tuple[int, int]] = []
+        self._wakes: dict[int, int] = {}
         self._stored: dict[int, dict[str, Any]] = {}
         self._contexts: dict[int, Context] = {}
         self._links = Links(given.links, given.replacements, round_)
@@ -137,19 +130,14 @@ class Network:
     ) -> tuple[Network, HistoryRows]:  # fmt: skip
         """Returns the network in its initial state, and the history rows of this state: statuses and appended rows.
 
-        Args:
-            plan: The program with its declarations and handlers.
-            given: The input of the run.
-            nodes: The nodes by id.
-            calls: All calls of the run by node.
+        `nodes` has the nodes by id, and `calls` all calls of the run by node.
         """
         has_crashes = given.crashes.first_round is not None
         world = begin(plan.program, World(nodes, given.links, calls, given.settings, has_crashes, given.predicates))
         network, rows = cls(plan, given, world.at, (), BEFORE), HistoryRows()
-        network.put(network.numbered(world.contexts))
-        for ctx in world.contexts:
-            rows.statuses += [(ctx.node, 0, status) for status in ctx.statuses]
-        for at, node in sorted(world.at.items()):
+        network.put(network.numbered([*world.contexts.values()]))
+        for at, node in world.at.items():
+            rows.statuses += [(at, 0, status) for status in world.contexts[at].statuses]
             network.take_appended(at, node, rows)
         return network, rows
 
@@ -170,20 +158,11 @@ class Network:
     def next_round(self) -> int | None:
         """Returns the next round with an event, or None if no event remains."""
         planned = (self._call_rounds, self._given.crashes.rounds, self._links.rounds)
-        while self._wakes and not self._is_awaited(*self._wakes[0]):
-            heappop(self._wakes)
-        found = [
-            min(self._due, default=None), *(first_after(rounds, self.round) for rounds in planned),
-            *(round_ for round_, _ in self._wakes[:1]),
-        ]  # fmt: skip
+        found = [*self._due, *self._wakes.values(), *(first_after(rounds, self.round) for rounds in planned)]
         return min([round_ for round_ in found if round_ is not None], default=None)
 
     def play(self, last: int, rows: HistoryRows) -> None:
-        """Executes all rounds up to and including `last`, and adds their history rows to `rows`.
-
-        Raises:
-            Interrupted: The event of the enclosing `processes.until` block was set.
-        """
+        """Executes all rounds up to and including `last`, and adds their history rows to `rows`."""
         while (upcoming := self.next_round()) is not None and upcoming <= last:
             check()
             self.play_round(upcoming, rows)
@@ -193,19 +172,18 @@ class Network:
         """Executes one round: faults, then nodes, then the network. Adds the history rows of the round to `rows`."""
         self.round = self.last_played = round_
         # 1. faults
-        out, noticed = self._crash(round_, rows)
+        noticed, out = self._crash(round_, rows), list[Context]()
+        if not self._plan.is_whole:
+            out, noticed = [self._reports(at, crashed) for at, crashed in noticed.items()], {}
         recovered = self._recover(round_)
         changed = self._change_links(round_, recovered)
         # 2. nodes
-        inbox: dict[int, list[Flight]] = {}
+        inbox: dict[int, list[Flight]] = defaultdict(list)
         due = self._due.pop(round_, [])
         for one in due:
-            if one.dst in inbox:
-                inbox[one.dst].append(one)
-            else:
-                inbox[one.dst] = [one]
+            inbox[one.dst].append(one)
         calls = {node: of for node, of in self._given.calls.get(round_, {}).items() if node in self.nodes}
-        awake = self._awake(round_)
+        awake = [at for at, wake in self._wakes.items() if wake <= round_]
         fates: dict[int, str] = {}
         acting = sorted({*inbox, *calls, *recovered, *awake, *noticed, *changed})
         self._store(acting)
@@ -236,8 +214,7 @@ class Network:
         is_paused = given.pauses.first_round is not None and given.pauses.at(at, round_) is not None
         step(self._plan, given.run, node, ctx, received, calls, is_recovered, crashed, is_paused, links)
         self._take(ctx, node, calls, rows)
-        if node.internal.timers:
-            self._set_wake(at, node)
+        self._set_wake(at, node)
         return ctx
 
     def close(self) -> None:
@@ -248,7 +225,7 @@ class Network:
         self._contexts.clear()
 
     def _store(self, acting: Iterable[int]) -> None:
-        """Records the state of the nodes `acting` before they act. Other nodes read this record during the round."""
+        """Records the state of the nodes `acting` before they act, which other nodes read during the round."""
         names = self._plan.program.read_by_others
         if names and self._view.has_crashed(self.round):
             self._stored = {at: {name: getattr(self.nodes[at].program, name) for name in names} for at in acting}
@@ -257,39 +234,36 @@ class Network:
         found = self._stored.get(peer) or self.down.get(peer)
         return getattr(self.nodes[peer].program, name) if found is None else found[name]
 
-    def _crash(self, round_: int, rows: HistoryRows) -> tuple[list[Context], dict[int, list[int]]]:
+    def _crash(self, round_: int, rows: HistoryRows) -> dict[int, list[int]]:
         """Removes the nodes that crash in round `round_`, and keeps their durable state.
 
-        Returns:
-            A list of the contexts that send failure detector reports, and a dict from each node to the crashed nodes to
-            which it is connected. The list is empty for programs with `on_round`, the dict for all other programs.
+        Returns the crashed nodes that each node watches or, for programs with `on_round`, is connected to.
         """
-        crashed = self._given.crashes.starting.get(round_, ())
-        for name, one in self._plan.appended.items() if crashed else ():
+        crashed = self._given.crashes.starting.get(round_)
+        if not crashed:
+            return {}
+        for name, one in self._plan.appended.items():
             if not one.is_durable:
                 rows.appended[name] = [row for row in rows.appended[name] if row[0] not in crashed]
         for at in crashed:
             if at in self.nodes:
                 program = self.nodes.pop(at).program
                 self._contexts.pop(at, None)
+                self._wakes.pop(at, None)
                 self.down[at] = {name: getattr(program, name) for name in self._plan.durable}
                 if (status := self._plan.program.down_status) is not None:
                     rows.statuses.append((at, round_, status))
-        if self._plan.is_whole:
-            connected = {
-                at: [peer for peer in sorted(crashed) if node.program.is_connected(peer)]
-                for at, node in (self.nodes.items() if crashed else ())
-            }
-            return [], {at: peers for at, peers in connected.items() if peers}
-        reports: list[Context] = []
-        for at, node in sorted(self.nodes.items()) if crashed else ():
-            seen = [peer for peer in crashed if peer in node.internal.watched]
-            if seen:
-                ctx = Context(at, round_, self._given.settings, node.internal)
-                for peer in sorted(seen):
-                    self._report(ctx, peer)
-                reports.append(ctx)
-        return reports, {}
+        whole, found = self._plan.is_whole, {}
+        for at, node in sorted(self.nodes.items()):
+            notices = node.program.is_connected if whole else node.internal.watched.__contains__
+            found[at] = [peer for peer in sorted(crashed) if notices(peer)]
+        return {at: peers for at, peers in found.items() if peers}
+
+    def _reports(self, at: int, crashed: Iterable[int]) -> Context:
+        ctx = Context(at, self.round, self._given.settings, self.nodes[at].internal)
+        for peer in crashed:
+            self._report(ctx, peer)
+        return ctx
 
     def _report(self, ctx: Context, peer: int) -> None:
         if not self._plan.is_watching:
@@ -303,16 +277,12 @@ class Network:
         recovered = {at for at in self._given.crashes.ending.get(round_, ()) if at in self.down}
         for at in recovered:
             program = self._plan.program()
-            for name, value in self.down.pop(at).items():
-                setattr(program, name, value)
+            program.set(self.down.pop(at))
             self.nodes[at] = RunningNode(program, Internal(started_round=round_))
         return recovered
 
     def _change_links(self, round_: int, recovered: Iterable[int]) -> dict[int, LinkChange]:
-        """Replaces the links that end in round `round_`.
-
-        Returns the link changes by node. The result is empty if the program does not handle them (`notices_links`).
-        """
+        """Replaces the links that end in round `round_`. Returns the changes that the program handles, by node."""
         changes = self._links.change(round_)
         if changes:
             self._view = replace(self._view, links=dict(self._links.now))
@@ -323,33 +293,15 @@ class Network:
                 changes[neighbour].recovered.add(at)
         return {at: change for at, change in changes.items() if at in self.nodes}
 
-    def _wake_round(self, at: int, node: RunningNode) -> int | None:
-        """Returns the round in which node `at` handles its next timer, or None if the node has no timer.
-
-        A timer that expires during a pause is handled at the end of the pause.
-        """
+    def _set_wake(self, at: int, node: RunningNode) -> None:
+        """Records the round in which node `at` handles its next timer: after a pause, if the node is paused then."""
         wake = node.internal.wake_round
         pause = None if wake is None else self._given.pauses.at(at, wake)
-        return wake if pause is None else pause.end_round
-
-    def _set_wake(self, at: int, node: RunningNode) -> None:
-        wake = self._wake_round(at, node)
+        wake = wake if pause is None else pause.end_round
         if wake is not None:
-            heappush(self._wakes, (wake, at))
-
-    def _is_awaited(self, round_: int, at: int) -> bool:
-        """Returns whether node `at` has a timer for round `round_`. A crash or a reset may have removed the timer."""
-        node = self.nodes.get(at)
-        return node is not None and self._wake_round(at, node) == round_
-
-    def _awake(self, round_: int) -> set[int]:
-        """Returns the nodes that handle a timer in round `round_`."""
-        found = set()
-        while self._wakes and self._wakes[0][0] <= round_:
-            wake, at = heappop(self._wakes)
-            if self._is_awaited(wake, at):
-                found.add(at)
-        return found
+            self._wakes[at] = wake
+        else:
+            self._wakes.pop(at, None)
 
     def _take(self, ctx: Context, node: RunningNode, calls: Sequence[Call], rows: HistoryRows) -> None:
         """Adds the actions of a node in a round, except its sent messages, to the history rows `rows`."""

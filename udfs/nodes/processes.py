@@ -83,10 +83,7 @@ def unpacked(rows: pa.Table) -> list[pa.RecordBatch]:
 
 
 def stream_of(batch: pa.RecordBatch, compression: str | None = None) -> pa.Buffer:
-    """Returns a batch as an Arrow stream, compressed by codec `compression`, or uncompressed if it is ``None``.
-
-    If `batch` is a slice, the stream contains only the rows of the slice. A pickle would contain the whole batch.
-    """
+    """Returns a batch as an Arrow stream. A pickle of a slice would contain the rows of the whole batch."""
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, batch.schema, options=pa.ipc.IpcWriteOptions(compression=compression)) as stream:
         stream.write_batch(batch)
@@ -114,10 +111,7 @@ class Interrupted(Exception):  # noqa: N818 - not an error of a program
 
 @contextmanager
 def until(ended: Event) -> Iterator[None]:
-    """Returns a context manager that lets event `ended` interrupt the rounds that this thread executes.
-
-    Inside its ``with`` block, `check` runs before each round, and raises `Interrupted` if the event is set.
-    """
+    """Inside the block, `check`, which runs before each round, raises `Interrupted` if event `ended` is set."""
     token = _ended.set(ended)
     try:
         yield
@@ -140,9 +134,9 @@ _usual: list[tuple[int, int, int]] = []
 
 @contextmanager
 def rare_collections() -> Iterator[None]:
-    """Returns a context manager that raises the GC thresholds of the process inside its ``with`` block.
+    """Raises the GC thresholds of the process inside the block, because history rows stay alive.
 
-    History rows stay alive, so the default collection after every 700 new objects would find no garbage.
+    The default collection after every 700 new objects would find no garbage.
     """
     with _lock:
         _usual.append(_usual[0] if _usual else gc.get_threshold())

@@ -185,8 +185,8 @@ class Keyed(dict[K, V]):
 
     def values(self) -> list[V]:  # type: ignore[override]
         """Returns a list of the rows, ascending by key."""
-        return [self[key] for key in self]
+        return [*map(self.__getitem__, sorted(super().__iter__()))]
 
     def items(self) -> list[tuple[K, V]]:  # type: ignore[override]
         """Returns a list of (key, row) pairs, ascending by key."""
-        return [(key, self[key]) for key in self]
+        return [(key, self[key]) for key in sorted(super().__iter__())]

@@ -45,6 +45,7 @@ class World:
         has_crashes: Whether the scenario schedules a crash. Without crashes, nodes need no state for recoveries.
         predicates: The predicate of each subscription.
         at: The running nodes by id.
+        contexts: The context of each node, through which the node acts before the first round.
     """
 
     nodes: Mapping[int, NodeInfo]
@@ -54,35 +55,26 @@ class World:
     has_crashes: bool = False
     predicates: Mapping[int, str] = field(default_factory=dict)
     at: dict[int, RunningNode] = field(default_factory=dict)
+    contexts: dict[int, Context] = field(default_factory=dict)
 
     def neighbours(self, node: int) -> Mapping[int, int]:
         """Returns the latency of each link from `node` to a neighbour, by the id of the neighbour."""
-        return self._view.neighbours(node)
+        return self.context(node).neighbours
 
     def program(self, node: int) -> Any:  # noqa: ANN401 - the author's own class
         """Returns the program of `node`."""
         return self.at[node].program
 
     def context(self, node: int) -> Context:
-        """Returns the context through which `node` acts before the first round."""
-        if node not in self._contexts:
-            self._contexts[node] = Context(node, BEFORE, self.settings, self.at[node].internal, self._view)
-        return self._contexts[node]
-
-    def __post_init__(self) -> None:
-        """Creates the `RunView` of the contexts, which contains only the links."""
-        self._contexts: dict[int, Context] = {}
-        self._view = RunView(self.links)
-
-    @property
-    def contexts(self) -> list[Context]:
-        """The contexts that `context` has returned, ascending by node."""
-        return [self._contexts[node] for node in sorted(self._contexts)]
+        """Returns the context of `node`."""
+        return self.contexts[node]
 
 
 def begin(program: type[NodeProgram], world: World) -> World:
     """Creates the program of each node of `world` and calls `NodeProgram.start`. Returns `world`."""
     world.at = {node: RunningNode(program()) for node in sorted(world.nodes)}
+    view = RunView(world.links)
+    world.contexts = {node: Context(node, BEFORE, world.settings, one.internal, view) for node, one in world.at.items()}
     program.start(world)
     return world
 
