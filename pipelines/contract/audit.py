@@ -97,10 +97,7 @@ class Evidence:
         return self._answer(text, self._relations)
 
     def paths(self, link: DataFrame, max_hops: int) -> DataFrame:
-        """Returns the paths of at most `max_hops` links in trees.
-
-        Arguments and result are those of `engines.paths.delta_paths`.
-        """
+        """Returns the paths of at most `max_hops` links in trees, as `engines.paths.delta_paths` does."""
         from pipelines.engines.paths import delta_paths  # imports PySpark
 
         return delta_paths(self.checkpoints.session, link, max_hops)
@@ -176,10 +173,7 @@ class Audit:
 
 @cache
 def _result_columns(text: str) -> tuple[str, ...]:
-    """Returns the names of the result columns of query `text`, if the SQL alone tells them.
-
-    The result is empty if the query selects ``*``, or if the parser does not accept it.
-    """
+    """Returns the names of the result columns of a query; empty for ``*``, or if the parser does not accept it."""
     try:
         names = cast(sqlglot.exp.Query, sqlglot.parse_one(text, dialect="spark")).named_selects
     except SqlglotError:
@@ -192,7 +186,7 @@ _FLAGS = tuple(field.name for field in fields(Audit) if field.default is False)
 
 
 def sql_audits(package: str) -> tuple[Audit, ...]:
-    """Returns an audit for each SQL file of `package` that starts with ``-- audit: summary``, in the order of names.
+    """Returns an audit for each SQL file of `package` that starts with ``-- audit: summary``, by name.
 
     The word ``audit`` can be followed by names of boolean fields of `Audit`, which are then set:
     ``-- audit, is_unconditional: no copy goes back to its sender``.
@@ -216,10 +210,8 @@ def sql_audits(package: str) -> tuple[Audit, ...]:
 def arrow_bound(
     text: str, function: Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 ) -> Callable[[Reader], DataFrame]:
-    """Returns a function for `Protocol.bound` that runs a query and applies an Arrow function to the result.
+    """Returns a function for `Protocol.bound`: applies an Arrow function to the result of query `text`.
 
-    Args:
-        text: The query, SQL over the history.
-        function: Maps the batches of the query's result to batches (columns `udfs.batches.BEYOND`).
+    The function returns columns `udfs.batches.BEYOND`.
     """
     return lambda reader: arrow_rows(reader.sql(text), function, BEYOND)

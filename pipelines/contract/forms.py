@@ -53,7 +53,7 @@ def chosen_form(
     """Returns the form that computes the runs of a protocol, and the reason for the choice.
 
     Args:
-        protocol: The name of the protocol.
+        protocol: The protocol.
         forms: The forms that support all faults of the runs.
         asked: The requested form.
         n_nodes: The number of nodes of the largest run.

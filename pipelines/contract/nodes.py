@@ -64,7 +64,6 @@ def program_error(error: Exception, protocol: str) -> NodeProgramError | None:
 
 
 def _states(rows: ProgramColumns) -> list[StateRelation]:
-    """Returns the relation of nodes, and the relations of all declared tables."""
     schema = from_arrow_schema(pa.schema([("run_id", pa.int64()), *NODE.items()]))
     found = [StateRelation(Table(NODE_STATE, "a node that is up", _NODE, _commented(schema, _COMMENTS)))]
     for name, one in rows.plan.appended.items():

@@ -137,11 +137,7 @@ def _composed(predicate: Predicate) -> Predicate:
 
 
 def _as_filter(predicate: Predicate) -> Predicate:
-    """Converts an equality whose topic has wildcards to a filter. Other comparisons stay unchanged.
-
-    Raises:
-        PredicateError: The wildcards are not allowed in a filter.
-    """
+    """Converts an equality whose topic has wildcards to a filter. Other comparisons stay unchanged."""
     topic = predicate.value
     if (predicate.attribute, predicate.op) != (TOPIC, "=") or not isinstance(topic, str):
         return predicate
@@ -326,10 +322,7 @@ def _topic(text: str, *, is_alone: bool) -> str | None:
 
 
 def _comparisons(text: str) -> list[Comparison]:
-    """Parses a canonical predicate.
-
-    For most predicates, a regular expression suffices. It needs a tenth of the parser's time.
-    """
+    # For most predicates, a regular expression suffices. It needs a tenth of the parser's time.
     found = list(_PLAIN.finditer(text))
     if found and sum(match.end() - match.start() for match in found) == len(text):
         return [(m[1], m[2], *value_columns(m[4] if m[3] is None else read_number(m[3]))) for m in found]

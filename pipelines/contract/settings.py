@@ -150,12 +150,7 @@ Nodes = Annotated[
 
 
 def one_of(model: Strict, names: tuple[str, ...], what: str) -> None:
-    """Checks that exactly one of the keys `names` of `model` is set.
-
-    Args:
-        model: The part of the scenario that contains the keys.
-        names: The keys. A key with value None counts as absent.
-        what: The name of the part in error messages.
+    """Checks that exactly one of the keys `names` of `model` is not None. Errors name the model as `what`.
 
     Raises:
         InputError: None of the keys is set, or several are.

@@ -45,7 +45,6 @@ def stored_tables(protocols: Mapping[str, ProtocolForm]) -> list[Table]:
 
 
 def _own_tables(protocol: ProtocolForm) -> dict[str, Table]:
-    """Returns the state tables, by name, of a store whose only protocol is `protocol`."""
     message = Table(IN_FLIGHT, "a message in flight", ("run_id", "message_id"), in_flight_schema(protocol.payload))
     named = [
         Table(f"{STATE}{state.table.name}", state.table.grain, state.table.key, state.table.schema)

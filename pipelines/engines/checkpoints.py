@@ -73,18 +73,13 @@ class CheckpointResult:
 
 @dataclass(frozen=True)
 class _Slots:
-    """A map from the fields of several relations to the shared columns of the union of these relations.
+    """The columns that several relations share in their union.
 
     Plans with shared columns are analysed and optimised faster than plans with one struct column for each relation.
-
-    Attributes:
-        types: The SQL type of each shared column.
-        of: For each relation, a map from field to column. Fields that identify the run and the node have the columns
-            ``run_id`` and ``place``.
     """
 
-    types: Mapping[str, str]
-    of: Mapping[str, Mapping[str, str]]
+    types: Mapping[str, str]  # the SQL type of each shared column
+    of: Mapping[str, Mapping[str, str]]  # for each relation, the column of each field
 
 
 class Checkpoints(ABC):
@@ -99,24 +94,14 @@ class Checkpoints(ABC):
 
     @abstractmethod
     def __call__(self, name: str, frame: DataFrame) -> DataFrame:
-        """Returns a frame that reads the rows of ``frame``, which are computed only once.
-
-        If the rows are written to a file, ``name`` is a part of the file's name. If several calls have equal ``name``,
-        their frames must have equal columns.
-        """
+        """Returns a frame that reads the rows of ``frame``, which are computed only once; files are named ``name``."""
 
     @abstractmethod
     def checkpoint(self, parts: Mapping[str, Part], fetched: Collection[str] = ()) -> CheckpointResult:
-        """Computes the frames ``parts`` in one job, so that later plans read the computed rows.
-
-        The rows of the frames whose names are in ``fetched`` are returned as Arrow tables.
-        """
+        """Computes the frames ``parts`` in one job; returns those whose names are in ``fetched`` as Arrow tables."""
 
     def is_empty(self, frame: DataFrame) -> bool:
-        """Returns whether a materialised frame is known to be empty. A protocol can then skip steps.
-
-        Returns False for rows in executors, because counting them needs a job.
-        """
+        """Returns whether a materialised frame is known to be empty: not for rows in executors, which need a job."""
         return False
 
     def empty(self, schema: T.StructType) -> DataFrame:
@@ -131,10 +116,7 @@ class Checkpoints(ABC):
 
 
 def checkpoints_for(session: Session, n_runs: int | None = None, *, is_small: bool = False) -> Checkpoints:
-    """Returns the `Checkpoints` for the engine of a session.
-
-    ``n_runs`` is the number of runs, None if it is unknown. ``is_small`` says that all frames have few rows.
-    """
+    """Returns the `Checkpoints` of a session for ``n_runs`` runs, if known. ``is_small``: all frames have few rows."""
     if session.engine == "local" or is_small:
         return DriverCheckpoints(session)
     return SparkCheckpoints(session, is_by_node=n_runs is not None and n_runs < session.partitions)
@@ -144,10 +126,7 @@ class SparkCheckpoints(Checkpoints):
     """Keeps rows in the executors' memory. The JVM frees the rows that no frame references."""
 
     def __init__(self, session: Session, *, is_by_node: bool = False) -> None:
-        """Configures Spark so that a job truncates the lineage of every marked frame that it reads.
-
-        If ``is_by_node`` is set, frames are partitioned by run and node, otherwise by run.
-        """
+        """Sets `_CUT_ALL`. Frames are partitioned by run, and if ``is_by_node`` is set, also by node."""
         super().__init__(session)
         self._by = ("run_id", "place") if is_by_node else ("run_id",)
         self._cached: DataFrame | None = None
@@ -210,16 +189,10 @@ class SparkCheckpoints(Checkpoints):
 
 @dataclass(frozen=True)
 class _FetchedFrame:
-    """A materialised frame whose rows the driver has fetched.
+    """A materialised frame whose rows the driver has fetched."""
 
-    Attributes:
-        frame: The frame. This reference prevents Python from reusing the object's `id` for another frame.
-        file: The file with the rows of the frame; None if the rows are inline.
-        is_empty: Whether the frame has no rows.
-    """
-
-    frame: DataFrame
-    file: Path | None
+    frame: DataFrame  # this reference prevents Python from reusing the object's `id` for another frame
+    file: Path | None  # the file with the rows of the frame; None if the rows are inline
     is_empty: bool
 
 
@@ -283,13 +256,7 @@ def _place(columns: Sequence[str]) -> str | None:
 
 
 def _slots(schemas: Mapping[str, T.StructType]) -> _Slots:
-    """Returns the shared columns of the union of several relations.
-
-    For each type, the union has as many columns as the relation with the most fields of this type.
-
-    Args:
-        schemas: The schema of each relation, by name.
-    """
+    """Returns, for each type, as many shared columns as the relation with the most fields of this type has."""
     names: dict[tuple[str, int], str] = {}
     of = {}
     for name, schema in schemas.items():
@@ -308,10 +275,6 @@ def _tagged(parts: Mapping[str, Part], slots: _Slots) -> DataFrame:
 
     ``tag`` is the name of a row's frame, and ``digest`` is the value of `Part.digest` for the row. ``place`` is the
     node of the row, or null if the frame has none of the columns `_NODE`.
-
-    Args:
-        parts: The frames by name.
-        slots: The shared columns of the frames, computed by `_slots`.
     """
     frames = []
     for name, part in parts.items():
@@ -327,15 +290,10 @@ def _tagged(parts: Mapping[str, Part], slots: _Slots) -> DataFrame:
 
 
 def _counts_and_rows(whole: DataFrame, slots: _Slots, fetched: Collection[str]) -> DataFrame:
-    """Returns a frame with two types of rows: counts and fetched rows.
+    """Returns counts and fetched rows of ``whole``, the result of `_tagged`.
 
-    A count is a row for one ``tag`` and one ``digest`` of ``whole``; its column ``n_rows`` has the number of rows. A
-    fetched row is a row of ``whole`` whose ``tag`` is in ``fetched``; its ``n_rows`` is null.
-
-    Args:
-        whole: The result of `_tagged`.
-        slots: The shared columns of ``whole``.
-        fetched: Names of frames.
+    A count has the number of rows ``n_rows`` of one ``tag`` and one ``digest``. A fetched row has a ``tag`` in
+    ``fetched``, and its ``n_rows`` is null.
     """
     read = [slot for slot in slots.types if any(slot in slots.of[name].values() for name in fetched)]
     nulls = [f"cast(null as {slots.types[slot]}) as {slot}" for slot in read]

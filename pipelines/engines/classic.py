@@ -106,14 +106,7 @@ def is_running(spark: SparkSession) -> bool:
 def start_classic(
     scratch: Path, closing: ExitStack, say: Callable[[str], None], scheme: str | None = None, *, is_small: bool = False
 ) -> SparkSession:
-    """Starts a local Spark with Delta Lake and GraphFrames.
-
-    Args:
-        scratch: The session's private folder.
-        closing: Receives the callback that stops the session.
-        say: Called with a progress message if jars have to be downloaded.
-        scheme: The scheme of the store's address; None for a folder.
-        is_small: Whether the load of the JVM is small; it then gets ``conf/spark/small.conf``.
+    """Starts a local Spark with Delta Lake and GraphFrames. The arguments are those of `session.open_session`.
 
     Raises:
         EngineError: Java is missing or has an unsupported version, jars are missing, an environment variable does not
@@ -222,32 +215,20 @@ class ClassArchive:
 
     @classmethod
     def of(cls, folder: Path, jars: Sequence[Path], java: str) -> ClassArchive:
-        """Returns the archive for Spark with additional jars.
-
-        Args:
-            folder: The folder of archives.
-            jars: The jars on the class path before the jars of Spark.
-            java: The output of ``java -version``.
-        """
+        """Returns the archive in ``folder`` for Spark with the additional ``jars``; ``java`` is a Java's version."""
         names = "\n".join([java, sys.prefix, *map(str, jars)])
         file = folder / f"classes-{blake2b(names.encode(), digest_size=8).hexdigest()}.jsa"
         return cls(file, None if file.exists() or sys.platform == "win32" else _new_partial(file))
 
     @property
     def option(self) -> str:
-        """The JVM option that reads or writes the archive; empty if the JVM does neither.
-
-        A JVM ignores an archive of another class path.
-        """
+        """The JVM option that reads or writes the archive, or an empty string."""
         if self.partial is not None:
             return f'"-XX:ArchiveClassesAtExit={self.partial}"'
         return f'"-XX:SharedArchiveFile={self.file}"' if self.file.exists() else ""
 
     def keep_after(self, process: int) -> None:
-        """Starts a child process that moves `partial` to `file` when the JVM with id ``process`` has ended.
-
-        If `partial` is ``None``, the method does nothing.
-        """
+        """Starts a child process that moves `partial` to `file` when the JVM with id ``process`` has ended."""
         if self.partial is not None:
             subprocess.Popen(  # noqa: S603 - this interpreter
                 [sys.executable, "-I", "-S", "-c", _KEEPER, str(process), str(self.partial), str(self.file)],
@@ -256,10 +237,7 @@ class ClassArchive:
 
 
 def _new_partial(file: Path) -> Path | None:
-    """Creates and returns an empty partial file of archive ``file``; removes stale partial files.
-
-    Returns None if another process created a partial file in the last minute, or if the folder is not writable.
-    """
+    """Creates an empty partial file of an archive, unless another process did so a minute ago; removes stale ones."""
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
         for other in file.parent.glob(f"{file.stem}.*.part"):

@@ -63,13 +63,9 @@ def engine_jars(say: Callable[[str], None], cache: Path | None = None) -> list[P
         EngineError: The installed Delta Lake does not fit Spark, or the jars are not cached and cannot be downloaded.
     """
     check_delta(version("pyspark"), version("delta-spark"))
-    cache = cache or cache_folder()
-    index = cache / _index_name()
-    listed = _listed(index)
-    if listed:
-        return listed
-    say("fetching Delta Lake and GraphFrames for Spark (once; about 50 MB)")
-    return _fetched(cache, index, [("fetch", name) for name in GRAPHFRAMES], "Delta Lake and GraphFrames")
+    fetching = partial(say, "fetching Delta Lake and GraphFrames for Spark (once; about 50 MB)")
+    index, calls = (cache or cache_folder()) / _index_name(), [("fetch", name) for name in GRAPHFRAMES]
+    return _listed(index) or _fetched(index, calls, "Delta Lake and GraphFrames", fetching)
 
 
 def check_delta(spark: str, delta: str) -> None:
@@ -88,14 +84,7 @@ def check_delta(spark: str, delta: str) -> None:
 
 
 def bucket_jars(scheme: str | None, say: Callable[[str], None]) -> list[Path]:
-    """Returns the jars with which Spark accesses a store in a bucket; downloads missing jars.
-
-    The result is empty if ``scheme``, the scheme of the store's address, needs no additional jars. ``say`` is called
-    before a download.
-
-    Raises:
-        EngineError: The jars are not cached and cannot be downloaded.
-    """
+    """Returns the jars that Spark needs for a store whose address has scheme ``scheme``, as `engine_jars` does."""
     if scheme not in _S3_SCHEMES:
         return []
     fetching = partial(say, "fetching Hadoop's client of S3 for Spark (once; 15 MB)")
@@ -117,13 +106,9 @@ def hadoop_jars(artifact: str, more: Sequence[str], excluded: str, fetching: Cal
         EngineError: The jars are not cached and cannot be downloaded.
     """
     hadoop = hadoop_version()
-    cache, coordinates = cache_folder(), f"org.apache.hadoop:{artifact}:{hadoop}"
-    index = cache / f"{artifact}{hadoop}.json"
-    listed = _listed(index)
-    if listed:
-        return listed
-    fetching()
-    return _fetched(cache, index, [("fetch_packages", ",".join([coordinates, *more]), excluded)], coordinates)
+    index, coordinates = cache_folder() / f"{artifact}{hadoop}.json", f"org.apache.hadoop:{artifact}:{hadoop}"
+    calls = [("fetch_packages", ",".join([coordinates, *more]), excluded)]
+    return _listed(index) or _fetched(index, calls, coordinates, fetching)
 
 
 def hadoop_version() -> str:
@@ -193,24 +178,23 @@ def _listed(index: Path) -> list[Path]:
     return jars if all(jar.is_file() for jar in jars) else []
 
 
-def _fetched(cache: Path, index: Path, calls: Sequence[Sequence[str]], what: str) -> list[Path]:
+def _fetched(
+    index: Path, calls: Sequence[Sequence[str]], what: str, fetching: Callable[[], None]
+) -> list[Path]:  # fmt: skip
     """Runs ``calls`` in child processes, in order, until a call succeeds; returns the jars that this call downloaded.
 
-    A call is the name of a function of this module and the function's arguments.
-
-    The index is written last, so other processes see all jars or none.
-
-    Raises:
-        EngineError: The jars cannot be downloaded, or cannot be stored in folder ``cache``.
+    A call is the name of a function of this module and its arguments. The index is written last, so other processes see
+    all jars or none.
     """
-    causes = []
+    fetching()
+    causes, cache = [], index.parent
     try:
         cache.mkdir(parents=True, exist_ok=True)
         for call in calls:
             with tempfile.TemporaryDirectory(dir=cache, ignore_cleanup_errors=True) as ivy:
                 cause = _run_child(*call, ivy)
                 if cause is None:
-                    return _install(Path(ivy, "jars"), cache, index)
+                    return _install(Path(ivy, "jars"), index)
             causes.append(cause)
             if "io.delta" in cause:
                 break
@@ -225,20 +209,18 @@ def _fetched(cache: Path, index: Path, calls: Sequence[Sequence[str]], what: str
     )
 
 
-def _install(found: Path, cache: Path, index: Path) -> list[Path]:
+def _install(found: Path, index: Path) -> list[Path]:
     """Moves downloaded jars to a new folder and indexes them, unless another process has written the index."""
-    first = _listed(index)
-    if first:
+    if first := _listed(index):
         return first
-    folder = Path(tempfile.mkdtemp(prefix="set-", dir=cache))
-    names = []
-    for jar in sorted(found.glob("*.jar")):
-        shutil.move(jar, folder / jar.name)
-        names.append(f"{folder.name}/{jar.name}")
-    with tempfile.NamedTemporaryFile("w", encoding="utf-8", dir=cache, suffix=".part", delete=False) as part:
-        json.dump(names, part)
-    Path(part.name).replace(index)
-    return [cache / name for name in names]
+    folder = Path(tempfile.mkdtemp(prefix="set-", dir=index.parent))
+    jars = [folder / jar.name for jar in sorted(found.glob("*.jar"))]
+    for jar in jars:
+        shutil.move(found / jar.name, jar)
+    part = folder.with_suffix(".part")
+    part.write_text(json.dumps([f"{folder.name}/{jar.name}" for jar in jars]), encoding="utf-8")
+    part.replace(index)
+    return jars
 
 
 def _run_child(name: str, *arguments: str) -> str | None:
@@ -254,10 +236,7 @@ def _run_child(name: str, *arguments: str) -> str | None:
 
 
 def _environment() -> dict[str, str]:
-    """Returns the environment of a child process: the variables of this process without those of the Spark session.
-
-    If a mirror of Maven Central is configured, DEFAULT_ARTIFACT_REPOSITORY names it for Spark.
-    """
+    """Returns the environment of a child process without this Spark session, and with the mirror of Maven Central."""
     environment = {
         key: value
         for key, value in os.environ.items()
@@ -272,7 +251,6 @@ def _environment() -> dict[str, str]:
 
 
 def _cause(output: str) -> str:
-    """Returns the line of ``output``, the output of Ivy and Java, that names a missing dependency or an error."""
     missing = re.search(r"\[(unresolved dependency.*?)\]", output)
     if missing:
         return missing.group(1)[:300]

@@ -65,12 +65,7 @@ def asked_engine(given: AskedEngine | None, default: AskedEngine) -> AskedEngine
 
 
 def chosen_engine(asked: AskedEngine, running: Engine | None = None) -> tuple[Engine, str]:
-    """Returns the engine to use, and the reason for the choice.
-
-    Args:
-        asked: The requested engine.
-        running: The engine of the caller's session; None if the caller has no session.
-    """
+    """Returns the engine to use, and the reason; ``running`` is the engine of the caller's session, if it has one."""
     if running is not None and asked in ("auto", running):
         return running, "the session of this program"
     if asked != "auto":
@@ -137,12 +132,9 @@ def check_launch() -> None:
 
 
 def check_spark(version: str, source: str, remedy: str) -> None:
-    """Checks the version of the Spark that a program uses. Patch releases of a tested minor version are accepted.
+    """Checks a version of Spark. Patch releases of a tested minor version are accepted.
 
-    Args:
-        version: The version, for example ``4.1.1``.
-        source: The component with this version, for the message.
-        remedy: The user's next step, for the message.
+    The error names ``source``, the component with this version, and ``remedy``, the user's next step.
 
     Raises:
         EngineError: The minor version of Spark has not been tested.
@@ -180,7 +172,6 @@ def _java_program() -> str | None:
 
 @cache
 def _version_text(program: str) -> str:
-    """Returns the output of ``java -version``; cached, because the command starts a JVM."""
     try:
         answer = subprocess.run([program, "-version"], capture_output=True, text=True, timeout=60, check=False)  # noqa: S603 - the user's Java
     except (OSError, subprocess.TimeoutExpired):

@@ -56,7 +56,6 @@ def joined_paths(link: DataFrame, max_hops: int) -> DataFrame:
 
 
 def _motif_paths(graph: GraphFrame, link: DataFrame, max_hops: int) -> DataFrame:
-    """Computes the paths of each length with one motif, e.g. ``(n0)-[]->(n1); (n1)-[]->(n2)`` for two hops."""
     found = [_stay(link)]
     for hops in range(1, max_hops + 1):
         walks = graph.find("; ".join(f"(n{i})-[]->(n{i + 1})" for i in range(hops)))

@@ -67,9 +67,7 @@ class WholeAnswers(grpc.UnaryStreamClientInterceptor):  # type: ignore[misc]  # 
     def intercept_unary_stream(
         self, ask: Callable[..., Iterator[Any]], details: Any, request: Any  # noqa: ANN401 - grpc is untyped
     ) -> Iterator[Any]:  # fmt: skip
-        """Sends a request. If it is a query, yields the responses after the answer is complete (see `WholeAnswers`).
-
-        A query whose answer ends early is sent again.
+        """Sends a request. If it is a query, yields the responses after the answer is complete.
 
         Raises:
             PySparkException: The answer ended early `_ATTEMPTS` times.
@@ -98,7 +96,6 @@ class WholeAnswers(grpc.UnaryStreamClientInterceptor):  # type: ignore[misc]  # 
 
 
 def _session(channel: DefaultChannelBuilder, closing: ExitStack) -> RemoteSession:
-    """Opens a new session; ``closing`` receives the callback that ends the session."""
     session = RemoteSession.builder.channelBuilder(channel).create()
     closing.callback(_stop, session)
     return session

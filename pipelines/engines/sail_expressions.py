@@ -72,10 +72,7 @@ class SendParsed(grpc.UnaryUnaryClientInterceptor, grpc.UnaryStreamClientInterce
     """A gRPC interceptor that replaces each SQL expression in a request by its parsed form."""
 
     def intercept_unary_unary(self, ask: Callable[..., Any], details: Any, request: Message) -> Any:  # noqa: ANN401
-        """Replaces the SQL expressions in a request that asks the server to analyse a plan.
-
-        `intercept_unary_stream` replaces the expressions in a request that asks the server to execute a plan.
-        """
+        """Replaces the SQL expressions in a request that analyses a plan; the other method: that executes a plan."""
         _rewrite(request)
         return ask(details, request)
 
@@ -110,11 +107,6 @@ def _field(of: proto.Expression, name: str) -> proto.Expression:
 
 
 def _converted(node: exp.Expr | None) -> proto.Expression:  # noqa: C901 - one case for each type of node
-    """Returns the message for a node of the syntax tree.
-
-    Raises:
-        _OtherSyntaxError: The type of the node, or of a node below it, has no message here.
-    """
     match node:
         case exp.Paren():
             return _converted(node.this)

@@ -132,8 +132,7 @@ class Session:
     def tagged(self, description: str) -> Iterator[None]:
         """Tags and describes the Spark jobs that this thread starts inside the block; see `end_tagged`.
 
-        ``description`` is shown in Spark's UI and event log. Spark Connect has no descriptions, so there it is a second
-        tag. After the block, the jobs of this thread have the caller's description again.
+        Spark Connect has no descriptions, so there ``description`` is a second tag.
         """
         if self.engine == "local":
             yield
@@ -160,12 +159,9 @@ class Session:
 
     @contextmanager
     def suited(self, *, is_small: bool, is_in_one: bool = False) -> Iterator[None]:
-        """Tunes the engine inside the block: an exchange has `partitions` partitions.
+        """Tunes the engine inside the block: an exchange has `partitions` partitions, or one if `is_in_one`.
 
-        Args:
-            is_small: Whether the jobs have few rows. Spark then interprets plans, because compiling a plan takes longer
-                than running it.
-            is_in_one: Whether exchanges have one partition, because each partition costs a task.
+        If `is_small`, the jobs have few rows, and Spark interprets plans: compilation would take longer.
         """
         conf = self.spark.conf
         wanted = _SUITED | {_PARTITIONS: "1" if is_in_one else str(self.partitions)}
@@ -241,8 +237,7 @@ def open_session(
 def _n_partitions(spark: SparkSession, kind: Engine) -> int:
     """Returns the number of partitions of an exchange: the setting of the session, but at most one for each core.
 
-    Spark's default setting is 200. The number of cores is unknown on Spark Connect and with dynamic allocation, where
-    the setting is not limited.
+    On Spark Connect and with dynamic allocation, the number of cores is unknown.
     """
     cores = os.cpu_count() or 1
     if kind == "local":
@@ -295,10 +290,7 @@ def engine_of_program(spark: SparkSession | None) -> Engine | None:
 
 
 def open_scratch(closing: ExitStack) -> Path:
-    """Creates an empty folder that only this user can read.
-
-    ``closing`` removes the folder. If this process is killed, a child process removes it.
-    """
+    """Creates a folder that only this user can read. ``closing``, or a child if this process is killed, removes it."""
     folder = Path(tempfile.mkdtemp(prefix="roundtable-", dir=_MEMORY if _has_room(_MEMORY) else None))
     try:
         remover = subprocess.Popen(  # noqa: S603 - this interpreter
@@ -322,11 +314,7 @@ def open_scratch(closing: ExitStack) -> Path:
 
 @cache
 def _udfs_archive() -> Path:
-    """Creates and returns an archive of package `udfs`.
-
-    Spark rejects a second file of the same name, and a context may serve several programs. So the name of the archive
-    contains a digest of its content.
-    """
+    # Spark rejects a second file of one name, and a context may serve several programs: the name contains a digest.
     package, digest = Path(udfs.__file__).parent, blake2b(digest_size=8)
     content = {str(path.relative_to(package.parent)): path.read_bytes() for path in sorted(package.rglob("*.py"))}
     for name, text in content.items():

@@ -35,13 +35,7 @@ def shipped_settings() -> dict[str, str]:
 
 
 def local_settings(scratch: Path, *, is_small: bool = False) -> dict[str, str]:
-    """Returns the settings of a local session, without the class path.
-
-    Args:
-        scratch: The session's private folder.
-        is_small: Whether the load of the JVM is small. The result then contains ``small.conf``, too; settings in
-            ``local.conf`` override those in ``small.conf``.
-    """
+    """Returns the settings of a local session, without the class path; ``small.conf`` applies if ``is_small``."""
     cores = str(os.cpu_count() or 1)
     settings = {
         "spark.master": "local[*]",

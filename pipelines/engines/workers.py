@@ -91,10 +91,10 @@ def stop_workers() -> None:
 
 
 def _applied(text: bytes, n_workers: int, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Yields the results of an Arrow function that worker processes apply to batches, in the order of the batches.
+    """Yields the results of a pickled Arrow function that worker processes apply to batches, in order.
 
     At most ``n_workers + 1`` batches are submitted at a time. The additional batch keeps the processes busy while the
-    caller uses a result. ``text`` is the pickled argument ``make`` of `in_workers`.
+    caller uses a result.
     """
     pool = _pool(n_workers)
     under_way: deque[Callable[[], list[pa.RecordBatch]]] = deque()
@@ -142,7 +142,6 @@ def n_workers_of(engine: str) -> int:
 
 @cache
 def _has_semaphores() -> bool:
-    """Returns whether the system creates semaphores. If it creates none, the function logs a warning."""
     try:
         get_context().Lock()
     except (ImportError, OSError) as error:  # on Linux, a semaphore is a file in /dev/shm
@@ -155,29 +154,21 @@ def _has_semaphores() -> bool:
 
 
 def in_workers(make: Callable[[], Play], n_workers: int) -> Play:
-    """Returns an Arrow function that runs in worker processes. An idle process ends after five minutes.
+    """Returns an Arrow function that runs in worker processes, or in this process if ``n_workers`` is less than two.
 
-    Args:
-        make: A picklable function without arguments that returns the Arrow function. Each row of the Arrow function's
-            result depends on one row of its input.
-        n_workers: The number of processes. If it is less than two, the Arrow function runs in this process.
+    ``make``, which is pickled, returns the Arrow function. An idle process ends after five minutes.
     """
     return make() if n_workers < 2 else partial(_applied, _start_processes(make, n_workers), n_workers)
 
 
 @contextmanager
 def starting(make: Callable[[], Play], n_workers: int) -> Iterator[None]:
-    """Starts the worker processes of `in_workers` in the background. If the block raises, kills all worker processes.
-
-    If ``n_workers`` is less than two, the function does nothing.
-    """
-    if n_workers > 1:
-        _start_processes(make, n_workers)
+    """Starts the processes of `in_workers` in the background. If the block raises, kills all worker processes."""
+    in_workers(make, n_workers)
     try:
         yield
     except BaseException:
-        if n_workers > 1:
-            stop_workers()
+        stop_workers()
         raise
 
 
@@ -199,13 +190,7 @@ def slices_of(rows: pa.Table, n_cores: int) -> list[pa.RecordBatch]:
 
 
 def mapped_here(rows: pa.Table, function: Play, schema: pa.Schema, n_cores: int) -> pa.Table:
-    """Calls an Arrow function in this process and returns its result.
-
-    Args:
-        rows: The input.
-        function: Maps batches of independent rows; it may submit them to worker processes.
-        schema: The schema of the result.
-        n_cores: The number of cores, which determines the number of slices.
+    """Calls an Arrow function of independent rows in this process; it may submit them to worker processes.
 
     Raises:
         PySparkException: The function raises an exception.
@@ -245,10 +230,7 @@ def mapped_on_executors(
 
 
 def worker_problem(told: str) -> str | None:
-    """Returns the reason for which a Python worker cannot execute functions, from the message of a job's error.
-
-    Returns None if the message has another cause, for example an exception of a handler.
-    """
+    """Returns why a Python worker cannot execute functions; None if a job's error has another cause."""
     if f"{ProgramError.__name__}: " in told:
         return None
     found = ((pattern.search(told), reason) for pattern, reason in _NO_WORKER)

@@ -69,13 +69,9 @@ class RunState:
     """
 
     def __init__(self, runs: pa.Table, protocol: ProgramForm, after: int) -> None:
-        """Selects the columns of the state from `runs`.
+        """Selects the state from `runs`, columns of `udfs.nodes.block.block_schema`, at the end of round `after`.
 
-        Args:
-            runs: ``run_id``, the lists ``nodes`` (`udfs.nodes.arrow.NODE`), ``in_flight`` (`udfs.nodes.arrow.FLIGHT`)
-                and ``counted`` (`udfs.nodes.arrow.COUNTED`), and a list for each table of the nodes.
-            protocol: The program form of the protocol.
-            after: The last executed round; messages that are due up to this round are dropped.
+        Messages that are due up to round `after` are dropped.
         """
         self._tables = list(rows_of(protocol.program).tables)
         self.runs = runs.select(["run_id", "nodes", "in_flight", "counted", *self._tables])
@@ -89,10 +85,7 @@ class RunState:
 
     @property
     def next_rounds(self) -> list[int]:
-        """Candidates for the next round with an event: the smallest of them has a due message or an expiring timer.
-
-        Calls and faults are not considered.
-        """
+        """Candidates for the next round with an event: rounds of the next messages and timers."""
         wakes = [pc.min(pc.list_flatten(one).field("wake_round")).as_py() for one in self.runs["nodes"].chunks]
         awake = [max(wake, self._after + 1) for wake in wakes if wake is not None]
         due: int | None = pc.min(self._flight["due_round"]).as_py()
@@ -110,15 +103,8 @@ class RunState:
 
 
 def history_rows(runs: pa.Table, last: int) -> dict[str, pa.Table]:
-    """Returns the history rows of a block up to round `last`: messages, deliveries, statuses and call events.
-
-    A lost message that is due in a round without another event of its run is still in column ``in_flight`` of `runs`.
-    The function includes this message.
-
-    Args:
-        runs: The result of the block: one row per run, columns of `udfs.nodes.block.block_schema`.
-        last: The last round with an event.
-    """
+    """Returns the history rows of a block up to round `last`, by table; `runs` is the result of the block."""
+    # A lost message that is due in a round without another event of its run is still in column ``in_flight``.
     lost = exploded(runs, "in_flight").filter(pc.field("due_round") <= last)
     message = pa.concat_tables([exploded(runs, "handled"), lost])
     return {
@@ -157,7 +143,6 @@ def _exploded(runs: pa.RecordBatch, name: str) -> pa.Table:
 
 
 def _by_position(rows: pa.Table) -> pa.Table:
-    """Sorts the rows of a state table by column ``position`` if the table has this column."""
     return rows.sort_by("position") if "position" in rows.column_names else rows
 
 
@@ -190,16 +175,10 @@ def list_column(rows: pa.Table | None, columns: Sequence[str], run: pa.Array) ->
 
 @dataclass(frozen=True)
 class _Block:
-    """A block that is being executed.
+    """A block that is being executed."""
 
-    Attributes:
-        asked: The last round that the caller requested.
-        last: The last round of the block. It is less than `asked` if the requested rounds have too many calls.
-        runs: The future of the result rows.
-    """
-
-    asked: int
-    last: int
+    asked: int  # the last round that the caller requested
+    last: int  # the last round of the block, less than `asked` if the requested rounds have too many calls
     runs: Future[pa.Table]
 
 
@@ -235,7 +214,6 @@ class Blocks(Rounds):
         self._ended = Event()
 
     def _constant_inputs(self, setting: pa.Table) -> pa.Table:
-        """Returns the input columns that are equal in all blocks of a run."""
         inputs = self._inputs
         rows = {
             "links": inputs.link, "crashes": inputs.crash, "pauses": inputs.pause,
@@ -326,7 +304,6 @@ class Blocks(Rounds):
         return pc.sum(pc.list_value_length(runs["handled"])).as_py() or 0
 
     def _submit(self, last: int) -> _Block:
-        """Submits the block of the rounds up to `last`."""
         called, attribute, reached = self._calls.between(self.round, last)
         run = self._run
         given = self._constants.append_column("last", pa.repeat(pa.scalar(reached, pa.int64()), len(run)))
@@ -345,10 +322,7 @@ class Blocks(Rounds):
         return _Block(last, reached, in_thread(partial(self._play_runs, given, schema, what)))
 
     def _play_runs(self, given: pa.Table, schema: pa.Schema, what: str) -> pa.Table:
-        """Executes the runs in `given`, in processes of this machine or on the executors.
-
-        Raises an error in the middle of a block if another thread calls `close`.
-        """
+        """Executes the runs in `given`; if another thread calls `close`, raises an error in the middle of a block."""
         with until(self._ended):
             check()
             if self._n_executors == 0:
@@ -373,10 +347,7 @@ class Blocks(Rounds):
         return found | {one.name: one.make(found[one.of]) for one in self._protocol.shown if one.of in found}
 
     def close(self) -> None:
-        """Interrupts the block that is being executed. Afterwards no block can be executed.
-
-        A block in this process ends before its next round. A handler that never returns keeps its thread.
-        """
+        """Interrupts the block that is being executed. A handler that never returns keeps its thread."""
         self._ended.set()
         if self._block is not None and not self._block.runs.done():
             stop_workers()

@@ -36,16 +36,10 @@ group by run_id, source, source_seq
 
 
 def matches(spark: SparkSession, publication: pa.Table, predicate: pa.Table) -> pa.Table:
-    """Returns the matching pairs of publications and subscriptions.
+    """Returns the sorted ids of the subscriptions that match a publication: ``run_id, source, source_seq, matches``.
 
-    Args:
-        spark: The session that computes the pairs.
-        publication: ``run_id, source, source_seq, topic, content``; one row per publication.
-        predicate: The columns of table ``predicate``; one row per comparison.
-
-    Returns:
-        ``run_id, source, source_seq, matches``: the sorted ids of the matching subscriptions. A publication without a
-        matching subscription has no row.
+    `publication` has columns ``run_id, source, source_seq, topic, content``, and `predicate` those of table
+    ``predicate``. A publication without a matching subscription has no row.
     """
     names = {name: f"calls_{name}_{uuid4().hex[:12]}" for name in ("publication", "predicate")}
     for name, rows in (("publication", publication), ("predicate", predicate)):
@@ -68,12 +62,7 @@ class Calls:
     """The application calls of all runs, by round."""
 
     def __init__(self, inputs: Inputs, checkpoints: Checkpoints) -> None:
-        """Sorts the calls by round.
-
-        Args:
-            inputs: The calls of all runs, with the attributes of publications and the predicates of subscriptions.
-            checkpoints: Stores the DataFrames of calls. Its session matches publications with subscriptions.
-        """
+        """Sorts the calls of `inputs` by round. `checkpoints` stores DataFrames of calls with their matches."""
         self._checkpoints = checkpoints
         self._call = inputs.call.sort_by("round")
         self._rounds = self._call["round"].to_numpy()
@@ -138,10 +127,7 @@ class Calls:
         return found["matches"].take(joined["index"])
 
     def _last_round(self, start: int, end: int) -> int:
-        """Returns the last round of a window that begins with the call at index `start`.
-
-        All calls of the window have indexes below `end`, unless a single round has more calls.
-        """
+        """Returns the last round whose calls end before index `end`, or the round of `start` if it has more calls."""
         last = int(self._rounds[min(end, len(self._rounds)) - 1])
         if end < len(self._rounds) and int(self._rounds[start]) < last:
             return int(self._rounds[int(np.searchsorted(self._rounds, last)) - 1])

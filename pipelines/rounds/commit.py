@@ -60,13 +60,13 @@ class CallLog:
         self, call: pa.Table, subscription: pa.Table, publication: pa.Table, crash: pa.Table, *, confirms: bool,
         rows: pa.Table | None,
     ) -> None:  # fmt: skip
-        """Sets the calls of the runs, and the log at the last commit.
+        """Sets the inputs of the runs (tables of `Inputs`), and the log at the last commit.
 
         Args:
-            call: All calls, as in `Inputs.call`.
-            subscription: ``run_id, subscription_id, subscriber, predicate``.
-            publication: ``run_id, source, source_seq, topic, content, guarantee, keys``.
-            crash: ``run_id, node_id, round`` of all crashes.
+            call: All calls.
+            subscription: All subscriptions.
+            publication: All publications.
+            crash: All crashes.
             confirms: Whether the protocol confirms calls; otherwise a call is final when it is issued.
             rows: Table ``state_call_log`` at the last commit; None if no commit exists.
         """
@@ -79,16 +79,13 @@ class CallLog:
         self.rows = _LOGGED.empty_table() if rows is None else rows.select(_LOGGED.names).cast(_LOGGED)
 
     def take(self, event: pa.Table | None, last_round: int, *, is_final: bool) -> dict[str, pa.Table]:
-        """Adds call events to the log, and removes the calls that are final from it.
+        """Adds call events to the log, and moves the calls that are final from it to the returned history tables.
 
         Args:
-            event: A table of call events, with columns ``run_id, source, source_seq, round, event``. Column
-                ``event`` is ``held``, ``issued`` or ``confirmed``. None stands for no events.
+            event: ``run_id, source, source_seq, round, event``; the event is ``held``, ``issued`` or ``confirmed``.
+                None stands for no events.
             last_round: The last executed round.
             is_final: Whether no round follows; all calls are final then.
-
-        Returns:
-            The rows of the final calls for tables ``publication`` and ``subscription``.
         """
         if event is not None:
             self.rows = self._logged(event)
@@ -133,10 +130,7 @@ class CallLog:
         return pa.concat_tables(parts, promote_options="default").select(_STORED.names).cast(_STORED)
 
     def _logged(self, event: pa.Table) -> pa.Table:
-        """Returns the log after the call events in `event`: accepted calls are added, confirmations are recorded.
-
-        Confirmed calls other than subscriptions and publications are removed.
-        """
+        """Returns the log with accepted calls and confirmations, without confirmed calls that have no history row."""
         accepted = event.filter(pc.not_equal(event["event"], "confirmed"))
         accepted = accepted.append_column("is_issued", pc.equal(accepted["event"], "issued"))
         # A held call has a second event when its node issues the call. The later round counts.
@@ -210,10 +204,7 @@ class History:
         return self._store.read(stored, self._store.version(stored))
 
     def add(self, first_round: int, tables: Mapping[str, pa.Table]) -> None:
-        """Buffers the history rows of `first_round` and later rounds.
-
-        `tables` contains rows of history tables except ``round_metric``, and rows of `CALL_EVENT`, by table name.
-        """
+        """Buffers rows of `first_round` and later: history tables except ``round_metric``, and call events."""
         if self.first_round is None:
             self.first_round = first_round
         for name, table in tables.items():
@@ -261,17 +252,12 @@ class History:
 
 
 def _release_memory() -> None:
-    """Returns freed memory to the operating system.
-
-    Arrow and glibc keep freed memory for later use. Without this function, the process on Spark grew by 100 MB with
-    each batch of 500 runs, to 1.2 GiB.
-    """
+    # Arrow and glibc keep freed memory: the process on Spark grew by 100 MB with each batch of 500 runs, to 1.2 GiB.
     pa.default_memory_pool().release_unused()
     if sys.platform == "linux" and (trim := getattr(ctypes.CDLL(None), "malloc_trim", None)):
         trim(0)
 
 
 def _counted(message: pa.Table) -> pa.Table:
-    """Counts messages by run, due round, kind and fate; returns rows of table ``round_metric``."""
     counted = message.group_by(["run_id", "due_round", "kind", "fate"]).aggregate([([], "count_all")])
     return counted.rename_columns({"due_round": "round", "count_all": "n_messages"}).select(ROUND_METRIC.columns)

@@ -81,12 +81,9 @@ class Relations:
     def after_faults(
         self, crashes: FaultsDue, stored: Callable[[str], DataFrame]
     ) -> tuple[dict[str, DataFrame], list[str]]:
-        """Applies the crashes and recoveries of a round to the relations.
+        """Returns the relations after the faults of a round, and the names of those that the round has to checkpoint.
 
         `stored` returns the latest version of a state table.
-
-        Returns:
-            The relations after the faults, and the names of changed relations that the round still has to checkpoint.
         """
         state, touched = self.frames(), []
         for name, known in self._states.items():
@@ -112,10 +109,7 @@ class Relations:
         return Part(rows, state.table.schema, f"concat_ws(',', {flags})" if flags else "''")
 
     def take(self, result: CheckpointResult, *, is_stored: bool = False) -> None:
-        """Replaces relations by the frames in `result`. If a relation grows, its frame is added as an increment.
-
-        `is_stored` means that the store already contains these rows.
-        """
+        """Replaces relations by the frames in `result`, or adds increments. If `is_stored`, the store has the rows."""
         for name in self._states.keys() & result.frames.keys():
             if self._states[name].compact is None:
                 self._parts[name] = [result.frames[name]]
@@ -132,10 +126,7 @@ class Relations:
             self.facts[name][fact] = sum(count for digest, count in counts.items() if fact in digest.split(","))
 
     def to_write(self, *, only_durable: bool = False) -> dict[str, DataFrame]:
-        """Returns the state tables that changed since the last call, by table name.
-
-        The increments of a growing relation are merged into one frame.
-        """
+        """Returns the state tables that changed since the last call, by table name, each as one frame."""
         names = [name for name in self._changed if self._states[name].is_durable or not only_durable]
         for name in names:
             self._compact(name)
@@ -156,7 +147,6 @@ class Relations:
 
 
 def _without(frame: DataFrame, node: DataFrame) -> DataFrame:
-    """Returns `frame` without the rows of the nodes in `node`."""
     return frame.join(node.select(_NODE).hint("shuffle_hash"), _NODE, "left_anti")
 
 
@@ -169,16 +159,7 @@ class RoundEngine(Rounds):
     ) -> None:  # fmt: skip
         """Starts with empty relations and no messages in flight.
 
-        Args:
-            name: The name of the protocol.
-            protocol: The dataflow form of the protocol.
-            checkpoints: Computes relations and truncates their lineage.
-            calls: The application calls, by round.
-            history: Buffers history rows.
-            crashes: The crash schedule.
-            run: Nodes, links, settings and subscriptions.
-            latency: The latency of all links, in rounds; None if latencies differ.
-            settings: The distinct settings objects of the runs.
+        `latency` is the latency of all links, None if latencies differ. `settings` has the distinct settings objects.
         """
         self.name, self.history, self.round = name, history, -1
         self._protocol, self._checkpoints, self._calls, self._crashes = protocol, checkpoints, calls, crashes
@@ -193,10 +174,7 @@ class RoundEngine(Rounds):
         self._finish("start", 0, self._changed(result, []), None, result)
 
     def resume(self, round_: int, state: Mapping[str, DataFrame], in_flight: DataFrame) -> None:
-        """Restores the relations and the messages in flight as stored at the end of round `round_`.
-
-        A resumed run calls this method instead of `start`.
-        """
+        """Restores the relations and the messages in flight as stored at the end of round `round_`."""
         parts = {name: self._relations.part(name, rows) for name, rows in state.items()}
         cut = self._checkpoint(f"resume after round {round_}", {**parts, _IN_FLIGHT: self._flight(in_flight)})
         self._relations.take(cut, is_stored=True)
@@ -259,10 +237,7 @@ class RoundEngine(Rounds):
         )  # fmt: skip
 
     def _changed(self, result: RoundResult, waiting: list[DataFrame]) -> dict[str, Part]:
-        """Returns the relations that `result` changes, and the messages in flight, as arguments of a checkpoint.
-
-        `waiting` contains the messages that were sent in earlier rounds and stay in flight.
-        """
+        """Returns the relations that `result` changes, and its messages and the `waiting` ones, for a checkpoint."""
         messages = list(waiting)
         if result.outbox is not None:
             link, payload = self._run.link, self._protocol.payload
@@ -277,11 +252,7 @@ class RoundEngine(Rounds):
     def _finish(
         self, what: str, round_: int, parts: Mapping[str, Part], due: DataFrame | None, result: RoundResult
     ) -> None:
-        """Computes the frames of round `round_` in one job, stores the relations, and buffers the history rows.
-
-        `what` describes the job in Spark's UI. `due` contains the messages that are due in this round; it is `None` if
-        no message is due.
-        """
+        """Computes the frames of round `round_` in job `what`, stores the relations, and buffers the history rows."""
         history = {
             name: Part(rows, schema) for name, schema in _EVENTS.items() if (rows := getattr(result, name)) is not None
         }

@@ -63,7 +63,7 @@ class Experiment:
         inputs: The overlays, workloads and faults of the runs.
         commit_every: The number of rounds between two commits; None selects a default.
         batch_runs: The number of runs in a batch; None puts all runs with one protocol and horizon into one batch.
-        rounds_per_job: The number of rounds of a job; None selects a default, see `experiment.jobs`.
+        rounds_per_job: The number of rounds of a job; None selects a default.
         form: The requested form.
     """
 
@@ -104,7 +104,7 @@ def execute(
 
     Args:
         experiment: The runs with their inputs and options.
-        session: The session of the engine.
+        session: The engine.
         store: A new store, or a store whose runs are unfinished.
         observe: Receives the progress after each job.
         start: Receives each batch before the rounds of the batch are executed.
@@ -138,7 +138,6 @@ def _run(
     experiment: Experiment, batch: Batch, protocol: ProgramForm | DataflowForm, names: Mapping[str, str], store: Store,
     checkpoints: Checkpoints, last: Commit | None, observe: Callable[[Progress], None],
 ) -> None:  # fmt: skip
-    """Executes the rounds of `batch` after the commit `last`, or all rounds if `last` is `None`."""
     inputs = experiment.inputs
     setting = setting_rows(experiment.runs)
     crashes = Crashes(inputs.crash, len(setting), checkpoints)
@@ -187,10 +186,6 @@ def _run(
 
 
 def _start(experiment: Experiment, run: RunTables, calls: DataFrame, keep: Checkpoints) -> Start:
-    """Returns the argument of `DataflowForm.start`, from which a protocol computes the initial state of its nodes.
-
-    The paths between nodes (`Start.paths`) exclude nodes that join during the run.
-    """
     joining = calls.where("kind = 'join'").select("run_id", "node_id")
 
     def paths(max_hops: int) -> DataFrame:
@@ -210,7 +205,6 @@ def _start(experiment: Experiment, run: RunTables, calls: DataFrame, keep: Check
 
 
 def _write_inputs(inputs: Inputs, horizon: int, store: Store) -> None:
-    """Writes nodes, links, predicates, control calls and faults to the store."""
     store.load(NODE.name, inputs.node)
     store.load(LINK.name, links_ever(inputs.replacement, inputs.link))
     store.load(PREDICATE.name, inputs.predicate)
@@ -248,14 +242,8 @@ def execute_and_survive(
 ) -> None:  # fmt: skip
     """Calls `execute`. If an executor is lost, calls `execute` again, which resumes from the last commit.
 
-    Args:
-        experiment: As in `execute`.
-        session: As in `execute`.
-        open_store: Opens the store before each call of `execute`. A `Store` caches table versions, which are wrong
-            after a failure.
-        observe: As in `execute`.
-        start: As in `execute`.
-        say: Receives one line for each loss, with the round after which `execute` resumes.
+    `open_store` opens the store before each call: a `Store` caches table versions, which are wrong after a failure.
+    `say` receives a line for each loss.
 
     Raises:
         EngineError: Executors were lost more than `MOST_LOSSES` times without a commit in between.
@@ -287,10 +275,7 @@ def last_commit(store: Store) -> Commit | None:
 
 
 def resume_point(last: Commit | None) -> str:
-    """Returns the phrase "after round R" with the round of the commit `last`, or "from the beginning" for None.
-
-    If the commit ended all runs of a batch, the phrase names the last run instead of the round.
-    """
+    """Returns the phrase "after round R", "after run R" if `last` ended a batch of runs, or "from the beginning"."""
     if last is None:
         return "from the beginning"
     ended = f"run {last.last_run:,}" if last.is_final else f"round {last.last_round:,}"

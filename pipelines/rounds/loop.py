@@ -117,13 +117,10 @@ class Loop:
         return is_much or self._n_rounds >= self._jobs.commit_every
 
     def _shorter(self, error: PySparkException, n_rounds: int) -> int:
-        """Returns the number of rounds of the next attempt after a job of `n_rounds` rounds failed: half of `n_rounds`.
+        """Returns the number of rounds of the next attempt after a job failed in a handler: half of `n_rounds`.
 
-        After several attempts, a job ends just before the failing round.
-
-        Raises:
-            NodeProgramError: The job had one round; the rounds before it are committed.
-            PySparkException: The job failed for another reason than a node program.
+        After several attempts, a job ends just before the failing round. Rounds before a failing job of one round are
+        committed, and the error of the handler is raised.
         """
         failed = program_error(error, self._rounds.name)
         if failed is None:

@@ -65,7 +65,6 @@ def put_on_links(
 
 
 def _with_crashes(message: DataFrame, crash: DataFrame, fields: Sequence[str]) -> DataFrame:
-    """Sets fate ``lost_crash`` of each message whose receiver is down in the round in which the message is due."""
     down = crash.selectExpr(
         "run_id as down_run", "node_id as down_node", "round as down_round", "end_round as up_round"
     )

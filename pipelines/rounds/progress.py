@@ -38,14 +38,11 @@ class Progress:
 
 @dataclass(frozen=True)
 class ProgressReading:
-    """The progress of a run at one time.
+    """The progress of a run at one time, with the terms of `Progress`.
 
     Attributes:
-        round: The last executed round.
-        in_flight: The number of messages in flight.
         messages: The number of messages handled since the start.
         messages_per_s: The number of messages handled per second since the last reading.
-        scheduled: The last round with a call or a fault; after it the runs drain.
         seconds_left: The estimated seconds until round `scheduled`. None while the runs drain, and after the first job,
             because its duration includes the start of the engine.
     """
@@ -59,21 +56,12 @@ class ProgressReading:
 
 
 class Reporter:
-    """A context manager that shows the progress of one run every few seconds. This base class shows nothing.
-
-    Attributes:
-        seconds: The seconds between two readings.
-    """
+    """A context manager that shows the progress of one run every `seconds`. This base class shows nothing."""
 
     seconds = 1.0
 
     def __init__(self, horizon: int, clock: Callable[[], float] = time.monotonic) -> None:
-        """Starts the clock of the first reading.
-
-        Args:
-            horizon: The greatest round number.
-            clock: Returns monotonic seconds.
-        """
+        """Starts the clock of the first reading; `horizon` is the greatest round number."""
         self._horizon, self._clock = horizon, clock
         self._first: tuple[float, int] | None = None
         self._round, self._messages, self._messages_read = -1, 0, 0
