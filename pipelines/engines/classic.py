@@ -106,7 +106,9 @@ def is_running(spark: SparkSession) -> bool:
 def start_classic(
     scratch: Path, closing: ExitStack, say: Callable[[str], None], scheme: str | None = None, *, is_small: bool = False
 ) -> SparkSession:
-    """Starts a local Spark with Delta Lake and GraphFrames. The arguments are those of `session.open_session`.
+    """Starts a local Spark with Delta Lake and GraphFrames, which ``closing`` stops.
+
+    ``scratch`` is the session's private folder. The other arguments are those of `session.open_session`.
 
     Raises:
         EngineError: Java is missing or has an unsupported version, jars are missing, an environment variable does not

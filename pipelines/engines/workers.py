@@ -190,7 +190,7 @@ def slices_of(rows: pa.Table, n_cores: int) -> list[pa.RecordBatch]:
 
 
 def mapped_here(rows: pa.Table, function: Play, schema: pa.Schema, n_cores: int) -> pa.Table:
-    """Calls an Arrow function of independent rows in this process; it may submit them to worker processes.
+    """Calls an Arrow function in this process; the function may submit slices of ``rows`` to worker processes.
 
     Raises:
         PySparkException: The function raises an exception.
