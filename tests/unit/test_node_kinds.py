@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from udfs.nodes.arrow import ProgramColumns, record_columns, rows_of
-from udfs.nodes.block import BlockRun, _play_runs, block_schema
+from udfs.nodes.block import BlockRun, _next_batch, block_schema
 from udfs.nodes.calls import PublishCall
 from udfs.nodes.context import Context, Internal
 from udfs.nodes.local import LocalNetwork
@@ -233,7 +233,7 @@ def played(program: type[NodeProgram]) -> None:
     given = RunInput(7, {"seed": 0}, links, calls, NodeIntervals(()), NodeIntervals(()))
     rows = rows_of(program)
     network = Network.begun(rows.plan, given, {node: NodeInfo(node, "N", "broker") for node in range(3)}, {})
-    assert _play_runs(rows, iter([BlockRun(7, *network, 9, None)])) is not None
+    assert _next_batch(rows, iter([BlockRun(7, *network, 9, None)])) is not None
 
 
 @pytest.mark.parametrize("raised", [KeyboardInterrupt, GeneratorExit, type("Own", (BaseException,), {})])

@@ -130,13 +130,9 @@ def block_of(program: type[NodeProgram]) -> Play:
     return play
 
 
+@rare_collections()  # the function drops the executed runs before the GC thresholds are lowered
 def _next_batch(rows: ProgramColumns, upcoming: Iterator[BlockRun]) -> pa.RecordBatch | None:
     """Returns the result rows of the next runs, with `_BATCH_ROWS` messages or more; None if no runs remain."""
-    with rare_collections():  # `_play_runs` drops the executed runs before the GC thresholds are lowered
-        return _play_runs(rows, upcoming)
-
-
-def _play_runs(rows: ProgramColumns, upcoming: Iterator[BlockRun]) -> pa.RecordBatch | None:
     runs, n_rows = list[BlockRun](), 0
     for one in upcoming:
         try:
