@@ -20,7 +20,7 @@ from pipelines.experiment.inputs import Inputs
 from pipelines.experiment.jobs import FEW_ROWS, Batch, by_protocol, forms_of, has_small_load, runs_per_batch
 from pipelines.experiment.manifest import Manifest, manifest_files, versions
 from pipelines.experiment.plan import build, mappings, notes
-from pipelines.experiment.prepared import Prepared, prepare_given
+from pipelines.experiment.prepared import Prepared, prepare
 from pipelines.files import remembered
 from pipelines.result import Result
 from pipelines.rounds.blocks import players
@@ -78,7 +78,7 @@ def run(
         StoreError: The folder of the store is not empty, or cannot be written.
         EngineError: The engine cannot be started.
     """
-    prepared = prepare_given(scenario, overrides)
+    prepared = prepare(scenario, overrides)
     place = None if store is None else place_of(store)
     with observer(observe, prepared.horizon) as told, ExitStack() as closing:
         result = closing.enter_context(run_prepared(

@@ -22,7 +22,7 @@ from pipelines.api import observer, run_prepared
 from pipelines.engines.names import AskedEngine
 from pipelines.errors import QueryError, ScenarioError, nearest
 from pipelines.experiment.plan import check
-from pipelines.experiment.prepared import Prepared, expand_runs, prepare_given
+from pipelines.experiment.prepared import Prepared, expand_runs, prepare
 from pipelines.protocols import PROTOCOLS
 from pipelines.rounds.progress import Progress
 from pipelines.scenario.expand import RunConfig
@@ -105,7 +105,7 @@ def compare(
         QueryError: A criterion or the measure is invalid.
         ScenarioError: The scenario is invalid.
     """
-    prepared = prepare_given(scenario, overrides)
+    prepared = prepare(scenario, overrides)
     place = None if store is None else place_of(store)
     with observer(observe, prepared.horizon) as told:
         return compare_prepared(prepared, want, minimise, spark=spark, store=place, engine=engine, observe=told)

@@ -16,8 +16,6 @@ from pipelines.scenario.load import LoadedScenario, find_scenario, load_scenario
 from pipelines.scenario.model import Scenario
 from pipelines.scenario.yaml_text import scenario_text
 
-INLINE_NAME = "<scenario>"
-"""The file name in error messages about a scenario that Python code passes as a string or a dict."""
 _NAMING = ("name", "kind")
 
 
@@ -74,23 +72,12 @@ class Prepared:
         return list(self.runs[:: len(self.scenario.runs.all_seeds())])
 
 
-def prepare(path: Path, overrides: Sequence[str] = ()) -> Prepared:
-    """Reads a scenario and expands its runs; ``path`` is a file or the name of an installed scenario.
-
-    ``overrides`` are strings ``path=value`` that replace values of the scenario.
-
-    Raises:
-        ScenarioError: The scenario is invalid.
-    """
-    return expand_runs(load_scenario(find_scenario(path), overrides))
-
-
-def prepare_given(scenario: str | Path | Mapping[str, Any], overrides: str | Sequence[str] = ()) -> Prepared:
+def prepare(scenario: str | Path | Mapping[str, Any], overrides: str | Sequence[str] = ()) -> Prepared:
     """Reads a scenario from a path, a name, a YAML string or a dict, and expands its runs.
 
     Args:
-        scenario: A path or name as in `prepare`; a YAML string of several lines; or a dict. Relative paths inside a
-            YAML string or a dict are resolved against the working directory.
+        scenario: A file, or the name of an installed scenario; a YAML string of several lines; or a dict. Relative
+            paths inside a YAML string or a dict are resolved against the working directory.
         overrides: One or several strings ``path=value`` that replace values of the scenario.
 
     Raises:
@@ -100,8 +87,8 @@ def prepare_given(scenario: str | Path | Mapping[str, Any], overrides: str | Seq
     if isinstance(scenario, Mapping):
         scenario = scenario_text(dict(scenario)) + "\n"
     if isinstance(scenario, str) and "\n" in scenario:
-        return expand_runs(read_scenario(Path(INLINE_NAME), scenario, overrides))
-    return prepare(Path(scenario), overrides)
+        return expand_runs(read_scenario(Path("<scenario>"), scenario, overrides))
+    return expand_runs(load_scenario(find_scenario(Path(scenario)), overrides))
 
 
 def expand_runs(loaded: LoadedScenario) -> Prepared:
@@ -151,11 +138,5 @@ def _label(leaves: Mapping[tuple[str, ...], Any]) -> str:
     Values of keys ``name`` and ``kind`` come first, then all other strings. The remaining values follow, each preceded
     by its key.
     """
-
-    def place(path: tuple[str, ...]) -> tuple[bool, bool]:
-        return path[-1] not in _NAMING, not isinstance(leaves[path], str)
-
-    return " ".join(
-        leaves[path] if isinstance(leaves[path], str) else f"{path[-1]} {json.dumps(leaves[path])}"
-        for path in sorted(leaves, key=place)
-    )
+    ordered = sorted(leaves.items(), key=lambda one: (one[0][-1] not in _NAMING, not isinstance(one[1], str)))
+    return " ".join(leaf if isinstance(leaf, str) else f"{path[-1]} {json.dumps(leaf)}" for path, leaf in ordered)

@@ -24,7 +24,7 @@ from pipelines.engines.names import AskedEngine, asked_engine
 from pipelines.engines.session import Session, open_session
 from pipelines.errors import NodeProgramError, QueryError, is_whole, plural
 from pipelines.experiment.listed import Parts
-from pipelines.experiment.prepared import Prepared, prepare_given
+from pipelines.experiment.prepared import Prepared, prepare
 from pipelines.hunting.coverage import features, targets
 from pipelines.hunting.findings import Corpus, Hunt, HuntFinding
 from pipelines.hunting.schedules import FORMS, BaseRun, Schedule, Target, aimed, all_crashes, drawn, with_calls
@@ -117,7 +117,7 @@ def hunt(
             raise QueryError(f"{name} is {n!r}; allowed: a whole number, {least} or more")
     if minutes is not None and minutes < 0:
         raise QueryError(f"minutes is {minutes}; allowed: 0 or more, or None")
-    prepared = prepare_given(scenario, overrides)
+    prepared = prepare(scenario, overrides)
     if window and window[1] > prepared.horizon:
         raise QueryError(f"window ends in round {window[1]}, after the horizon; allowed: up to {prepared.horizon}")
     with ExitStack() as closing:

@@ -18,7 +18,7 @@ from pipelines.contract.audit import Audit
 from pipelines.engines.session import Session
 from pipelines.errors import NodeProgramError, QueryError
 from pipelines.experiment.listed import listed_scenario
-from pipelines.experiment.prepared import prepare_given
+from pipelines.experiment.prepared import prepare
 from pipelines.hunting import Hunt
 from pipelines.hunting.findings import Corpus, page
 from pipelines.protocols import PROTOCOLS
@@ -316,7 +316,7 @@ def test_a_hunt_takes_the_runs_of_the_scenario(tmp_path: Path, sail: Session) ->
     first_aims = [one.aims[0] for one in found.findings]
     assert first_aims
     assert {aim.split("(")[1].split(")")[0].split(", ")[1] for aim in first_aims} <= {f"run {n}" for n in range(4)}
-    prepared = prepare_given(TREES)
+    prepared = prepare(TREES)
     listed = [listed_scenario(run, prepared.beside) for run in prepared.runs]
     for one in found.findings:
         of_run = listed[int(one.aims[0].split("run ")[1][0])]

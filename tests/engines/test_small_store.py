@@ -13,7 +13,7 @@ from pipelines import open_store
 from pipelines.api import run_prepared
 from pipelines.audits.run import AuditReport, audit_all
 from pipelines.engines.session import Session
-from pipelines.experiment.prepared import prepare_given
+from pipelines.experiment.prepared import prepare
 from pipelines.protocols import PROTOCOLS
 from pipelines.result import Result
 from pipelines.sql.query import StoreReader
@@ -156,7 +156,7 @@ def test_all_protocols_are_judged_as_on_sail(
     apart: list[str] = []
     monkeypatch.setattr("pipelines.audits.run._found_or_error", lambda audit, _: apart.append(audit.name))
     sail.activate()
-    with run_prepared(prepare_given(EVERY), spark=sail.spark, store=tmp_path / "every") as played:
+    with run_prepared(prepare(EVERY), spark=sail.spark, store=tmp_path / "every") as played:
         expected = judged(played)
     spark.activate()
     found = judged(Result(tmp_path / "every", replace(spark, owns=False)))

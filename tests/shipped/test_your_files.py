@@ -12,7 +12,7 @@ import yaml
 from pipelines.experiment.build import build_run
 from pipelines.experiment.mapping import Mapped
 from pipelines.experiment.plan import check
-from pipelines.experiment.prepared import prepare_given
+from pipelines.experiment.prepared import prepare
 
 PAGE = (Path(__file__).parents[2] / "conf" / "FILES.md").read_text("utf-8")
 FILES = dict(re.findall(r"File `([^`]+)`.*?```text\n(.*?)```", PAGE, re.DOTALL))
@@ -28,7 +28,7 @@ def examples(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Mapped]:
     base = {"name": "t", "protocol": {"name": "forwarding"}, "overlay": CITIES, "time": {"rounds": 1000, "round_ms": 1}}
     found = []
     for example in EXAMPLES:
-        prepared = prepare_given({**base, **example})
+        prepared = prepare({**base, **example})
         check(prepared)
         found.append(build_run(prepared.runs[0], None))
     return found

@@ -8,7 +8,7 @@ import pytest
 
 from pipelines.comparing.compare import measure_named, parse_wants, ranked, settings_of, with_candidates
 from pipelines.errors import QueryError, ScenarioError
-from pipelines.experiment.prepared import Prepared, prepare_given
+from pipelines.experiment.prepared import Prepared, prepare
 
 ROW: dict[str, Any] = {
     "n_wanted": 4, "n_wanted_delivered": 4, "wanted_ratio": 1.0, "n_duplicates": 0, "n_source_order_broken": 0,
@@ -117,7 +117,7 @@ def test_fewer_missed_wants_win_over_more_runs_that_miss_none() -> None:
 
 
 def test_candidates_are_the_own_settings_and_the_variants_of_all_protocols() -> None:
-    prepared = prepare_given(LINE, "runs.grid={protocol.delta: [1, 4], overlay.links.0: [[A, B]]}")
+    prepared = prepare(LINE, "runs.grid={protocol.delta: [1, 4], overlay.links.0: [[A, B]]}")
     found, refused = with_candidates(prepared)
     settings = [settings_of(run) for run in found.runs]
     own = {"name": "delta", "detection_rounds": 7}
@@ -138,7 +138,7 @@ def with_servers(*at: str) -> tuple[Prepared, dict[str, str]]:
         "publications": [{"at": "x", "round": 30, "topic": "t", "guarantee": "causal"}],
     }
     own, overlay = {"name": "repository" if at else "ginger"}, {**clients, **servers}
-    return with_candidates(prepare_given({**LINE, "protocol": own, "overlay": overlay, "workload": calls}))
+    return with_candidates(prepare({**LINE, "protocol": own, "overlay": overlay, "workload": calls}))
 
 
 def settings_with(found: Prepared, protocol: str) -> list[dict[str, Any]]:
@@ -163,11 +163,11 @@ def test_sizes_of_bundles_and_view_degrees_are_compared() -> None:
 
 
 def test_a_grid_of_protocols_is_taken_as_it_is() -> None:
-    found, refused = with_candidates(prepare_given(LINE, "runs.grid.protocol=[{name: delta}, {name: forwarding}]"))
+    found, refused = with_candidates(prepare(LINE, "runs.grid.protocol=[{name: delta}, {name: forwarding}]"))
     assert [settings_of(run) for run in found.runs] == [{"name": "delta"}, {"name": "forwarding"}]
     assert refused == {}
 
 
 def test_a_scenario_that_is_wrong_itself_is_no_candidate() -> None:
     with pytest.raises(ScenarioError, match="'Z'"):
-        with_candidates(prepare_given(LINE, "workload.publications.0.at=Z"))
+        with_candidates(prepare(LINE, "workload.publications.0.at=Z"))

@@ -16,7 +16,7 @@ from support.real_data import shared_case
 from pipelines.errors import ScenarioError
 from pipelines.experiment.build import build_run
 from pipelines.experiment.plan import check, notes
-from pipelines.experiment.prepared import prepare_given
+from pipelines.experiment.prepared import prepare
 from pipelines.inputs.faults.timeline import renewal_times
 from pipelines.scenario.faults import Pareto
 
@@ -34,13 +34,13 @@ def given(path: Path, time: dict[str, Any] | None = None, nodes: Any = "all", **
 
 
 def outages(scenario: dict[str, Any]) -> Outages:
-    overlay, _, faults, _ = build_run(prepare_given(scenario).runs[0], None)
+    overlay, _, faults, _ = build_run(prepare(scenario).runs[0], None)
     return [(overlay.names[row["node_id"]], row["round"], row["end_round"]) for row in faults.crash.to_pylist()]
 
 
 def refused(scenario: dict[str, Any]) -> str:
     with pytest.raises(ScenarioError) as caught:
-        check(prepare_given(scenario))
+        check(prepare(scenario))
     (problem,) = caught.value.problems
     return problem
 
@@ -81,7 +81,7 @@ def test_outages_have_units_and_timestamps(
     path.write_text("node,down,up\n" + rows)
     scenario = given(path, time, **trace)
     assert outages(scenario) == [("b2", 10, 12), ("b3", 20, 21)]
-    told = [note for part, note in notes(prepare_given(scenario)) if part == "faults"]
+    told = [note for part, note in notes(prepare(scenario)) if part == "faults"]
     assert [note.split(" holds ")[0] for note in told] == ["column down of down.csv", "column up of down.csv"]
 
 

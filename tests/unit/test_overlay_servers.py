@@ -10,7 +10,7 @@ from pipelines.contract.run_inputs import Overlay
 from pipelines.errors import InputError
 from pipelines.experiment.build import build_inputs
 from pipelines.experiment.plan import combinations
-from pipelines.experiment.prepared import prepare_given
+from pipelines.experiment.prepared import prepare
 from pipelines.inputs.faults.build import drawn_group
 from pipelines.inputs.overlay.build import build_overlay, choose_faulty, choose_nodes
 from pipelines.scenario.overlay import OverlaySpec
@@ -113,5 +113,5 @@ def test_roles_and_calls_of_a_run() -> None:
 
 
 def test_the_last_round_of_a_plan_includes_calls_to_servers() -> None:
-    (planned,) = combinations(prepare_given(calls_to_servers()))
+    (planned,) = combinations(prepare(calls_to_servers()))
     assert planned.last_round == 30

@@ -10,7 +10,7 @@ import yaml
 from support.example import EXAMPLE
 
 from pipelines.errors import ScenarioError
-from pipelines.experiment.prepared import prepare_given
+from pipelines.experiment.prepared import prepare
 from pipelines.scenario.load import LoadedScenario, load_scenario
 from pipelines.scenario.yaml_text import nearest_node
 
@@ -123,7 +123,7 @@ def test_a_dict_keeps_its_strings_and_may_have_paths_ranges_and_numbers_of_numpy
         "content": {"price": np.float64(0.1)},
     }
     given |= {"runs": {"seeds": range(3)}, "overlay": {"file": {"path": Path("a/b 1.csv")}}, "faults": []}
-    scenario = prepare_given(given).scenario
+    scenario = prepare(given).scenario
     (publication,) = scenario.model_dump(exclude_unset=True)["workload"]["publications"]
     assert publication == {"at": "P1", "round": 7, "topic": "1e5", "content": {"price": 0.1}}
     assert scenario.runs.seeds == [0, 1, 2]
@@ -136,4 +136,4 @@ def test_a_dict_with_values_that_yaml_lacks_is_refused(value: object, words: str
     if isinstance(value, list):
         value.append(value)
     with pytest.raises(ScenarioError, match=words):
-        prepare_given({"name": "t", "protocol": value})
+        prepare({"name": "t", "protocol": value})

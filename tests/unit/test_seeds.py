@@ -10,7 +10,7 @@ import pytest
 import pipelines as rt
 from pipelines.engines.session import Session
 from pipelines.experiment.plan import notes
-from pipelines.experiment.prepared import prepare_given
+from pipelines.experiment.prepared import prepare
 
 LISTED: dict[str, Any] = {
     "name": "seeds",
@@ -35,7 +35,7 @@ CALLS = {
 
 
 def told(**parts: Any) -> list[str]:
-    return [note for part, note in notes(prepare_given({**LISTED, **parts})) if part == "runs"]
+    return [note for part, note in notes(prepare({**LISTED, **parts})) if part == "runs"]
 
 
 def test_seeds_of_a_scenario_without_chance_are_told() -> None:

@@ -17,7 +17,7 @@ from support.real_data import shared_case
 from pipelines.errors import ScenarioError
 from pipelines.experiment.build import build_run
 from pipelines.experiment.plan import check, notes
-from pipelines.experiment.prepared import prepare, prepare_given
+from pipelines.experiment.prepared import prepare
 from pipelines.inputs.timestamps import moments_of
 from pipelines.scenario.times import with_rounds
 
@@ -35,7 +35,7 @@ def scenario(time: dict[str, Any] | None = None, **parts: Any) -> dict[str, Any]
 
 def rounds_of(given: dict[str, Any]) -> tuple[list[tuple[int, int | None]], list[int], list[tuple[int, int | None]]]:
     """Rounds of subscriptions with their ends, of publications, and of crashes with their ends."""
-    prepared = prepare_given(given)
+    prepared = prepare(given)
     _, workload, faults, _ = build_run(prepared.runs[0], None)
     spans = [workload.subscription.select(["round", "end_round"]), faults.crash.select(["round", "end_round"])]
     listed = [[(row[a], row[b]) for row in rows.to_pylist()] for rows, (a, b) in
@@ -44,14 +44,14 @@ def rounds_of(given: dict[str, Any]) -> tuple[list[tuple[int, int | None]], list
 
 
 def told(given: dict[str, Any] | Path) -> list[str]:
-    prepared = prepare(given) if isinstance(given, Path) else prepare_given(given)
+    prepared = prepare(given)
     check(prepared)
     return [f"{part}: {note}" for part, note in notes(prepared)]
 
 
 def problems(given: dict[str, Any]) -> list[str]:
     with pytest.raises(ScenarioError) as caught:
-        check(prepare_given(given))
+        check(prepare(given))
     return [problem.partition(" ")[2] for problem in caught.value.problems]
 
 
@@ -79,7 +79,7 @@ def test_a_run_may_be_faster_than_its_times() -> None:
 
 def test_every_value_of_a_grid_has_its_own_rounds() -> None:
     given = scenario(workload={"publications": [{"at": "A", "at_ms": 100, "topic": "a"}]})
-    prepared = prepare_given({**given, "runs": {"grid": {"time.round_ms": [10, 20, 50]}}})
+    prepared = prepare({**given, "runs": {"grid": {"time.round_ms": [10, 20, 50]}}})
     found = [build_run(run, None)[1].publication["round"].to_pylist() for run in prepared.runs]
     assert found == [[10], [5], [2]]
 
@@ -217,7 +217,7 @@ def test_the_workloads_that_failed_are_refused_with_the_cure_and_read_with_it(
         check(prepare(path))
     monkeypatch.chdir(path.parent)
     text = path.read_text().replace(f"round: {column}", f"at_ms: {column}")
-    _, workload, *_ = build_run(prepare_given(text).runs[0], None)
+    _, workload, *_ = build_run(prepare(text).runs[0], None)
     rows = pd.read_csv(path.parent / "w" / f"{name.removeprefix('wl_')}.csv")
     stamps = pd.to_datetime(rows[column], **({"unit": "s"} if name == "wl_epoch" else {"format": "ISO8601"}))
     wanted = np.rint((stamps - stamps.min()) / pd.Timedelta(milliseconds=250)).astype(int).tolist()

@@ -23,7 +23,7 @@ from pipelines.errors import ScenarioError
 from pipelines.experiment.build import build_run
 from pipelines.experiment.mapping import Mapped
 from pipelines.experiment.plan import check
-from pipelines.experiment.prepared import prepare_given
+from pipelines.experiment.prepared import prepare
 
 Link = tuple[str, str, float | None]
 Links = Callable[[Path], Iterable[Link]]
@@ -35,7 +35,7 @@ DEVICES = {**THREE, "clients": [{"name": "d1", "at": "b1"}, {"name": "d2", "at":
 
 def built(parts: dict[str, Any], **time: Any) -> Mapped:
     base = {"name": "case", "protocol": {"name": "forwarding"}, "time": {"rounds": 1000, "round_ms": 1, **time}}
-    prepared = prepare_given({**base, **parts})
+    prepared = prepare({**base, **parts})
     check(prepared)
     return build_run(prepared.runs[0], None)
 
@@ -254,7 +254,7 @@ def test_a_scenario_is_accepted_or_refused_with_the_cure(name: str, monkeypatch:
     monkeypatch.chdir(path.parent)
     parts = yaml.safe_load(path.read_text())
     if name not in SCENARIOS:
-        check(prepare_given(parts))
+        check(prepare(parts))
         return
     with pytest.raises(ScenarioError, match=re.escape(SCENARIOS[name])):
-        check(prepare_given(parts))
+        check(prepare(parts))

@@ -14,7 +14,7 @@ from pipelines.contract.run_inputs import Overlay, Workload
 from pipelines.errors import ScenarioError
 from pipelines.experiment.build import build_run
 from pipelines.experiment.plan import check, notes
-from pipelines.experiment.prepared import prepare_given
+from pipelines.experiment.prepared import prepare
 
 LINKS = {"links": [["b1", "b2"], ["b2", "b3"]], "clients": [{"name": "d1", "at": "b1"}, {"name": "d2", "at": "b2"}]}
 
@@ -25,13 +25,13 @@ def scenario(workload: dict[str, Any], overlay: dict[str, Any] | None = None, **
 
 
 def built(given: dict[str, Any]) -> tuple[Overlay, Workload]:
-    overlay, workload, *_ = build_run(prepare_given(given).runs[0], None)
+    overlay, workload, *_ = build_run(prepare(given).runs[0], None)
     return overlay, workload
 
 
 def refused(given: dict[str, Any]) -> str:
     with pytest.raises(ScenarioError) as caught:
-        check(prepare_given(given))
+        check(prepare(given))
     return caught.value.problems[0]
 
 
@@ -66,14 +66,14 @@ def test_publications_are_read_in_every_dialect(
     assert rows["round"].to_pylist() == [25, 26]
     assert rows["topic"].to_pylist() == ["temp", "temp"]
     assert [list(json.loads(text).values()) for text in rows["content"].to_pylist()] == [[21.5], [22.0]]
-    assert [note for part, note in notes(prepare_given(given)) if part == "workload"] == ([told] if told else [])
+    assert [note for part, note in notes(prepare(given)) if part == "workload"] == ([told] if told else [])
 
 
 def test_a_note_on_a_file_that_two_parts_read_is_shown_once(tmp_path: Path) -> None:
     (tmp_path / "w.csv").write_text("node;topic\nd1;temp\n")
     file = {"path": str(tmp_path / "w.csv"), "node": "node", "topic": "topic"}
     given = scenario({"subscriptions": {"file": file}, "publications": {"file": {**file, "round": 5}}})
-    assert [note for part, note in notes(prepare_given(given)) if part == "workload"] == [
+    assert [note for part, note in notes(prepare(given)) if part == "workload"] == [
         "w.csv has semicolons between its cells"
     ]
 

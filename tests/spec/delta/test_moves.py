@@ -15,7 +15,7 @@ from pipelines.engines.session import Session
 from pipelines.errors import ScenarioError
 from pipelines.experiment.build import build_run
 from pipelines.experiment.plan import check, notes
-from pipelines.experiment.prepared import Prepared, prepare, prepare_given
+from pipelines.experiment.prepared import Prepared, prepare
 from pipelines.testing import audited, broken, rows, run_all, run_configs, scenario
 
 LINKS = [["P", "A"], ["A", "B"], ["B", "C"]]
@@ -55,7 +55,7 @@ def test_why_and_the_verdict_tell_what_a_move_lost(tmp_path: Path, capsys: pytes
     calls = [{"at": "P", "round": at, "topic": "t"} for at in (40, 60, 62, 71, 100)]
     given = parts(**{**MOVED, "subscriptions": [*MOVED["subscriptions"], {"at": "B", "topic": "t"}]})
     given["workload"]["publications"] = calls
-    with run_prepared(prepare_given(given), store=tmp_path / "store", engine="local") as result:
+    with run_prepared(prepare(given), store=tmp_path / "store", engine="local") as result:
         (loss,) = result.lost_by_moves()
         assert loss.move == ("A", "C", 60, 70)
         assert [one.issued_round for one in loss.lost] == [60, 62, 71]
@@ -73,7 +73,7 @@ def test_why_and_the_verdict_tell_what_a_move_lost(tmp_path: Path, capsys: pytes
 def test_a_move_that_loses_nothing_is_not_told(tmp_path: Path) -> None:
     given = parts(**MOVED)
     given["workload"]["publications"] = [{"at": "P", "round": at, "topic": "t"} for at in (40, 100)]
-    with run_prepared(prepare_given(given), store=tmp_path / "store", engine="local") as result:
+    with run_prepared(prepare(given), store=tmp_path / "store", engine="local") as result:
         assert result.lost_by_moves() == []
         assert "moving" not in verdict_line(result, result.audit(), ())
 
