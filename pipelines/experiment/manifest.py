@@ -15,6 +15,8 @@ from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 
+from pydantic import TypeAdapter
+
 from pipelines.contract.forms import AskedForm
 from pipelines.engines.names import Engine
 from pipelines.errors import ScenarioError, StoreError
@@ -42,11 +44,8 @@ class Manifest:
         scenario: Path of the scenario file.
         text: Content of the scenario file.
         overrides: Strings ``path=value`` that replaced values of the scenario.
-        engine: The engine.
         commit_every: Requested number of rounds between commits; None selects the default.
         rounds_per_job: Requested number of rounds of a job; None selects the default.
-        form: The requested form.
-        batch_runs: Number of runs per batch.
         horizon: The last possible round of a run.
         versions: Package versions, see `versions`.
         files: Input files: maps the path in the scenario to the absolute path and the SHA-256 of the file.
@@ -83,11 +82,8 @@ class Manifest:
         if not (root / MANIFEST).is_file():
             check_store(root)
         try:
-            given = json.loads((root / MANIFEST).read_text("utf-8"))
-            given["overrides"] = tuple(given["overrides"])
-            given["files"] = {name: tuple(file) for name, file in given["files"].items()}
-            return cls(**given)
-        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+            return TypeAdapter(cls).validate_json((root / MANIFEST).read_text("utf-8"))
+        except (OSError, ValueError) as error:
             reason = error.strerror if isinstance(error, OSError) else "it is damaged"
             raise StoreError(
                 f"the store {str(root)!r} cannot be resumed: its {MANIFEST}, which has the settings, cannot be read "
@@ -105,10 +101,7 @@ class Manifest:
     def check_same(self, root: Root, engine: Engine, purpose: str = "resumed") -> None:
         """Checks that the packages, the scenario and the input files have not changed since the run began.
 
-        Args:
-            root: Location of the store, for the message.
-            engine: The engine of this session.
-            purpose: The intended operation as a participle, for the message, e.g. "resumed".
+        ``engine`` is the engine of this session; the message names ``root`` and ``purpose``, e.g. "resumed".
 
         Raises:
             StoreError: Something changed; the error lists all changes.
