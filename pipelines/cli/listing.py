@@ -50,7 +50,6 @@ def _scenarios() -> Lines:
 
 
 def _summary(path: Path) -> str:
-    """Returns the first sentence of the comment at the top of a scenario file."""
     lines = [line for line in path.read_text("utf-8").splitlines() if not line.startswith("# yaml-language-server")]
     comment = " ".join(line.removeprefix("#").strip() for line in takewhile(lambda line: line.startswith("#"), lines))
     return re.split(r"(?<=[.?!])\s+(?=[A-Z0-9δ])", comment, maxsplit=1)[0]

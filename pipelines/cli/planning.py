@@ -99,7 +99,6 @@ class Costs:
 
 
 def _faults(rows: Sequence[Combination]) -> list[str]:
-    """Returns the names of the fault types in the runs; joins count as a fault type."""
     counts = {
         "crashes": sum(row.n_crashes for row in rows), "joins": sum(row.n_joins for row in rows),
         "link faults or pauses": sum(row.n_faults for row in rows),
@@ -203,7 +202,6 @@ def _size(
 
 
 def _tables(forms: Mapping[str, tuple[Form, str]]) -> list[tuple[str, str]]:
-    """Returns the name and the grain of each table of a store."""
     from pipelines.contract.state_tables import stored_tables  # imports PySpark
     from pipelines.tables import HISTORY
 
@@ -223,10 +221,7 @@ def _times(prepared: Prepared) -> str:
 
 
 def _jobs(prepared: Prepared, forms: Mapping[str, Form]) -> Iterable[str]:
-    """Returns phrases about the default numbers of rounds per job and per commit.
-
-    If protocols have different numbers, each distinct phrase names its protocols.
-    """
+    """Returns phrases about the default numbers of rounds per job and per commit."""
     found = {}
     for name, form in forms.items():
         n_runs = sum(run.scenario.protocol.name == name for run in prepared.runs)

@@ -231,7 +231,6 @@ def _share(rows: Sequence[Sequence[str]], index: int, names: Collection[str]) ->
 
 
 def _rows(path: Path) -> list[list[str]]:
-    """Returns a list with the column titles of a table, followed by its first `_SAMPLE` rows as strings."""
     table = load(path).table
     rows = table.slice(0, _SAMPLE).to_pylist()
     return [table.column_names, *(["" if value is None else str(value) for value in row.values()] for row in rows)]

@@ -142,7 +142,6 @@ def _ms_of(measure: str) -> str:
 
 
 def _measure(found: Mapping[tuple[int, str], Sequence[float | None]], run_id: int, name: str) -> str:
-    """Returns the mean of measure ``name`` with its confidence interval; durations also in ms."""
     ms = found.get((run_id, _ms_of(name)), _UNMEASURED)[0] if _ms_of(name) != name else None
     mean, low, high = found.get((run_id, name), _UNMEASURED)
     if mean is None:
@@ -189,10 +188,7 @@ def print_findings(result: Result, report: AuditReport) -> None:
 
 
 def _print_stories(result: Result, shown: Sequence[ViolationRow], number: int, n_commands: int | None = None) -> None:
-    """Prints the violations ``shown``, which are the first of ``number`` violations.
-
-    The command ``roundtable why`` follows each violation of a delivery; ``n_commands`` limits the number of commands.
-    """
+    """Prints the violations ``shown``, which are the first of ``number`` violations."""
     seqs = _publication_numbers(result, shown)
     for index, violation in enumerate(shown):
         seq = seqs.get((violation.run_id, violation.source, violation.source_seq))
@@ -320,7 +316,6 @@ def _state(finding: Finding) -> str:
 def _publication_numbers(
     result: Result, shown: Sequence[ViolationRow]
 ) -> dict[tuple[int, str | None, int | None], int]:
-    """Maps run id, source name and call number to the number of the publication, from 1 for each source."""
     runs = {violation.run_id for violation in shown if violation.source_seq is not None}
     if not runs:
         return {}

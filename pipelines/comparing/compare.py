@@ -164,7 +164,6 @@ def with_candidates(prepared: Prepared) -> tuple[Prepared, dict[str, str]]:
 
 
 def _refusal(prepared: Prepared, candidates: Sequence[Mapping[str, Any]]) -> str | None:
-    """Returns the first reason why the candidates cannot run a scenario; None if all candidates can run it."""
     try:
         check(_with_grid(prepared, candidates))
     except ScenarioError as error:
@@ -173,7 +172,6 @@ def _refusal(prepared: Prepared, candidates: Sequence[Mapping[str, Any]]) -> str
 
 
 def _with_grid(prepared: Prepared, candidates: Sequence[Mapping[str, Any]]) -> Prepared:
-    """Returns the scenario with a grid whose protocol values are the candidates."""
     loaded = prepared.loaded
     grid = loaded.scenario.runs.model_dump(mode="json", exclude_unset=True).get("grid", {})
     kept = {path: values for path, values in grid.items() if path.split(".")[0] != _PROTOCOL}

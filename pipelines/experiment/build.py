@@ -54,16 +54,13 @@ def build_inputs(
     runs: Sequence[RunConfig], beside: Path | None, observe: Callable[[int], None] = lambda _: None,
     built: Sequence[Mapped] | None = None,
 ) -> Inputs:  # fmt: skip
-    """Builds the input tables of all runs.
+    """Builds the input tables of all runs; raises the errors of `build_run`.
 
     Args:
         runs: The runs.
         beside: Folder of the scenario file, for relative paths.
         observe: A callback that receives the number of built runs after each run.
         built: The results of `build_run` for all runs; None calls `build_run`.
-
-    Raises:
-        InputError: An overlay cannot be built, calls or faults do not fit it, or faults cannot be scheduled.
     """
     parts: dict[str, list[pa.Table]] = {name: [] for name in Inputs.__dataclass_fields__}
     chunks: list[Inputs] = []
@@ -86,18 +83,15 @@ def build_inputs(
 
 
 def _combined(tables: Sequence[pa.Table]) -> pa.Table:
-    """Returns the concatenation of ``tables``, in one chunk of memory."""
     return pa.concat_tables(tables, promote_options="default").combine_chunks()
 
 
 def build_run(run: RunConfig, beside: Path | None, before: Mapped | None = None) -> Mapped:
     """Builds the inputs of one run. If the scenario has several protocols, adapts the inputs to the run's protocol.
 
-    Args:
-        run: The expanded run: its scenario with the values of the grid and the seed.
-        beside: Folder of the scenario file, for relative paths.
-        before: The result for a run that differs from this run only in faults. Its overlay and workload are reused;
-            None builds them. Only a scenario with one protocol may reuse them.
+    ``beside`` is the folder of the scenario file, for relative paths. If ``before`` is the result for a run that
+    differs from this run only in faults, its overlay and workload are reused. Only a scenario with one protocol may
+    reuse them.
 
     Raises:
         InputError: The inputs are invalid, or the protocol does not support them.
@@ -122,10 +116,7 @@ def build_run(run: RunConfig, beside: Path | None, before: Mapped | None = None)
 
 
 def _with_all_links(run: RunConfig, built: Mapped, beside: Path | None) -> Mapped:
-    """Returns ``built`` with all links of the graph, or unchanged if the run's protocol needs a tree.
-
-    In a scenario with a protocol that needs a tree, ``built`` has only the links of a spanning tree.
-    """
+    """Returns ``built`` with all links of the graph instead of a spanning tree, if the run's protocol needs no tree."""
     spec = PROTOCOLS[run.scenario.protocol.name]
     if spec.needs_tree or spec.creates_links or not needs_tree(run.protocols):
         return built
@@ -136,7 +127,6 @@ def _with_all_links(run: RunConfig, built: Mapped, beside: Path | None) -> Mappe
 
 
 def _problems(run: RunConfig, built: Mapped, beside: Path | None) -> Iterator[Problem]:
-    """Yields a problem for each input that the protocol of a run does not support."""
     scenario, spec = run.scenario, PROTOCOLS[run.scenario.protocol.name]
     overlay, workload, faults, _ = built
     yield from _several_origins(run, beside)
@@ -305,11 +295,7 @@ def _call_rows(
 
 
 def _starting_joins(overlay: Overlay, root: str | None) -> pa.Table:
-    """Returns the joins that build the whole overlay in round 0 (``overlay.start: joining``).
-
-    Each node except ``root`` joins at its neighbour on the path to ``root``. If ``root`` is ``None``, the first node is
-    the root.
-    """
+    """Returns the joins of ``overlay.start: joining``: each node joins at its neighbour on the path to ``root``."""
     parent = dict(nx.bfs_predecessors(graph_of(overlay), 0 if root is None else overlay.names.index(root)))
     joining = sorted(parent)
     return pa.table({

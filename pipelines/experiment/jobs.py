@@ -40,13 +40,7 @@ FEW_ROWS = 50_000
 
 @dataclass(frozen=True)
 class Jobs:
-    """The number of rounds that a job executes, and the number of rounds between commits.
-
-    Attributes:
-        rounds_per_job: Maximal number of rounds that one job executes.
-        commit_every: Rounds between commits.
-        reason: The reason for these numbers, for the user.
-    """
+    """The maximal number of rounds of a job, the number of rounds between commits, and the reason for the user."""
 
     rounds_per_job: int
     commit_every: int
@@ -56,11 +50,8 @@ class Jobs:
 def jobs_of(*, form: Form, n_runs: int, asked: int | None = None, commit_every: int | None = None) -> Jobs:
     """Returns the number of rounds that a job executes, and the number of rounds between commits.
 
-    Args:
-        form: The form of the protocol; a job of form ``dataflow`` executes one round.
-        n_runs: Number of runs in a batch.
-        asked: Requested number of rounds per job; None stands for all rounds up to the next commit.
-        commit_every: Requested number of rounds between commits; None selects a default.
+    ``n_runs`` is the number of runs in a batch. ``asked`` is the requested number of rounds per job; None stands for
+    all rounds up to the next commit. ``commit_every`` is the requested number; None selects a default.
     """
     if form == "dataflow":
         return Jobs(1, commit_every or COMMIT_EVERY, "each dataflow job executes one round of all runs")
@@ -75,11 +66,8 @@ def forms_of(
 ) -> dict[str, tuple[Form, str]]:  # fmt: skip
     """Maps each protocol to its form (program or dataflow) and the reason for the choice.
 
-    Args:
-        protocols: The protocols of the runs.
-        asked: The requested form.
-        n_nodes: Number of nodes of the largest run.
-        faults: Names of the fault types in the runs, see `Inputs.faults`.
+    ``n_nodes`` is the number of nodes of the largest run. ``faults`` names the fault types in the runs, as
+    `Inputs.faults` does.
 
     Raises:
         FormError: A protocol lacks the requested form.
@@ -107,14 +95,8 @@ def by_protocol(told: Mapping[str, str], *, is_named: bool = False) -> Iterable[
 class Batch:
     """A batch of runs, which are executed concurrently.
 
-    Attributes:
-        number: Index of the batch, from 0.
-        n_batches: Number of batches of the experiment.
-        first_run: First run id.
-        last_run: Last run id.
-        n_later_runs: Number of runs in all later batches.
-        horizon: The last possible round of the runs.
-        protocol: The protocol of the runs.
+    ``number`` is the index of the batch, from 0, among ``n_batches``. ``first_run`` and ``last_run`` are ids.
+    ``n_later_runs`` is the number of runs in all later batches. ``horizon`` is the last possible round of the runs.
     """
 
     number: int
@@ -149,8 +131,5 @@ def runs_per_batch(n_runs: int, n_rows: int, forms: Iterable[Form]) -> int:
 
 
 def has_small_load(forms: Iterable[Form], *, is_small: bool) -> bool:
-    """Returns whether the load of a JVM is small: the runs have few rows, or Python workers execute all programs.
-
-    ``forms`` has the forms of all protocols. ``is_small`` says that the runs have at most `FEW_ROWS` state rows.
-    """
+    """Returns whether the load of a JVM is small: few rows (``is_small``), or programs in all ``forms``."""
     return is_small or all(form == "program" for form in forms)

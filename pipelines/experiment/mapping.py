@@ -143,7 +143,6 @@ def _kept_faults(given: Mapped, new_id: Ints, n_new: int) -> tuple[Faults, Itera
 
 
 def _omission_notes(given: Mapped, kept: Mapping[str, pa.Table], new_id: Ints) -> Iterator[str]:
-    """Yields a note for each type of fault that ``kept`` omits; ``new_id`` is as in `_kept_faults`."""
     names = given.overlay.names
     for table, what in (("crash", "crashes"), ("pause", "pauses")):
         nodes = getattr(given.faults, table)["node_id"].to_pylist()
@@ -156,10 +155,7 @@ def _omission_notes(given: Mapped, kept: Mapping[str, pa.Table], new_id: Ints) -
 
 
 def _renumbered(rows: pa.Table, new_id: Ints) -> pa.Table:
-    """Replaces the node ids in ``rows``, and drops the rows of omitted nodes; null ids stay null.
-
-    ``new_id`` contains the new id of each node, or `_GONE` if the node is omitted.
-    """
+    """Replaces the node ids in ``rows``, and drops the rows of omitted nodes; null ids stay null."""
     for name in (name for name in (*_ENDS, "peer") if name in rows.column_names):
         ids = pa.array(new_id).take(pc.cast(rows[name], pa.int64()))
         rows = rows.set_column(rows.column_names.index(name), name, ids)

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import networkx as nx
-import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipelines.contract.run_inputs import Overlay
@@ -55,15 +54,10 @@ class Combination:
 
     Attributes:
         parameters: The grid values, keyed by path.
-        n_nodes: Number of nodes.
         n_links: Number of undirected links.
-        diameter: Diameter of the overlay in links, or a lower bound.
-        is_diameter_exact: Whether ``diameter`` is exact.
-        n_subscriptions: Number of subscriptions.
+        diameter: Diameter of the overlay in links; a lower bound if ``is_diameter_exact`` is false.
         n_unsubscriptions: Number of unsubscriptions up to the horizon.
-        n_publications: Number of publications.
         n_joins: Number of nodes that join during the run.
-        n_other_calls: Number of calls of other types.
         n_crashes: Number of crashes up to the horizon.
         n_faults: Number of events of link faults and pauses up to the horizon, ends excluded. Each direction of a link
             counts. If a link is replaced, its break, its removal and the new link count.
@@ -170,10 +164,7 @@ def _inputs_key(run: RunConfig, parts: set[str]) -> str:
 def _with_values(
     combinations: Sequence[RunConfig], found: Mapping[Problem, Sequence[RunConfig]]
 ) -> Iterator[Problem]:  # fmt: skip
-    """Yields the problems ``found``, each with the grid values of its first run if it concerns only some combinations.
-
-    ``found`` maps each problem to the runs that have it.
-    """
+    """Yields the problems, each with the grid values of its first run if it concerns only some combinations."""
     labels = labelled([run.parameters for run in combinations])
     values = {run.run_id: given for run, given in zip(combinations, labels, strict=True)}
     for problem, runs in found.items():
@@ -202,10 +193,7 @@ def notes(prepared: Prepared) -> list[tuple[str, str]]:
 
 
 def _notes_on(part: str, runs: Sequence[RunConfig], beside: Path) -> Sequence[str]:
-    """Returns the notes on a part of the scenario, which can be empty strings.
-
-    ``runs`` contains the runs of all seeds for a grid combination.
-    """
+    """Returns notes on a part of the scenario; ``runs`` are the runs of a combination for all seeds."""
     run, scenario = runs[0], runs[0].scenario
     match part:
         case "overlay":
@@ -240,11 +228,7 @@ def mappings(prepared: Prepared) -> list[str]:
 
 
 def combinations(prepared: Prepared) -> list[Combination]:
-    """Returns a `Combination` for each combination of grid values.
-
-    Raises:
-        ScenarioError: The inputs of a combination are invalid. The error locates each problem in the scenario.
-    """
+    """Returns a `Combination` for each combination of grid values; raises the errors of `built`."""
     diameters: dict[int, tuple[Overlay, int, bool]] = {}  # references to overlays keep ids unique
     rows = []
     for run, of_run in built(prepared):
@@ -302,16 +286,13 @@ def equal_seeds(runs: Sequence[RunConfig], beside: Path) -> str:
     draws = first["link_fault"].to_pylist() + first["nth_fault"].to_pylist()
     if any(0 < row.get("rate", 1.0) < 1 or row["low"] != row["high"] for row in draws):
         return ""
+    # The salts of draws differ between seeds even if a fault draws nothing.
+    plain = {name: [column for column in table.column_names if column != "salt"] for name, table in first.items()}
     for run in runs[1:_MAX_COMPARED]:
         tables = run_tables(run, build_run(run, beside))
-        if any(not _unsalted(table).equals(_unsalted(tables[name])) for name, table in first.items()):
+        if any(not first[name].select(columns).equals(tables[name].select(columns)) for name, columns in plain.items()):
             return ""
     return (
         f"the {len(runs):,} seeds draw nothing, as neither the scenario nor its protocol leaves anything to chance: "
         "their runs are equal, and one seed is enough"
     )
-
-
-def _unsalted(table: pa.Table) -> pa.Table:
-    """Returns a table without its salts of draws, which differ between seeds even if a fault draws nothing."""
-    return table.drop_columns([name for name in ("salt",) if name in table.column_names])

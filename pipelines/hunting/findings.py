@@ -256,7 +256,6 @@ def _cell(fates: Iterable[str]) -> str:
 
 
 def _others(hunt: Hunt) -> str:
-    """Returns the HTML section about the features without a message kind: status changes, faults and verdicts."""
     named = [one for one in sorted(hunt.features) if one.split(" ")[0] in ("status", "fault", "verdict")]
     return f"<h2>Statuses, faults, verdicts</h2><p>{escape('; '.join(named))}.</p>"
 

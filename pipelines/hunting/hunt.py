@@ -269,7 +269,6 @@ class _Search:
             yield from (one for one in (first, second) if one is not None)
 
     def _next_of_pool(self) -> Schedule | None:
-        """Returns the next schedule from the iterators in the pool, read round-robin, or None if all are exhausted."""
         while self._pool:
             source = self._pool.popleft()
             schedule = next(source, None)
@@ -306,10 +305,7 @@ class _Search:
         return self._until is not None and time.monotonic() >= self._until
 
     def _batch(self, schedules: Iterator[Schedule | None], size: int) -> list[tuple[Schedule, Playable]]:
-        """Returns up to ``size`` schedules that the hunt has not executed, each with its run.
-
-        Omits schedules that the protocol rejects, and schedules that are not promising (`_is_promising`).
-        """
+        """Returns up to ``size`` schedules that the hunt has not executed, each with its run."""
         found: list[tuple[Schedule, Playable]] = []
         n_refused = 0
         for schedule in schedules:
@@ -331,10 +327,6 @@ class _Search:
         return found
 
     def _is_promising(self, schedule: Schedule) -> bool:
-        """Returns whether the hunt executes schedules with the form of ``schedule``.
-
-        A hunt within the bound skips a form if nearly all its schedules exceeded the bound (`_PROBES`).
-        """
         counted = self._forms.get(schedule.form, Counter())
         is_skippable = self._is_within and schedule.form in FORMS
         return not is_skippable or counted[True] < _PROBES * (1 + counted[False])
@@ -344,11 +336,7 @@ class _Search:
         return {**parts, "faults": [*parts.get("faults", ()), *schedule.faults]}
 
     def _play(self, batch: Sequence[tuple[Schedule, Playable]]) -> None:
-        """Executes schedules as one job.
-
-        If a handler raises an exception in a run, the schedule of this run becomes a finding, and the remaining
-        schedules are executed again.
-        """
+        """Executes schedules as one job. A schedule whose run raises an exception becomes a finding."""
         left = list(batch)
         while left:
             try:
@@ -360,7 +348,6 @@ class _Search:
                 self._take(FAILS, str(error), schedule, self._counts["played"])
 
     def _play_job(self, batch: Sequence[tuple[Schedule, Playable]]) -> None:
-        """Executes schedules as one job, records features and violations, and extends schedules with new features."""
         with played([run for _, run in batch], self._session) as (reader, session):
             report = self._audited(reader, session)
             beyond = {one.run_id for one in report.beyond}
@@ -379,7 +366,6 @@ class _Search:
         self._counts["played"] += len(batch)
 
     def _audited(self, reader: StoreReader, session: Session) -> AuditReport:
-        """Audits a store. Reports the first error of each audit in the hunt."""
         report = audit_store(reader, session, self._protocol)
         for finding in report.findings:
             if finding.error is not None and finding.name not in self._failed_audits:
@@ -388,7 +374,6 @@ class _Search:
         return report
 
     def _count_undecided(self, report: AuditReport, runs: Container[int]) -> None:
-        """Counts the ``runs`` within the bound with verdict ``unknown``."""
         counted = [run for run in report.runs if run.run_id in runs]
         self._counts["undecided"] += sum(run.verdict == "unknown" and run.within_bound for run in counted)
 
@@ -405,10 +390,7 @@ class _Search:
         self._pool.append(map(schedule.also, aimed([base], self._counts["varied"] - 1)))
 
     def _new_features(self, reader: StoreReader, report: AuditReport, beyond: set[int]) -> list[int]:
-        """Adds the features of a job to the coverage. Returns the ids of the runs with new features.
-
-        If the hunt searches within the bound, runs beyond the bound are omitted from the result.
-        """
+        """Adds the features of a job to the coverage. Returns the ids of the runs with new features."""
         found, new = features(reader), []
         verdicts = {run.run_id: f"verdict {run.verdict}" for run in report.runs}
         for run_id, of_run in sorted(found.items()):
@@ -419,10 +401,7 @@ class _Search:
         return new
 
     def _violations(self, report: AuditReport) -> dict[int, dict[str, str]]:
-        """Maps each run to its broken guarantees, and each of these guarantees to the detail of a violation.
-
-        The detail is the first in alphabetical order.
-        """
+        """Maps each run to its broken guarantees, and each guarantee to the alphabetically first detail."""
         condition = "true" if self._is_excused else "not excused"
         rows = report.violation.where(condition).groupBy("run_id", "guarantee").agg({"detail": "min"}).collect()
         found: dict[int, dict[str, str]] = {}
@@ -489,5 +468,4 @@ class _Search:
 
 @lru_cache(maxsize=4)
 def _any_of(names: frozenset[str]) -> re.Pattern[str]:
-    """Returns a pattern that matches each of the node names ``names`` as a whole."""
     return re.compile(rf"\b(?:{'|'.join(map(re.escape, sorted(names, key=len, reverse=True)))})\b")

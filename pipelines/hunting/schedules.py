@@ -133,7 +133,6 @@ def _pausing(who: str, shift: int, target: Target, base: BaseRun) -> list[Fault]
 
 
 def _struck(kind: str, target: Target, **of_kind: object) -> list[Fault]:
-    """Returns a fault of ``kind`` that affects only the target."""
     which = {"from": target.src, "to": target.dst, "nth": target.nth}
     when = {"round": target.sent_round, "until": target.sent_round + 1}
     return [{"kind": kind, "kinds": [target.kind], **which, **when, **of_kind}]
@@ -156,19 +155,13 @@ def _behind(target: Target, base: BaseRun) -> list[str]:
 
 
 def _chain(stagger: int, target: Target, base: BaseRun) -> list[Fault]:
-    """Returns a crash of the target's receiver, and, ``stagger`` rounds later, a crash of one of its neighbours.
-
-    The neighbour is not the target's sender. Returns no crash if the receiver has no other neighbour.
-    """
+    """Returns a crash of the target's receiver, and, ``stagger`` rounds later, a crash of one of its neighbours."""
     others = _behind(target, base)[:1]
     return _crashes(base, [(target.dst, target.due_round), (others[0], target.due_round + stagger)] if others else [])
 
 
 def _nearby(who: str, n_links: int, target: Target, base: BaseRun) -> list[Fault]:
-    """Returns a crash of a node ``n_links`` links away from the target's sender or receiver, as ``who`` selects.
-
-    The node is neither the sender nor the receiver. Returns no crash if no node has this distance.
-    """
+    """Returns a crash of a node ``n_links`` links away from the target's sender or receiver, as ``who`` selects."""
     node, round_ = _end(who, target)
     reached, found = {target.src, target.dst}, [node]
     for _ in range(n_links):
@@ -179,16 +172,12 @@ def _nearby(who: str, n_links: int, target: Target, base: BaseRun) -> list[Fault
 
 
 def _lost_for_a_while(target: Target, base: BaseRun, **which: object) -> list[Fault]:
-    """Returns a loss of all messages that the fault fields ``which`` select.
-
-    The loss begins when the target is sent, and lasts one round longer than the detection time.
-    """
+    """Returns a loss of the messages that ``which`` selects, until the detection of a crash would have ended."""
     when = {"round": target.sent_round, "until": target.sent_round + base.detection_rounds + 1}
     return [{"kind": "loss", "rate": 1.0, **when, **which}]
 
 
 def _link_lost(target: Target, base: BaseRun) -> list[Fault]:
-    """Returns a loss of all messages from the target's sender to its receiver; no loss if they have no link."""
     if target.dst not in base.neighbours.get(target.src, ()):
         return []
     return _lost_for_a_while(target, base, links=[[target.src, target.dst]], direction="forward")

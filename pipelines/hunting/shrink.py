@@ -142,10 +142,7 @@ def _without_nodes(overlay: Parts, removed: Sequence[str]) -> Parts | None:
 
 
 def _contracted(around: dict[str, dict[str, int]], name: str) -> str:
-    """Contracts node ``name`` into its nearest neighbour, and returns the name of this neighbour.
-
-    ``around`` maps each node to its neighbours, and each neighbour to the latency of the link in this direction.
-    """
+    """Contracts node ``name`` into its nearest neighbour, and returns the name of this neighbour."""
     there, back = around[name], {other: around[other].pop(name) for other in around[name]}
     heir = min(there, key=lambda other: there[other] + back[other])
     for other in there:
@@ -157,10 +154,7 @@ def _contracted(around: dict[str, dict[str, int]], name: str) -> str:
 
 
 def _is_possible(call: Mapping[str, Any], removed: Collection[str], pairs: Collection[frozenset[str]]) -> bool:
-    """Returns whether a call is possible after the nodes in ``removed`` are removed.
-
-    A join needs the link between the joining node and its join point. ``pairs`` has the ends of each remaining link.
-    """
+    """Returns whether a call is possible: its nodes remain, and the link of a join is in ``pairs``."""
     if "node" in call:
         return frozenset((call["node"], call["to"])) in pairs
     return call["at"] not in removed and call.get("peer") not in removed
@@ -308,7 +302,6 @@ def minimal(
 
 
 def _removed(atoms: Sequence[Atom], before: frozenset[Atom], player: _Player) -> frozenset[Atom]:
-    """Returns a maximal set of ``atoms`` that can be removed in addition to the atoms in ``before``."""
     left = [atom for atom in atoms if atom not in before]
     return minimise(left, lambda candidates: player.fails([before | one for one in candidates]), AT_ONCE)
 
@@ -372,11 +365,7 @@ class _Player:
         return [self._known[text] for text in texts]
 
     def _play(self, runs: Sequence[Playable]) -> set[int]:
-        """Executes runs as one job, and returns the indexes of the runs that break the guarantee.
-
-        If a handler raises an exception in a run, this run does not break the guarantee, and the remaining runs are
-        executed again.
-        """
+        """Executes runs as one job, and returns the indexes of those that break the guarantee."""
         left = dict(enumerate(runs))
         while left:
             indexes = [*left]

@@ -217,11 +217,7 @@ def _applied(root: ValueNode, text: str, place: SourcePlace) -> tuple[ValueNode,
 
 
 def _without_axis(root: ValueNode, path: KeyPath) -> ValueNode:
-    """Returns the tree without the values of the grid for `path`, which would replace the override.
-
-    Raises:
-        LookupError: The grid varies a value that contains `path`.
-    """
+    """Returns the tree without the values of the grid for `path`, which would replace the override."""
     runs = root.child("runs")
     grid = None if runs is None else runs.child("grid")
     if grid is None or not isinstance(grid.value, dict):

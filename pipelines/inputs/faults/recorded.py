@@ -86,7 +86,6 @@ class NamedOutages:
 
 @cached_until_changed(maxsize=32)
 def _format_of(path: Path, given: str | None) -> tuple[str, list[str]]:
-    """Returns the format of a file, and the names of the columns of a trace."""
     if path.suffix in _PARQUET or given in ("named", "simgrid"):
         return given or "named", []
     with readable(path), open_data(path) as stream:

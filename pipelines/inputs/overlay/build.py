@@ -190,12 +190,7 @@ def build_overlay(
 
 
 def _with_fit_names(overlay: Overlay) -> Overlay:
-    """Returns `overlay`.
-
-    Raises:
-        InputError: A name has more than `MAX_NAME` characters, which no key of a scenario accepts, or it contains a
-            control character, which terminals execute and SVG forbids. Line breaks and tabs are allowed.
-    """
+    """Returns `overlay`; rejects names that no key of a scenario accepts, and control characters."""
     for name in overlay.names:
         if len(name) > MAX_NAME:
             told = f"the overlay has node {shortened(name, _SHOWN)!r}; allowed: names of 1 to {MAX_NAME} characters"

@@ -260,7 +260,6 @@ def _simulated(
     lines: Lines, names: tuple[str, ...], index: Mapping[str, int], edges: Sequence[tuple[int, list[str]]],
     columns: FileOverlay, allowed: str,
 ) -> WeightedGraph:  # fmt: skip
-    """Returns the graph of `edges`, each with its line and its fields: id, two ends in `index`, ..., and the delay."""
     for line, end in ((line, end) for line, fields in edges for end in fields[1:3]):
         if end not in index:
             raise DataFileError(f"line {line}: no node {end!r}; {allowed}")
@@ -378,14 +377,12 @@ def _has_header(lines: TextRows, columns: FileOverlay) -> bool:
 
 
 def _picked(column_names: Sequence[str], columns: FileOverlay, *, has_header: bool) -> list[int]:
-    """Returns the indexes of the columns of the two ends, and of the latency if `columns` names it."""
     latency = [] if columns.latency is None else [("latency", columns.latency, ())]
     wanted = [("src", columns.src, SRC), ("dst", columns.dst, DST), *latency]
     return column_indexes(column_names, wanted, has_header=has_header)
 
 
 def _graph(table: FileTable, columns: FileOverlay, notes: list[str]) -> WeightedGraph:
-    """Returns the graph of a table with two ends of links, and their latencies if `columns` names them."""
     rows = table.rows
     if not rows.num_rows:
         raise DataFileError("the file has no link; an edge list has at least one row below the header")

@@ -208,10 +208,7 @@ def _lift_nested(top: ET.Element) -> set[str | None]:
 
 
 def _checked_ends(graph: ET.Element) -> set[str | None]:
-    """Checks the ends of all edges and returns the node ids of the ends. Removes ids and directions of edges.
-
-    Raises DataFileError if an edge ends at an undeclared node, or if ids of nodes are missing or repeated.
-    """
+    """Checks the ends of all edges and returns the node ids of the ends. Removes ids and directions of edges."""
     declared: set[str] = set()
     for node in _children(graph, "node"):
         name = node.get("id", "")

@@ -109,7 +109,6 @@ def _is_latency(cell: str) -> bool:
 
 
 def _ordered(table: FileTable, row_names: list[str | None], names: list[str], values: Floats) -> Floats:
-    """Returns the rows of `values`, which are called `row_names`, in the order of `names`, the names of the columns."""
     if len({*names}) < len(names):
         raise DataFileError("line 1: a column name occurs twice; column names are unique")
     seen: dict[str, int] = {}
@@ -271,7 +270,6 @@ def measured_graph(graph: WeightedGraph, latency: Latency, path: Path, seed: int
 
 
 def _filling(graph: WeightedGraph, n_links: int, known: pd.Series, latency: Latency, seed: int) -> Floats:
-    """Returns latencies for the links of `graph`, which the file lacks; `n_links` is the number of all links."""
     if latency.missing == "error" or not len(known):
         ends = zip(graph.a.tolist(), graph.b.tolist(), strict=True)
         links = [f"{graph.names[u]!r} - {graph.names[v]!r}" for u, v in ends]

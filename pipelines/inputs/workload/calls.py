@@ -284,7 +284,6 @@ def _inexact_whole(texts: pa.Array, numbers: pa.Array) -> str | None:
 
 
 def _values(column: pa.Array) -> tuple[pa.Array, pa.Array, pa.Array]:
-    """Returns the values of an attribute as numbers, as whole numbers of 64 bits and as strings."""
     no_numbers, no_wholes, no_texts = (pa.nulls(len(column), of) for of in (pa.float64(), pa.int64(), pa.string()))
     if column.type in (pa.string(), pa.bool_()):
         return no_numbers, no_wholes, pc.cast(column, pa.string())

@@ -126,7 +126,6 @@ class FileRows:
     def _converted(
         self, key: str, name: str, convert: Callable[[pa.ChunkedArray], Converted], cure: str
     ) -> Converted | None:
-        """Returns column `name`, converted by `convert`; records a problem for `key` and returns None if this fails."""
         column = self.column(key, name)
         if column is None:
             return None

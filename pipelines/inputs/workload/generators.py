@@ -73,7 +73,6 @@ def quote_symbol(rank: int) -> str:
 
 
 def _each(ranks: Ints, name: Callable[[int], str]) -> pa.Array:
-    """Returns the name of each rank; computes the name of each distinct rank once."""
     distinct, place = np.unique(ranks, return_inverse=True)
     return pa.array([name(rank) for rank in distinct.tolist()], pa.string()).take(pa.array(place))
 
