@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import re
 import time
-from collections import Counter, deque
+from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
@@ -29,6 +29,7 @@ from pipelines.hunting.coverage import features, targets
 from pipelines.hunting.findings import Corpus, Hunt, HuntFinding
 from pipelines.hunting.schedules import FORMS, BaseRun, Schedule, Target, aimed, all_crashes, drawn, with_calls
 from pipelines.hunting.shrink import Playable, failed_run, labelled_runs, minimal, played, runnable
+from pipelines.inputs.overlay.build import graph_of
 from pipelines.protocols import protocol_named
 from pipelines.sql.query import StoreReader
 from pipelines.why.overview import overview
@@ -159,7 +160,7 @@ class _Search:
         self._until = None if minutes is None else self._begun + 60 * minutes
         self._names: frozenset[str] = frozenset()  # the names of the nodes of all overlays
         self._keys, self._features = set[str](), set[str]()
-        self._forms: dict[str, Counter[bool]] = {}
+        self._forms: dict[str, Counter[bool]] = defaultdict(Counter)
         self._findings: dict[tuple[str, str], HuntFinding] = {}
         self._known: set[tuple[str, str]] = set()
         self._merged: dict[tuple[str, str], tuple[str, str]] = {}
@@ -225,7 +226,9 @@ class _Search:
             label, parts, run = chosen[run_id]
             self._playable.append((parts, run))
             detection = getattr(run.run.scenario.protocol, "detection_rounds", _DETECTION_ROUNDS)
-            self.bases.append(BaseRun.of(run.built[0], detection, found[run_id], label))
+            graph, names = graph_of(run.built[0]), run.built[0].names
+            around = {name: [names[other] for other in graph[node]] for node, name in enumerate(names)}
+            self.bases.append(BaseRun(around, detection, found[run_id], label))
             self._features |= reached.get(run_id, frozenset())
             if run_id:
                 schedule = Schedule((), (label,), "none", len(self.bases) - 1)
@@ -271,8 +274,7 @@ class _Search:
     def _next_of_pool(self) -> Schedule | None:
         while self._pool:
             source = self._pool.popleft()
-            schedule = next(source, None)
-            if schedule is not None:
+            if (schedule := next(source, None)) is not None:
                 self._pool.append(source)
                 return schedule
         return None
@@ -314,12 +316,10 @@ class _Search:
             if schedule.key not in self._keys and self._is_promising(schedule):
                 self._keys.add(schedule.key)
                 run = runnable(self._with(schedule), self._playable[schedule.base][1])
-                if run is None:
-                    self._counts["refused"] += 1
-                    n_refused += 1
-                else:
+                self._counts["refused"] += run is None
+                n_refused = n_refused + 1 if run is None else 0
+                if run is not None:
                     found.append((schedule, run))
-                    n_refused = 0
             if len(found) == size:
                 break
         if not found and n_refused == _MOST_REFUSED:
@@ -327,9 +327,8 @@ class _Search:
         return found
 
     def _is_promising(self, schedule: Schedule) -> bool:
-        counted = self._forms.get(schedule.form, Counter())
-        is_skippable = self._is_within and schedule.form in FORMS
-        return not is_skippable or counted[True] < _PROBES * (1 + counted[False])
+        counted = self._forms[schedule.form]
+        return not (self._is_within and schedule.form in FORMS) or counted[True] < _PROBES * (1 + counted[False])
 
     def _with(self, schedule: Schedule) -> Parts:
         parts, _ = self._playable[schedule.base]
@@ -355,7 +354,7 @@ class _Search:
             new = self._new_features(reader, report, beyond)
             further = targets(reader, new) if new else {}
         for run_id, (schedule, _) in enumerate(batch):
-            self._forms.setdefault(schedule.form, Counter())[run_id in beyond] += 1
+            self._forms[schedule.form][run_id in beyond] += 1
             if run_id in further and len(schedule.aims) < _MOST_STAGES:
                 self._vary(schedule, further[run_id])
         self._count_undecided(report, range(len(batch)))
@@ -374,8 +373,9 @@ class _Search:
         return report
 
     def _count_undecided(self, report: AuditReport, runs: Container[int]) -> None:
-        counted = [run for run in report.runs if run.run_id in runs]
-        self._counts["undecided"] += sum(run.verdict == "unknown" and run.within_bound for run in counted)
+        self._counts["undecided"] += sum(
+            run.run_id in runs and run.verdict == "unknown" and run.within_bound for run in report.runs
+        )
 
     def _vary(self, schedule: Schedule, found: Sequence[Target]) -> None:
         """Adds extensions of ``schedule`` to the pool: one for each form and each target in ``found``.
@@ -405,8 +405,8 @@ class _Search:
         condition = "true" if self._is_excused else "not excused"
         rows = report.violation.where(condition).groupBy("run_id", "guarantee").agg({"detail": "min"}).collect()
         found: dict[int, dict[str, str]] = {}
-        for row in sorted(rows):
-            found.setdefault(row[0], {})[row[1]] = row[2]
+        for run_id, guarantee, detail in sorted(rows):
+            found.setdefault(run_id, {})[guarantee] = detail
         return found
 
     def _key(self, guarantee: str, detail: str) -> tuple[str, str]:
@@ -426,8 +426,7 @@ class _Search:
         if key not in self._findings:
             self._say(f"{guarantee} is broken by schedule {n_played:,}: {'; '.join(schedule.aims)}")
             found = self._found(guarantee, detail, schedule, n_played)
-            by_cause = self._key(guarantee, found.cause)
-            self._merged[key] = key = by_cause
+            self._merged[key] = key = self._key(guarantee, found.cause)
             self._findings.setdefault(key, found)
         known = self._findings[key]
         self._findings[key] = replace(known, n_schedules=known.n_schedules + 1)
@@ -447,8 +446,7 @@ class _Search:
 
     def _cause(self, parts: Parts) -> str:
         """Returns the cause of the first missing or repeated delivery in a scenario; an empty string without one."""
-        run = runnable(parts)
-        if run is None:
+        if (run := runnable(parts)) is None:
             return ""
         with played([run], self._session) as (reader, _):
             groups = overview(reader, 0).groups

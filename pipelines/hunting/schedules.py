@@ -8,14 +8,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from itertools import combinations, product, zip_longest
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
 import networkx as nx
 import numpy as np
 
 from pipelines.contract.run_inputs import Overlay, Workload
 from pipelines.errors import QueryError, plural
-from pipelines.inputs.overlay.build import graph_of
 
 Fault = Mapping[str, Any]
 _MOST_SYMMETRIES = 10_000
@@ -71,24 +70,15 @@ class Schedule:
 class BaseRun:
     """The properties of a base run, a run without added faults, on which the schedules of a hunt depend.
 
-    Attributes:
-        neighbours: The names of the neighbours of each node in the overlay, by name of the node.
-        detection_rounds: The detection time, the number of rounds until a crash is detected.
-        targets: The messages that faults can target.
-        label: The name of the run in descriptions of aims, such as ``seed 9``.
+    ``neighbours`` maps each node of the overlay to its neighbours. ``detection_rounds`` is the detection time, the
+    number of rounds until a crash is detected. ``targets`` are the messages that faults can target. ``label`` names the
+    run in descriptions of aims, for example ``seed 9``.
     """
 
     neighbours: Mapping[str, Sequence[str]]
     detection_rounds: int
     targets: Sequence[Target] = ()
     label: str = ""
-
-    @classmethod
-    def of(cls, overlay: Overlay, detection_rounds: int, targets: Sequence[Target], label: str) -> Self:
-        """Returns a base run on ``overlay``; for the other parameters, see the attributes."""
-        graph, names = graph_of(overlay), overlay.names
-        around = {name: [names[other] for other in graph[node]] for node, name in enumerate(names)}
-        return cls(around, detection_rounds, targets, label)
 
     @cached_property
     def downs(self) -> tuple[int | None, ...]:
@@ -260,7 +250,7 @@ def drawn(bases: Sequence[BaseRun], draws: np.random.Generator) -> Iterator[Sche
     The faults of a schedule use nodes, message kinds and rounds of the targets of its base run. Base runs without a
     target get no schedule. The sequence ends after `_MOST_REPEATED` consecutive draws that repeat an earlier schedule.
     """
-    used = [(index, base, _Ranges.of(base.targets)) for index, base in enumerate(bases) if base.targets]
+    used = [(index, base, _ranges(base.targets)) for index, base in enumerate(bases) if base.targets]
     keys, n_repeated = set[str](), 0
     while n_repeated < _MOST_REPEATED:
         index, base, ranges = used[draws.integers(len(used))]
@@ -284,10 +274,11 @@ class _Ranges(NamedTuple):
     kinds: Sequence[str]
     last: int
 
-    @classmethod
-    def of(cls, targets: Sequence[Target]) -> Self:
-        nodes = sorted({name for target in targets for name in (target.src, target.dst)})
-        return cls(nodes, sorted({target.kind for target in targets}), max(target.due_round for target in targets))
+
+def _ranges(targets: Sequence[Target]) -> _Ranges:
+    nodes = {name for target in targets for name in (target.src, target.dst)}
+    last = max(target.due_round for target in targets)
+    return _Ranges(sorted(nodes), sorted({target.kind for target in targets}), last)
 
 
 def _drawn(ranges: _Ranges, base: BaseRun, draws: np.random.Generator) -> Fault:
@@ -365,24 +356,21 @@ def crash_sets(
     Raises:
         QueryError: The overlay has more than 10,000 symmetries.
     """
-    symmetries = _symmetries(overlay)
-    names = sorted(overlay)
-    rounds = range(window[0], window[1] + 1)
+    symmetries, rounds = _symmetries(overlay), range(window[0], window[1] + 1)
 
     def unique() -> Iterator[tuple[tuple[str, int], ...]]:
         for size in range(1, most + 1):
-            for nodes in combinations(names, size):
+            for nodes in combinations(sorted(overlay), size):
                 for when in product(rounds, repeat=size):
                     crashes = tuple(zip(nodes, when, strict=True))
                     if all(crashes <= tuple(sorted((to[node], at) for node, at in crashes)) for to in symmetries):
                         yield crashes
 
-    def schedules() -> Iterator[Schedule]:
-        for crashes in unique():
-            words = ", ".join(f"{node} in round {at}" for node, at in crashes)
-            yield Schedule(tuple(_crash(node, at, down) for node, at in crashes), (f"crash {words}",), "exhaustive")
+    def schedule(crashes: tuple[tuple[str, int], ...]) -> Schedule:
+        words = ", ".join(f"{node} in round {at}" for node, at in crashes)
+        return Schedule(tuple(_crash(node, at, down) for node, at in crashes), (f"crash {words}",), "exhaustive")
 
-    return sum(1 for _ in unique()), schedules()
+    return sum(1 for _ in unique()), map(schedule, unique())
 
 
 def _symmetries(overlay: nx.Graph[str]) -> list[dict[str, str]]:
