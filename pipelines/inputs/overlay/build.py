@@ -8,7 +8,7 @@ from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from statistics import median
-from typing import Any
+from typing import Any, TypeVar
 
 import networkx as nx
 import numpy as np
@@ -43,8 +43,7 @@ from pipelines.scenario.overlay import (
     attached_problems,
 )
 
-_SERVERS: KeyPath = ("overlay", "servers")
-_CLIENTS: KeyPath = ("overlay", "clients")
+Node = TypeVar("Node", bound=Attached)
 MOST_CHANGE = 0.1
 """A note reports a path if rounding to whole rounds lengthens the path by more than this share."""
 _MAX_SOURCES = 10
@@ -74,15 +73,12 @@ def _with_attached(brokers: Overlay, servers: list[Server], clients: list[Listed
 
 
 def _generated_servers(spec: GeneratedServers, brokers: Overlay, seed: int) -> list[Server]:
-    place = (*_SERVERS, "generate")
+    place: KeyPath = ("overlay", "servers", "generate")
     if spec.at == "central":
         nodes = _central(spec.count or 1, brokers, (*place, "count"))
     else:
         nodes = choose_nodes(spec.at, brokers, seed, "overlay.servers", (*place, "at")).tolist()
-    edges = [brokers.names[node] for node in nodes]
-    servers = [Server(name=f"{spec.prefix}{i + 1}", at=at, latency=spec.latency) for i, at in enumerate(edges)]
-    _check_names(servers, {*brokers.names}, "server", (*place, "prefix"))
-    return servers
+    return _named_attached(Server, spec, nodes, brokers, {*brokers.names}, place)
 
 
 def _central(count: int, brokers: Overlay, place: KeyPath) -> list[int]:
@@ -94,17 +90,23 @@ def _central(count: int, brokers: Overlay, place: KeyPath) -> list[int]:
 
 
 def _generated_clients(spec: GeneratedClients, brokers: Overlay, taken: set[str], seed: int) -> list[ListedClient]:
-    nodes = choose_nodes(spec.at, brokers, seed, "overlay.clients", (*_CLIENTS, "generate", "at"))
-    edges = [brokers.names[node] for node in nodes.tolist() for _ in range(spec.per_broker)]
-    clients = [ListedClient(name=f"{spec.prefix}{i + 1}", at=at, latency=spec.latency) for i, at in enumerate(edges)]
-    _check_names(clients, taken, "client", (*_CLIENTS, "generate", "prefix"))
-    return clients
+    place: KeyPath = ("overlay", "clients", "generate")
+    nodes = choose_nodes(spec.at, brokers, seed, "overlay.clients", (*place, "at"))
+    return _named_attached(ListedClient, spec, np.repeat(nodes, spec.per_broker).tolist(), brokers, taken, place)
 
 
-def _check_names(made: Sequence[Attached], taken: set[str], what: str, place: KeyPath) -> None:
+def _named_attached(
+    model: type[Node], spec: GeneratedServers | GeneratedClients, nodes: Sequence[int], brokers: Overlay,
+    taken: set[str], place: KeyPath,
+) -> list[Node]:  # fmt: skip
+    made = [
+        model(name=f"{spec.prefix}{number}", at=brokers.names[node], latency=spec.latency)
+        for number, node in enumerate(nodes, 1)
+    ]
     if twice := sorted({one.name for one in made} & taken):
-        message = f"a {what} would be called {twice[0]!r}, as another node is; give another prefix"
-        raise InputError(Problem(place, message))
+        message = f"a {str(place[1])[:-1]} would be called {twice[0]!r}, as another node is; give another prefix"
+        raise InputError(Problem((*place, "prefix"), message))
+    return made
 
 
 def rounding_note(graph: WeightedGraph, rounds: Ints, round_ms: float) -> str:
@@ -344,11 +346,7 @@ def named_links(overlay: Overlay) -> Iterator[tuple[str, str]]:
 
 def graph_of(overlay: Overlay) -> nx.Graph[int]:
     """Returns the overlay as a graph of node ids, with the latencies from ``a`` to ``b`` as weights of its links."""
-    graph: nx.Graph[int] = nx.Graph()
-    graph.add_nodes_from(range(len(overlay.names)))
-    ends = (column.tolist() for column in (overlay.a, overlay.b, overlay.latency_rounds))
-    graph.add_weighted_edges_from(zip(*ends, strict=True))
-    return graph
+    return weighted.network(len(overlay.names), overlay.a, overlay.b, overlay.latency_rounds)
 
 
 def choose_nodes(nodes: Nodes | FaultyGroup, overlay: Overlay, seed: int, purpose: str, place: KeyPath) -> Ints:

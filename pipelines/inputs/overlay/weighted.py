@@ -148,10 +148,11 @@ def components(graph: WeightedGraph) -> list[list[int]]:
     return [sorted(part) for part in nx.connected_components(network(len(graph.names), graph.a, graph.b))]
 
 
-def network(n_nodes: int, a: Ints, b: Ints) -> nx.Graph[int]:
-    """Returns the graph of nodes 0 to ``n_nodes - 1`` with the links ``a[i] - b[i]``."""
+def network(n_nodes: int, a: Ints, b: Ints, weights: Ints | Floats | None = None) -> nx.Graph[int]:
+    """Returns the graph of nodes 0 to ``n_nodes - 1`` with links ``a[i] - b[i]``, whose weights default to 1."""
     found: nx.Graph[int] = nx.empty_graph(n_nodes)
-    found.add_edges_from(zip(a.tolist(), b.tolist(), strict=True))
+    ends = (column.tolist() for column in (a, b, np.ones(len(a)) if weights is None else weights))
+    found.add_weighted_edges_from(zip(*ends, strict=True))
     return found
 
 
@@ -201,12 +202,9 @@ def minimum_tree(graph: WeightedGraph) -> WeightedGraph:
 
     Links of equal latency are ordered by (a, b), which makes the tree unique.
     """
-    ranked: nx.Graph[int] = nx.Graph()
-    order = np.lexsort((graph.b, graph.a, graph.weights)).tolist()
-    a, b = graph.a.tolist(), graph.b.tolist()
-    ranked.add_weighted_edges_from((a[i], b[i], rank) for rank, i in enumerate(order))
-    kept = [order[data["weight"]] for _, _, data in nx.minimum_spanning_edges(ranked, algorithm="kruskal", data=True)]
-    return graph.links(np.sort(np.array(kept, dtype=np.int64)))
+    rank = np.empty(len(graph.a), dtype=np.int64)
+    rank[np.lexsort((graph.b, graph.a, graph.weights))] = np.arange(len(rank))
+    return _with_links(graph, nx.minimum_spanning_edges(network(len(graph.names), graph.a, graph.b, rank), data=False))
 
 
 @lru_cache(maxsize=64)
@@ -215,15 +213,17 @@ def shortest_path_tree(graph: WeightedGraph, root: int) -> WeightedGraph:
 
     If a node has several such paths, the tree contains the path through the predecessor with the smallest id.
     """
-    weighted, a, b = network(len(graph.names), graph.a, graph.b), graph.a.tolist(), graph.b.tolist()
-    weighted.add_weighted_edges_from(zip(a, b, graph.weights.tolist(), strict=True))
     before: dict[int, list[int]]
     distance: dict[int, float]
+    weighted = network(len(graph.names), graph.a, graph.b, graph.weights)
     before, distance = nx.dijkstra_predecessor_and_distance(weighted, root)
-    position: dict[tuple[int, int], int] = {pair: i for i, pair in enumerate(zip(a, b, strict=True))}
-    parents = {node: _parent(node, before[node], distance) for node in before if node != root}
-    kept = [position[min(node, parent), max(node, parent)] for node, parent in parents.items()]
-    return graph.links(np.sort(np.array(kept, dtype=np.int64)))
+    return _with_links(graph, ((node, _parent(node, before[node], distance)) for node in before if node != root))
+
+
+def _with_links(graph: WeightedGraph, ends: Iterable[tuple[int, int]]) -> WeightedGraph:
+    kept = set(map(frozenset, ends))
+    pairs = zip(graph.a.tolist(), graph.b.tolist(), strict=True)
+    return graph.links(np.array([frozenset(pair) in kept for pair in pairs], dtype=np.bool_))
 
 
 def _parent(node: int, before: list[int], distance: dict[int, float]) -> int:
