@@ -1,12 +1,6 @@
 """Protocol ``gossipsub``: libp2p's pubsub over topic meshes, specification v1.1 without scores (rules S1 to S20).
 
-The *mesh* of a node for a topic consists of about D neighbours, to which it sends publications on the topic. To *graft*
-a neighbour is to add it to the mesh and to send it GRAFT. To *prune* a neighbour is to remove it from the mesh and to
-send it PRUNE. After a PRUNE the neighbour has a *backoff*: rounds in which it is not grafted. The *fanout* replaces the
-mesh at a publisher that has not joined the topic. The *peers* of a topic are the neighbours that have announced the
-topic. At each *heartbeat* a node repairs its meshes and sends the ids of recent publications (IHAVE) to peers outside
-the mesh. These peers request the publications that they lack (IWANT). A *relay* is a node that joins all topics, even
-if it has no subscription.
+The README of the protocol defines the terms and the rules.
 """
 
 from __future__ import annotations

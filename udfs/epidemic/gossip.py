@@ -7,7 +7,6 @@ Subscriber-based pull sends a digest towards subscribers. Publisher-based pull s
 
 from __future__ import annotations
 
-from udfs.epidemic import memory
 from udfs.epidemic.dispatcher import (
     PUBLISHER_PULL,
     PUSH,
@@ -19,6 +18,7 @@ from udfs.epidemic.dispatcher import (
     Gossip,
     GossipTimer,
 )
+from udfs.epidemic.forwarding import reply
 
 _TIMER = "gossip"
 
@@ -112,7 +112,7 @@ def handle_request(turn: DispatcherRound, message: EventRequest, trigger: int, r
     for entry in message.digest:
         event = turn.node.cache.get((entry.source, entry.number))
         if event is not None:
-            memory.reply(turn, event, requester, trigger)
+            reply(turn, event, requester, trigger)
 
 
 def start_pull(turn: DispatcherRound) -> None:
@@ -144,7 +144,7 @@ def handle_pull(turn: DispatcherRound, message: Gossip, trigger: int, sender: in
     cached = turn.cached_by_counter()
     for entry in message.digest:
         if entry in cached:
-            memory.reply(turn, cached[entry], message.initiator, trigger)
+            reply(turn, cached[entry], message.initiator, trigger)
     if message.style == "subscriber":
         pass_on(turn, message, trigger, sender)
         return

@@ -1,31 +1,14 @@
 """Class `Epidemic`, the node program of protocol ``epidemic``.
 
-A dispatcher handles a round in phases. A phase handles all due messages of the kinds that the first column lists:
-
-===========================================  =====================================  ================================
-phase                                        reads                                  writes
-===========================================  =====================================  ================================
-unicast (`program`): REQUEST, REPLY          a random draw for each message         fate ``lost_link``
-subscription tables (`forwarding`)           pattern, client, routing_entry         client, routing_entry; expected,
-                                                                                    lost of unsubscribed patterns
-events (`forwarding`): EVENT, REPLY, publish routing_entry, received, counter       received, tag, counter, delivery
-memory (`memory`): new events                dispatcher, cache, client, expected,   cache, expected, lost, route
-                                             lost, route
-gossip (`gossip`): GOSSIP, REQUEST           routing_entry, received, cache
-gossip rounds (`gossip`): the timer          dispatcher; routing_entry and cache    dispatcher
-                                             (push); lost and route (pull)
-===========================================  =====================================  ================================
-
-Column ``fate`` of table ``message`` has ``lost_link`` for a message that the unicast loses. Within a phase the
-dispatcher handles messages in the order of their ids, then calls. It sends messages in the order of
-their causes: received messages, then calls, then the gossip round.
+A dispatcher handles a round in phases: unicast, subscription tables, events and buffers, gossip, gossip rounds. Within
+a phase it handles messages in the order of their ids, then calls. It sends messages in the order of their causes:
+received messages, then calls, then the gossip round. The README of the protocol lists the tables of each phase.
 """
 
 from __future__ import annotations
 
-from udfs.epidemic import memory
 from udfs.epidemic.dispatcher import MESSAGES, Dispatcher, DispatcherRound, GossipTimer, Pattern
-from udfs.epidemic.forwarding import change_table, take_events
+from udfs.epidemic.forwarding import bound, change_table, discard, take_events
 from udfs.epidemic.gossip import gossip, handle_pull, handle_push, handle_request
 from udfs.nodes.calls import PublishCall, SubscribeCall
 from udfs.nodes.context import Context
@@ -59,14 +42,14 @@ class Epidemic(Dispatcher):
                 world.program(node).pattern[call.subscription_id] = pattern
 
     def on_round(self, due: RoundDue, ctx: Context) -> None:
-        """Handles the due events of a round, in the phases that the docstring of the module lists."""
+        """Handles the due events of a round, in phases."""
         turn = DispatcherRound(self, ctx, due)
         turn.inbox = [one for one in due.received if _arrives(turn, one)]
         change_table(turn)
         take_events(turn)
         if turn.recovery != "none":
-            memory.discard(turn)
-            memory.bound(turn)
+            discard(turn)
+            bound(turn)
             for one in turn.of("GOSSIP", "REQUEST"):
                 if one.kind == "REQUEST":
                     handle_request(turn, one.message, one.message_id, one.src)

@@ -10,7 +10,7 @@ import pytest
 
 from pipelines.protocols.epidemic import EpidemicSettings
 from udfs.epidemic.dispatcher import CachedEvent, DispatcherRound
-from udfs.epidemic.memory import discard
+from udfs.epidemic.forwarding import discard
 from udfs.epidemic.program import Epidemic
 from udfs.nodes.context import Context, Internal
 from udfs.nodes.local import LocalNetwork
