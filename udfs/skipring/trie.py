@@ -138,37 +138,6 @@ class Trie:
         self._roots[self._topic] = Root(self._topic, top)
         return True
 
-    def is_sound(self, n_nodes: int, key_bits: int) -> bool:
-        """Returns whether the trie has the structure and hashes that the keys of its publications require (rule K22).
-
-        In a sound trie, the root reaches all `n_nodes` table rows of the topic.
-        """
-        root = self._roots.get(self._topic)
-        stack, n_found = [] if root is None else [root.label], 0
-        while stack:
-            node = self.find(stack.pop())
-            if node is None or not (self._is_leaf(node, key_bits) if node.publication else self._is_inner(node)):
-                return False
-            n_found += 1
-            stack += [child for child in (node.zero, node.one) if child is not None]
-        return n_found == n_nodes
-
-    def _is_leaf(self, node: TrieNode, key_bits: int) -> bool:
-        publication = node.publication
-        if publication is None or not has_right_key(self._topic, publication, key_bits):
-            return False
-        has_no_child = node.zero is None and node.one is None
-        return has_no_child and node.label == publication.key and node.hash == self._hash(node.label)
-
-    def _is_inner(self, node: TrieNode) -> bool:
-        hashes = []
-        for digit, label in (("0", node.zero), ("1", node.one)):
-            child = None if label is None else self.find(label)
-            if child is None or not child.label.startswith(node.label + digit):
-                return False
-            hashes.append(child.hash)
-        return node.hash == self._hash(*hashes)
-
     def _path(self, key: str) -> list[TrieNode]:
         """Returns the nodes from the root to the first node whose label is not a proper prefix of `key`, inclusive."""
         root = self._roots.get(self._topic)
@@ -207,20 +176,22 @@ class Trie:
 
 
 def repair_tries(nodes: dict[tuple[str, str], TrieNode], roots: dict[str, Root], key_bits: int, hash_bits: int) -> None:
-    """Rebuilds each trie that is not sound from its leaves with right keys (rule K22, `Trie.is_sound`).
+    """Replaces each trie that differs from the trie of its leaves with right keys by that trie (rule K22).
 
     Changes the tables `nodes` and `roots`, which are those of `Trie`.
     """
-    found: dict[str, list[TrieNode]] = {topic: [] for topic in roots}
-    for node in nodes.values():
-        found.setdefault(node.topic, []).append(node)
+    found: dict[str, dict[tuple[str, str], TrieNode]] = {topic: {} for topic in roots}
+    for key, node in nodes.items():
+        found.setdefault(node.topic, {})[key] = node
     for topic, held in found.items():
-        trie = Trie(topic, nodes, roots, hash_bits)
-        if trie.is_sound(len(held), key_bits):
-            continue
-        for node in held:
-            del nodes[topic, node.label]
-        roots.pop(topic, None)
-        for node in sorted(held, key=attrgetter("label")):
+        right_nodes, right_root = dict[tuple[str, str], TrieNode](), dict[str, Root]()
+        trie = Trie(topic, right_nodes, right_root, hash_bits)
+        for node in sorted(held.values(), key=attrgetter("label")):
             if node.publication is not None and has_right_key(topic, node.publication, key_bits):
                 trie.insert(node.publication, node.via or "start")
+        if held != right_nodes or roots.get(topic) != right_root.get(topic):
+            for key in held:
+                del nodes[key]
+            roots.pop(topic, None)
+            nodes.update(right_nodes)
+            roots.update(right_root)
