@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 
-import pyarrow as pa
-
 from pipelines.hunting.schedules import Target
 from pipelines.sql.query import StoreReader
 from udfs.nodes.link_faults import COPY_ID
@@ -23,36 +21,37 @@ status as (
     coalesce(lead(round) over (partition by run_id, node_id order by round), 9223372036854775807) as next_round, status
   from (select run_id, node_id, round, max(status) as status from node_status group by run_id, node_id, round) one
 )"""
-_HANDLED = f"""
+_FEATURES = f"""
 with {_STATUS}, struck as (
   select run_id, min(round) as first_round, max(round) as last_round from fault_event group by run_id
-)
-select distinct m.run_id, concat_ws(' ', m.kind, coalesce(s.status, '{NO_STATUS}'), m.fate) as feature,
-  case when m.due_round < f.first_round or f.run_id is null then 'before faults'
-    when m.due_round <= f.last_round then 'during faults' else 'after faults' end as phase
-from message m
-left join struck f on f.run_id = m.run_id
-left join status s on s.run_id = m.run_id and s.node_id = m.dst
-  and m.due_round >= s.first_round and m.due_round < s.next_round
-where m.src <> m.dst
-"""  # noqa: S608 - built of constants
-_PAIRS = """
-with handled as (
+), received as (
+  select distinct m.run_id, concat_ws(' ', m.kind, coalesce(s.status, '{NO_STATUS}'), m.fate) as feature,
+    case when m.due_round < f.first_round or f.run_id is null then 'before faults'
+      when m.due_round <= f.last_round then 'during faults' else 'after faults' end as phase
+  from message m
+  left join struck f on f.run_id = m.run_id
+  left join status s on s.run_id = m.run_id and s.node_id = m.dst
+    and m.due_round >= s.first_round and m.due_round < s.next_round
+  where m.src <> m.dst
+), handled as (
   select distinct run_id, dst, due_round, kind from message where fate = 'delivered'
 )
-select distinct a.run_id, concat_ws(' ', a.kind, 'with', b.kind) as feature
+select run_id, feature from received
+union
+select run_id, concat_ws(' ', feature, phase) from received
+union
+select a.run_id, concat_ws(' ', a.kind, 'with', b.kind)
 from handled a
 join handled b on b.run_id = a.run_id and b.dst = a.dst and b.due_round = a.due_round and b.kind > a.kind
-"""
-_STATUSES = """
-select distinct run_id, concat_ws(' ', 'status', coalesce(before, 'none'), 'to', status) as feature
+union
+select run_id, concat_ws(' ', 'status', coalesce(before, 'none'), 'to', status)
 from (
   select run_id, status, lag(status) over (partition by run_id, node_id order by round, status) as before
   from node_status
 ) changed
-"""
-_FAULTS = "select distinct run_id, concat('fault ', kind) as feature from fault_event"
-_FEATURES = (_HANDLED, _PAIRS, _STATUSES, _FAULTS)
+union
+select run_id, concat('fault ', kind) from fault_event
+"""  # noqa: S608 - built of constants
 
 _TARGETS = """
 with {status}, sent as (
@@ -90,12 +89,8 @@ def features(reader: StoreReader) -> dict[int, frozenset[str]]:
     - a kind of fault.
     """
     found: dict[int, set[str]] = defaultdict(set)
-    for text in _FEATURES:
-        rows: pa.Table = reader.sql(text).toArrow()
-        for row in rows.to_pylist():
-            found[row["run_id"]].add(row["feature"])
-            if "phase" in row:
-                found[row["run_id"]].add(f"{row['feature']} {row['phase']}")
+    for row in reader.sql(_FEATURES).toArrow().to_pylist():
+        found[row["run_id"]].add(row["feature"])
     return {run_id: frozenset(of_run) for run_id, of_run in found.items()}
 
 

@@ -27,7 +27,6 @@ class HuntFinding:
     """A guarantee that schedules break, with the cause.
 
     Attributes:
-        guarantee: The name of the guarantee.
         cause: The cause of the first missing or repeated delivery in ``scenario``, in the words of `why`. If no
             delivery is missing or repeated, the detail of the violation.
         aims: Descriptions of the aims (targets and forms) of the first schedule that broke the guarantee with this
@@ -54,15 +53,10 @@ class Hunt:
     """The result of a hunt, or its intermediate result after a job.
 
     Attributes:
-        scenario: The name of the scenario.
-        protocol: The name of the protocol.
-        strategy: The name of the strategy.
         findings: The findings, in the order of their first schedules.
         broken_again: The guarantees that scenarios of the corpus still break, by file of the corpus.
         failed_audits: The first error of each audit that raised an error. The hunt does not check the guarantee of
             this audit.
-        n_replayed: The number of executed scenarios of the corpus.
-        n_played: The number of executed schedules.
         n_beyond: The number of executed schedules with an added fault that exceed the bound.
         n_decided: The number of executed schedules within the bound that have an added fault and a verdict other than
             ``unknown``.
@@ -186,81 +180,57 @@ body { font: 15px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 70rem
   color: #1b1b1b; background: #fff; }
 table { border-collapse: collapse; margin: 1rem 0; display: block; overflow-x: auto; }
 th, td { border: 1px solid #c8c8c8; padding: .25rem .6rem; text-align: left; vertical-align: top; }
-td.none { background: #f3d9d3; } td.some { background: #dcecdc; } code { overflow-wrap: anywhere; }
+.coverage td { background: #dcecdc; } .coverage td:empty { background: #f3d9d3; } code { overflow-wrap: anywhere; }
 @media (prefers-color-scheme: dark) {
   body { color: #e6e6e6; background: #161616; } th, td { border-color: #444; }
-  td.none { background: #5a2a22; } td.some { background: #24452a; }
+  .coverage td { background: #24452a; } .coverage td:empty { background: #5a2a22; }
 }
 """
 
 
 def page(hunt: Hunt) -> str:
     """Returns the HTML page of a hunt. The page loads no other file."""
-    heading = f"Hunt: {hunt.scenario} ({hunt.protocol})"
-    parts = [_counts(hunt), _findings(hunt), _again(hunt), _coverage(hunt), _others(hunt)]
-    return (
-        f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{escape(heading)}</title>'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<style>{_STYLE}</style></head><body><h1>{escape(heading)}</h1>{''.join(parts)}</body></html>\n"
-    )
-
-
-def _counts(hunt: Hunt) -> str:
-    rows = [
+    heading = escape(f"Hunt: {hunt.scenario} ({hunt.protocol})")
+    statuses, fates = reached(hunt.features, hunt.kinds)
+    counts = [
         ("schedules played", f"{hunt.n_played:,} ({hunt.strategy})"), ("seconds", f"{hunt.seconds:,.0f}"),
         ("beyond the bound", f"{hunt.n_beyond:,}"), ("refused by the protocol", f"{hunt.n_refused:,}"),
         ("not decided within the bound", f"{hunt.n_undecided:,}"), ("features reached", f"{hunt.n_features:,}"),
         ("scenarios of the corpus replayed", f"{hunt.n_replayed:,}"),
         *((f"audit {name} failed", error) for name, error in hunt.failed_audits.items()),
     ]  # fmt: skip
-    return _table(("", ""), rows)
-
-
-def _findings(hunt: Hunt) -> str:
-    if not hunt.findings:
-        return f"<h2>Findings</h2><p>None in {plural(hunt.n_played, 'schedule')}.</p>"
-    rows = [
+    findings = [
         (one.guarantee, one.cause, "; ".join(one.aims), f"{one.n_played:,}", f"{one.n_schedules:,}", one.sizes,
          "" if one.file is None else f"roundtable run {one.file}")
         for one in hunt.findings
     ]  # fmt: skip
     names = ("guarantee", "cause", "aimed at", "found by schedule", "schedules", "smallest scenario", "run it")
-    return f"<h2>Findings</h2>{_table(names, rows)}"
-
-
-def _again(hunt: Hunt) -> str:
-    if not hunt.broken_again:
-        return ""
-    rows = [(str(path), ", ".join(names)) for path, names in hunt.broken_again.items()]
-    return f"<h2>Findings of earlier hunts that are still broken</h2>{_table(('scenario', 'breaks'), rows)}"
-
-
-def _coverage(hunt: Hunt) -> str:
-    statuses, table = reached(hunt.features, hunt.kinds)
-    head = "".join(f"<th>{escape(name)}</th>" for name in ("kind of message", *statuses))
-    rows = "".join(
-        f"<tr><th>{escape(kind)}</th>{''.join(_cell(row.get(status, ())) for status in statuses)}</tr>"
-        for kind, row in table.items()
-    )
-    unreached = ", ".join(hunt.unreached) or "none"
-    return (
+    again = [(str(path), ", ".join(broken)) for path, broken in hunt.broken_again.items()]
+    coverage = [
+        (kind, *(", ".join(fate for fate in FATES if fate in row.get(status, ())) for status in statuses))
+        for kind, row in fates.items()
+    ]
+    others = [one for one in sorted(hunt.features) if one.split(" ")[0] in ("status", "fault", "verdict")]
+    parts = [
+        _table((), counts),
+        "<h2>Findings</h2>",
+        _table(names, findings) if findings else f"<p>None in {plural(hunt.n_played, 'schedule')}.</p>",
+        "<h2>Findings of earlier hunts that are still broken</h2>" if again else "",
+        _table(("scenario", "breaks"), again) if again else "",
         "<h2>Coverage</h2><p>The fates of messages, by kind and by the status of their receiver. An empty cell was "
-        f"never reached, so the scenario does not test it.</p><table><tr>{head}</tr>{rows}</table>"
-        f"<p>Kinds that no run sent: {escape(unreached)}.</p>"
+        "never reached, so the scenario does not test it.</p>",
+        _table(("kind of message", *statuses), coverage, "coverage"),
+        f"<p>Kinds that no run sent: {escape(', '.join(hunt.unreached) or 'none')}.</p>",
+        f"<h2>Statuses, faults, verdicts</h2><p>{escape('; '.join(others))}.</p>",
+    ]
+    return (
+        f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{heading}</title>'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f"<style>{_STYLE}</style></head><body><h1>{heading}</h1>{''.join(parts)}</body></html>\n"
     )
 
 
-def _cell(fates: Iterable[str]) -> str:
-    found = [fate for fate in FATES if fate in {*fates}]
-    return f'<td class="{"some" if found else "none"}">{escape(", ".join(found))}</td>'
-
-
-def _others(hunt: Hunt) -> str:
-    named = [one for one in sorted(hunt.features) if one.split(" ")[0] in ("status", "fault", "verdict")]
-    return f"<h2>Statuses, faults, verdicts</h2><p>{escape('; '.join(named))}.</p>"
-
-
-def _table(names: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    head = "".join(f"<th>{escape(name)}</th>" for name in names)
-    body = "".join(f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in row)}</tr>" for row in rows)
-    return f"<table>{f'<tr>{head}</tr>' if any(names) else ''}{body}</table>"
+def _table(names: Sequence[str], rows: Iterable[Sequence[str]], name: str = "") -> str:
+    lines = [f"<th>{'</th><th>'.join(map(escape, names))}</th>"] if names else []
+    lines += [f"<td>{'</td><td>'.join(map(escape, row))}</td>" for row in rows]
+    return f'<table class="{name}"><tr>{"</tr><tr>".join(lines)}</tr></table>'
