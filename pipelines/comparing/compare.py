@@ -53,9 +53,9 @@ _UNITS = {"rounds": ("rounds", 1.0), "ms": ("ms", 1.0), "s": ("ms", 1000.0)}
 class Ranked:
     """A candidate, which is a protocol with settings, and the results of its runs.
 
-    ``n_runs`` is the number of runs. ``n_as_wanted`` is the number of runs that satisfy all criteria. ``n_beyond`` is
-    the number of runs whose faults exceed the protocol's fault model. ``broken`` maps each violated criterion to the
-    number of runs that violate it. ``measure`` is the mean of the measure to minimise, or None if no run has a value.
+    ``n_as_wanted`` runs satisfy all criteria. The faults of ``n_beyond`` runs exceed the protocol's fault model.
+    ``broken`` maps each violated criterion to the number of runs that violate it. ``measure`` is the mean of the
+    measure to minimise, or None if no run has a value.
     """
 
     protocol: str
@@ -121,7 +121,7 @@ def compare_prepared(
     ``store`` is an empty location, or a schema without tables. ``observe`` receives the progress after each job.
     ``say`` receives messages for the user, as in `api.run_prepared`.
     """
-    wants, measure = parse_wants(want), measure_named(minimise)
+    wants, measure = parse_wants(want), measure_of(minimise)
     candidates, refused = with_candidates(prepared)
     with run_prepared(candidates, spark=spark, store=store, engine=engine, observe=observe, say=say) as result:
         result.audit()
@@ -254,9 +254,9 @@ def _conditions(part: str) -> tuple[Condition, ...]:
 
 
 def measure_of(name: str) -> str:
-    """Returns the column of view `comparison` for a measure.
+    """Returns the column of view `comparison` for a measure; durations are in ms.
 
-    ``name`` is the column itself, or a short name in `_MEASURES`.
+    ``name`` is the column itself, or a short name in `_TIMES` or `_MEASURES`.
 
     Raises:
         QueryError: The measure is unknown.
@@ -264,20 +264,11 @@ def measure_of(name: str) -> str:
     columns = measures()
     if name in columns:
         return name
-    if name in _MEASURES:
-        return _MEASURES[name]
+    if name in _TIMES or name in _MEASURES:
+        return (_TIMES | _MEASURES)[name].format("ms")
     short = [*_TIMES, *_MEASURES]
     hint = nearest(name, [*short, *columns])
     raise QueryError(f"{name!r} is not a measure;{hint} known are {', '.join(short)} and the columns of view {_VIEW}")
-
-
-def measure_named(name: str) -> str:
-    """Returns the column of view `comparison` for the measure to minimise; durations are in ms.
-
-    Raises:
-        QueryError: The measure is unknown.
-    """
-    return _TIMES[name].format("ms") if name in _TIMES else measure_of(name)
 
 
 def ranked(

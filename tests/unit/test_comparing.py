@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from pipelines.comparing.compare import measure_named, parse_wants, ranked, settings_of, with_candidates
+from pipelines.comparing.compare import measure_of, parse_wants, ranked, settings_of, with_candidates
 from pipelines.errors import QueryError, ScenarioError
 from pipelines.experiment.prepared import Prepared, prepare
 
@@ -78,8 +78,8 @@ def test_wants_that_cannot_be_read(wants: str, message: str) -> None:
 
 
 def test_a_measure_is_named_by_a_column_or_a_short_name() -> None:
-    assert measure_named("p95") == "latency_ms_p95"
-    assert measure_named("bytes") == "bytes_per_delivery"
+    assert measure_of("p95") == "latency_ms_p95"
+    assert measure_of("bytes") == "bytes_per_delivery"
 
 
 def test_candidates_are_ranked_by_wants_and_then_by_the_measure() -> None:
