@@ -84,12 +84,10 @@ def summary(found: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
         the convergence time.
     """
     data = found["convergence"]
-    rows = []
-    for (start, n), of in data.groupby(["start", "n"]):
-        clean = of.clean_round / of.interval_rounds
-        told = (clean.median(), clean.quantile(0.95), clean.max())
-        rows.append((start, n, len(of), of.clean_round.isna().mean(), *told))
-    return pd.DataFrame(rows, columns=["start", "n", "n_runs", "undecided_share", "median", "p95", "most"])
+    clean = (data.clean_round / data.interval_rounds).groupby([data.start, data.n])
+    undecided = data.clean_round.isna().groupby([data.start, data.n]).mean()
+    numbers = {"n_runs": clean.size(), "undecided_share": undecided, "median": clean.median()}
+    return pd.DataFrame({**numbers, "p95": clean.quantile(0.95), "most": clean.max()}).reset_index()
 
 
 # COMMAND ----------
