@@ -29,6 +29,7 @@ from pipelines.cli.options import (
     SomeRunId,
     choice,
     flag,
+    opened_output,
     opened_store,
     option,
     reporter_of,
@@ -311,16 +312,10 @@ def _check_new(output: Path | None) -> None:
 
 
 def _write(output: Path | None, text: str) -> None:
-    if output is None:
-        print(text, end="")
-        return
-    from pipelines.store.roots import write_whole  # imports the Delta library
-
-    try:
-        write_whole(output, text)
-    except OSError as error:
-        raise StoreError(f"the file {str(output)!r} cannot be written: {error.strerror or error}") from error
-    complain(f"written to {output}; to run it: roundtable run {output}")
+    with opened_output(output) as out:
+        out.write(text)
+    if output is not None:
+        complain(f"written to {output}; to run it: roundtable run {output}")
 
 
 def diff(
