@@ -95,8 +95,6 @@ class Check:
     """A check of the installation.
 
     Attributes:
-        name: The checked component.
-        is_well: Whether the check passed.
         found: The result as a phrase, with the remedy if the check failed.
         is_needed: Whether every run needs the component; otherwise a failed check is a warning.
     """

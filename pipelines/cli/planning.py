@@ -53,12 +53,8 @@ _STORE_MB = 0.7
 class _Measured:
     """Measurements of one engine with one form of protocols (program or dataflow).
 
-    Attributes:
-        start_s: Seconds for the start, the first tables and the audits.
-        round_s: Seconds for a round with few messages.
-        crash_s: Additional seconds for a round in which nodes crash.
-        messages_per_s: Messages per second in rounds with many messages.
-        memory_gib: Memory of the process before it holds rows, in GiB.
+    ``start_s`` includes the first tables and the audits. ``round_s`` is a round with few messages, ``crash_s`` the
+    addition for a round with crashes. ``memory_gib`` is the memory of the process before it holds rows.
     """
 
     start_s: float
@@ -83,14 +79,7 @@ _OF: dict[tuple[Engine, Form], _Measured] = {
 
 @dataclass(frozen=True)
 class Costs:
-    """The estimated costs of a scenario on one engine.
-
-    Attributes:
-        n_rounds: Number of rounds with a message, a call or a fault.
-        minutes: Minutes of the run, including the start and the audits.
-        memory_gib: Memory of the program and its engine, in GiB.
-        disk_mb: Disk space of the store, in MB.
-    """
+    """The estimated costs of a scenario on one engine: rounds with events, minutes with start and audits, GiB, MB."""
 
     n_rounds: int
     minutes: float

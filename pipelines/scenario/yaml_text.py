@@ -286,11 +286,8 @@ class _Reader:
         values: dict[str, ValueNode] = {}
         mapping = ValueNode(values, place)
         for key_source, value_source in source.value:
-            value, key_place = (
-                self.read(value_source, depth + 1, repeated),
-                _place(key_source.start_mark, self.place_of),
-            )
-            key = self._key(key_source, key_place)
+            key_place = _place(key_source.start_mark, self.place_of)
+            value, key = self.read(value_source, depth + 1, repeated), self._key(key_source, key_place)
             if key is None:
                 continue
             if key in values:

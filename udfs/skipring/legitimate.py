@@ -177,8 +177,6 @@ class TopicState:
     """The state of a topic at the end of a round.
 
     Attributes:
-        topic: Name of the topic.
-        supervisor: Id of the topic's supervisor.
         kept: The ring state of each node that is up and has state for the topic.
         databases: The subscriber of each label, in the database of each node. None if the tuple is corrupted and has no
             subscriber.

@@ -52,14 +52,7 @@ Row = Mapping[str, Any]
 
 
 class Broken(NamedTuple):
-    """A violation of a guarantee.
-
-    Attributes:
-        guarantee: Name of the audit that reports the violation.
-        round: Round of the violation. None stands for the last round of the run.
-        node: Id of the node that violates the guarantee.
-        detail: A description of the violation.
-    """
+    """A violation of a guarantee; ``guarantee`` is an audit, and ``round`` None is the last round of the run."""
 
     guarantee: str
     round: int | None
@@ -72,7 +65,6 @@ class Disturbance:
     """A disturbance of a topic, and the convergence of the topic after it.
 
     Attributes:
-        round: Round of the disturbance.
         cause: ``start``, ``subscribe``, ``unsubscribe`` or ``crash``.
         node: The node that joined, left or crashed. None for cause ``start``, the start of the run.
         n_subscribers: Subscribers that are up.

@@ -73,10 +73,7 @@ class Scene:
 
     Attributes:
         world: The nodes and settings of the run.
-        topic: Name of the topic.
         members: The topic's subscribers, in the order of their labels.
-        supervisor: The topic's supervisor.
-        draws: The source of all draws.
         share: The share of nodes whose label, edges or slots are corrupted.
         is_far: Whether all random labels are long. A subscriber with a long label rarely requests its configuration by
             action (ii).

@@ -39,15 +39,9 @@ _Strike = tuple[Pair, int, int, float]
 
 
 class Replacement(NamedTuple):
-    """A link that breaks, and the new link that replaces it.
+    """A link `old` that breaks in round `broken`, and the link `new` that replaces it from round `round` on.
 
-    Attributes:
-        broken: The round of the break.
-        round: The first round of the new link.
-        old: The two ends of the link that breaks.
-        new: The two ends of the new link.
-        latency: Latency of the new link in rounds.
-        number: Index of the fault in list ``faults`` of the scenario.
+    `latency` is that of the new link, in rounds. `number` is the index of the fault in the scenario.
     """
 
     broken: int

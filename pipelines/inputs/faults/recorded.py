@@ -70,8 +70,6 @@ class NamedOutages:
     """The outages that a table lists, one for each row.
 
     Attributes:
-        table: The rows of the file.
-        nodes: The name of the node of each row.
         down: The time of the crash of each row.
         up: The time of the recovery of each row; NaN if the node stays down.
         is_rounds: Whether `down` and `up` contain rounds instead of milliseconds.

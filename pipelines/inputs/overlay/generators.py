@@ -73,14 +73,16 @@ def _erdos_renyi(spec: GenerateOverlay, n: int, seed: int) -> Ends:
     p = spec.probability or 0.0
     pairs = n * (n - 1) // 2
     _check_links(p * pairs)
-    for attempt in range(MAX_TRIES):
-        ends = _pairs(_random_pairs(pairs, p, seed, attempt))
+    advice = f"above {math.log(n) / n:.3g} (ln n / n) most of them are" if n > 1 else "take more nodes"
+    graphs = (_pairs(_random_pairs(pairs, p, seed, attempt)) for attempt in range(MAX_TRIES))
+    return _connected(n, graphs, "probability", f"random graphs with {n} nodes and probability {p:g}", advice)
+
+
+def _connected(n: int, graphs: Iterator[Ends], key: str, what: str, advice: str) -> Ends:
+    for ends in graphs:
         if nx.is_connected(network(n, *ends)):
             return ends
-    advice = f"above {math.log(n) / n:.3g} (ln n / n) most of them are" if n > 1 else "take more nodes"
-    raise _refused(
-        "probability", f"of {MAX_TRIES} random graphs with {n} nodes and probability {p:g} none is connected; {advice}"
-    )
+    raise _refused(key, f"of {MAX_TRIES} {what} none is connected; {advice}")
 
 
 def _random_pairs(pairs: int, p: float, seed: int, attempt: int) -> Ints:
@@ -133,14 +135,9 @@ def _watts_strogatz(spec: GenerateOverlay, n: int, seed: int) -> Ends:
     if k % 2:
         raise _refused("neighbours", f"neighbours is {k}; a ring lattice has an even number, half on each side")
     _check_links(n * k / 2)
-    for attempt in range(MAX_TRIES):
-        ends = _rewired(n, k, p, seed, attempt)
-        if nx.is_connected(network(n, *ends)):
-            return ends
-    raise _refused(
-        "neighbours",
-        f"of {MAX_TRIES} rewired rings with {n} nodes and {k} neighbours none is connected; take more neighbours",
-    )
+    graphs = (_rewired(n, k, p, seed, attempt) for attempt in range(MAX_TRIES))
+    what = f"rewired rings with {n} nodes and {k} neighbours"
+    return _connected(n, graphs, "neighbours", what, "take more neighbours")
 
 
 def _rewired(n: int, k: int, p: float, seed: int, attempt: int) -> Ends:

@@ -14,12 +14,11 @@ import zlib
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import datetime
-from functools import lru_cache
 from pathlib import Path
 from typing import Literal, TypeAlias
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.json as pa_json
@@ -98,24 +97,18 @@ def _lines(members: Mapping[str, str]) -> Iterator[tuple[str, list[tuple[str, st
 
 def _order(columns: Mapping[str, list[str | None]], places: list[str], members: int, reverse: bool) -> np.ndarray:
     if members > 1 and "date" in columns:
-        numbers = [_day_number(date or "") for date in columns["date"]]
-        if None in numbers:
-            row = numbers.index(None)
+        dates = pd.Series(columns["date"], dtype=object)
+        short, long = (pd.to_datetime(dates, format=form, errors="coerce") for form in ("%d-%b-%y", "%d-%b-%Y"))
+        days = short.fillna(long)
+        if (is_wrong := days.isna()).any():
+            row = int(is_wrong.to_numpy().argmax())
             raise DataFileError(f"{places[row]}: {columns['date'][row]!r} is not a date such as '21-Dec-04'")
-        days = np.array(numbers)
+        days = days.to_numpy().astype(np.int64)
         symbols = np.array([text or "" for text in columns.get("symbol", [""] * len(places))])
         file_order = np.arange(len(places))
         return np.lexsort((-file_order if reverse else file_order, symbols, days if reverse else -days))
     order = np.arange(len(places))
     return order[::-1] if reverse else order
-
-
-@lru_cache(maxsize=20_000)
-def _day_number(date: str) -> int | None:
-    for form in ("%d-%b-%y", "%d-%b-%Y"):
-        with suppress(ValueError):
-            return datetime.strptime(date, form).toordinal()
-    return None
 
 
 def _typed(cells: list[str | None], is_numeric: bool, name: str, places: list[str]) -> pa.Array:
