@@ -15,7 +15,7 @@ has lost its table, so its neighbours send it SUB for all their patterns (rule E
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Container, Iterable
 from dataclasses import replace
 from heapq import nlargest, nsmallest
 
@@ -100,20 +100,16 @@ def _published(turn: DispatcherRound, call: PublishCall) -> TreeEvent:
     The event has a tag for each pattern that it matches and that the subscription table contains (rule E10).
     """
     matches = sorted({turn.ctx.run.patterns[subscription] for subscription in call.matches})
-    tags = _tags(turn, matches)
-    numbers = dict(tags)
-    turn.node.tag += [EventTag(call.source_seq, pattern, numbers.get(pattern), turn.now) for pattern in matches]
-    return TreeEvent(turn.id, call.source_seq, 0, identifier(turn.id, tags), turn.now, tuple(matches), tags, ())
-
-
-def _tags(turn: DispatcherRound, matches: Sequence[int]) -> tuple[Tag, ...]:
     counter, tags = turn.node.counter, list[Tag]()
     for pattern in matches:
+        number = None
         if turn.next_hops(pattern):
             number = counter[pattern].number + 1 if pattern in counter else 1
             counter[pattern] = PatternCounter(pattern, number)
             tags.append(Tag(pattern, number))
-    return tuple(tags)
+        turn.node.tag.append(EventTag(call.source_seq, pattern, number, turn.now))
+    id_ = identifier(turn.id, tags)
+    return TreeEvent(turn.id, call.source_seq, 0, id_, turn.now, tuple(matches), tuple(tags), ())
 
 
 def store(turn: DispatcherRound, event: EventCopy, *, is_own: bool) -> None:
@@ -255,7 +251,12 @@ def change_table(turn: DispatcherRound) -> None:
         for one in told:
             _set_entry(turn, one.message.pattern_id, one.src, is_wanted=one.kind == "SUB")
         for call in calls:
-            _take_call(turn, call)
+            known = node.pattern.get(call.subscription_id)
+            if isinstance(call, UnsubscribeCall):
+                node.client.pop(call.subscription_id, None)
+            elif known is not None:
+                client = LocalClient(known.subscription_id, known.pattern_id, known.is_initial)
+                node.client[call.subscription_id] = client
         for pattern in changed:
             _set_entry(turn, pattern, turn.id, is_wanted=node.is_local(pattern))
         _forget_patterns(turn, calls)
@@ -273,15 +274,6 @@ def _set_entry(turn: DispatcherRound, pattern: int, next_hop: int, *, is_wanted:
         turn.node.routing_entry[pattern, next_hop] = TableEntry(pattern, next_hop)
     else:
         turn.node.routing_entry.pop((pattern, next_hop), None)
-
-
-def _take_call(turn: DispatcherRound, call: _Call) -> None:
-    number = call.subscription_id
-    if isinstance(call, UnsubscribeCall):
-        turn.node.client.pop(number, None)
-    elif number in turn.node.pattern:
-        pattern = turn.node.pattern[number]
-        turn.node.client[number] = LocalClient(number, pattern.pattern_id, pattern.is_initial)
 
 
 def _forget_patterns(turn: DispatcherRound, calls: Iterable[_Call]) -> None:
