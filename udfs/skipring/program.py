@@ -233,13 +233,10 @@ class SkipRing(NodeProgram):
         return is_new
 
     def _flood(self, own: Subscription, one: Publication, sender: int | None, ctx: Context) -> None:
+        copy = PublishNew(own.topic, one.key, one.source, one.source_seq, one.issued_round, one.hops + 1)
         for node in own.neighbours():
             if node != sender:
-                send(
-                    ctx,
-                    node,
-                    PublishNew(own.topic, one.key, one.source, one.source_seq, one.issued_round, one.hops + 1),
-                )
+                send(ctx, node, copy)
 
     def _ask(self, own: Subscription, ctx: Context) -> None:
         """Sends CheckTrie with the root of the trie to a randomly chosen ring neighbour (Timeout, section 4.2)."""

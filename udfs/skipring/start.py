@@ -211,19 +211,11 @@ def database(scene: Scene) -> None:
             entries[Label(label.bits + 1, label.numerator << 1)] = scene.node()
     held.entries = dict(scene.draws.shuffled(list(entries.items())))
     held.next = scene.draws.below(2 * len(entries) + 2) - 1
-    _stray_databases(scene)
-    _false_verdicts(scene)
-
-
-def _stray_databases(scene: Scene) -> None:
     for node in scene.everybody:
         if node != scene.supervisor and scene.draws.is_in(1 / 4):
             entries = {scene.label(): scene.node() for _ in range(1 + scene.draws.below(3))}
             databases: dict[str, Database] = scene.world.program(node).database
-            databases[scene.topic] = Database(scene.topic, scene.draws.below(4) - 1, dict(entries))
-
-
-def _false_verdicts(scene: Scene) -> None:
+            databases[scene.topic] = Database(scene.topic, scene.draws.below(4) - 1, entries)
     for supervisor in scene.world.program(scene.supervisor).supervisor:
         crashed: dict[int, Crashed] = scene.world.program(supervisor).crashed
         for node in scene.everybody:
