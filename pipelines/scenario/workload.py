@@ -38,15 +38,8 @@ MAX_TOPICS = 10_000_000
 Rounds = Annotated[tuple[Round, Round], ORDERED]
 Key = Annotated[str, Field(min_length=1, max_length=1000)]
 Guarantee = Literal["eventual", "causal", "total"]
-Zipf = Annotated[
-    float,
-    Field(
-        ge=0.0,
-        le=10.0,
-        strict=True,
-        description="exponent of the Zipf distribution of popularity; 0: all are equally popular",
-    ),
-]
+_ZIPF = "exponent of the Zipf distribution of popularity; 0: all are equally popular"
+Zipf = Annotated[float, Field(ge=0.0, le=10.0, strict=True, description=_ZIPF)]
 _Topic = Annotated[int, Field(ge=1, le=MAX_TOPICS, strict=True)]
 _Classes = Annotated[int, Field(ge=1, le=100_000, strict=True)]
 
@@ -359,6 +352,10 @@ class BankPublications(Strict):
             yield Problem(("causal",), f"eventual and causal make {total:g}; allowed: together at most 1")
 
 
+_FORMAT = (
+    "csv: any delimiter; tsv: tabs, no quotes; jsonl: a JSON object per line; default: determined by the file's name"
+)
+_NODE = "column of the calling node: its name, or, if nodes is set, a value that is mapped to one of these nodes"
 ColumnOrRound = Annotated[Annotated[str, Field(min_length=1)] | Round, BY_FORM]
 
 
@@ -392,16 +389,8 @@ class _RowFile(Strict):
 class SubscriptionFile(_RowFile):
     """Subscriptions from CSV, JSON lines or Parquet, one subscription per row (e.g. Last.fm ``user_artists.dat``)."""
 
-    format: Literal["csv", "tsv", "jsonl", "parquet"] | None = Field(
-        None,
-        description="csv: any delimiter; tsv: tabs, no quotes; jsonl: a JSON object per line; default: determined by "
-        "the file's name",
-    )
-    node: str = Field(
-        "node",
-        description="column of the calling node: its name, or, if nodes is set, a value that is mapped to one of "
-        "these nodes",
-    )
+    format: Literal["csv", "tsv", "jsonl", "parquet"] | None = Field(None, description=_FORMAT)
+    node: str = Field("node", description=_NODE)
     topic: str | None = Field(None, description="column of the topic")
     where: str | None = Field(None, description="column of the predicate")
     round: ColumnOrRound = Field(0, description="column of the round, or one round for all rows")
@@ -416,16 +405,8 @@ class SubscriptionFile(_RowFile):
 class PublicationFile(_RowFile):
     """Publications from CSV, JSON lines, Parquet, or PADRES quotes (``[class,'STOCK'],[symbol,'A'],...``)."""
 
-    format: Literal["csv", "tsv", "jsonl", "parquet", "padres"] | None = Field(
-        None,
-        description="csv: any delimiter; tsv: tabs, no quotes; jsonl: a JSON object per line; default: determined by "
-        "the file's name",
-    )
-    node: str | None = Field(
-        None,
-        description="column of the calling node: its name, or, if nodes is set, a value that is mapped to one of "
-        "these nodes",
-    )
+    format: Literal["csv", "tsv", "jsonl", "parquet", "padres"] | None = Field(None, description=_FORMAT)
+    node: str | None = Field(None, description=_NODE)
     topic: str | None = Field(None, description="column of the topic; format padres: attribute of the topic")
     content: list[str] | None = Field(None, description="columns of the content; default: all other columns")
     round: ColumnOrRound = Field(
