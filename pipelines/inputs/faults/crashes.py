@@ -194,11 +194,8 @@ def crash_times(
 ) -> list[Outage]:
     """Returns the down times of nodes in order of (start, node). The down times of one node are disjoint.
 
-    `faults` maps the index of each fault in the scenario to the fault.
-
-    1. Take the listed crashes.
-    2. Add the crashes of each generator; overlapping down times of a node are merged.
-    3. Omit crashes after the horizon. An outage that ends after the horizon gets the end `FOR_GOOD`.
+    `faults` maps the index of each fault in the scenario to the fault. Crashes after the horizon are omitted. An outage
+    that ends after the horizon gets the end `FOR_GOOD`.
     """
     ids, timeline, problems = ids_by_name(overlay), Timeline[int](), list[Problem]()
     for fault in faults.values():

@@ -401,18 +401,14 @@ def _trace(path: Path, node: pd.Series, start: pd.Series, end: pd.Series, is_dow
         row, number = int(node.index[backwards[0]]), len(backwards)
         raise DataFileError(f"row {row + 1} of {path} ends before it starts; {number} in all; correct or remove them")
     begin = float(start.min())
-    of, low, high = (column.to_numpy()[is_down] for column in (node, start - begin, end - begin))
-    order = np.lexsort((high, low, of))
-    of, low, high = of[order].astype(np.int64), low[order], high[order]
-    merged: list[tuple[int, float, float]] = []
-    for one, from_, to in zip(of.tolist(), low.tolist(), high.tolist(), strict=True):
-        if merged and merged[-1][0] == one and from_ <= merged[-1][2]:
-            merged[-1] = (one, merged[-1][1], max(merged[-1][2], to))
-        else:
-            merged.append((one, from_, to))
-    nodes, starts, ends = np.array(merged, dtype=np.float64).reshape(-1, 3).T
+    outages = pd.DataFrame({"node": node, "start": start - begin, "end": end - begin})[is_down]
+    outages = outages.sort_values(["node", "start"])
+    last_end = outages.groupby("node")["end"].cummax().groupby(outages["node"]).shift()
+    is_first = ~(outages["start"] <= last_end)  # also of the first outage of a node, whose `last_end` is NaN
+    merged = outages.groupby(is_first.cumsum()).agg({"node": "first", "start": "first", "end": "max"})
+    starts, ends = (merged[name].to_numpy(np.float64) / _SECONDS for name in ("start", "end"))
     hours = (float(end.max()) - begin) / _SECONDS
-    return Trace(int(node.max()) + 1, nodes.astype(np.int64), starts / _SECONDS, ends / _SECONDS, hours)
+    return Trace(int(node.max()) + 1, merged["node"].to_numpy(np.int64), starts, ends, hours)
 
 
 def shuffled(trace: Trace, seed: int, purpose: str) -> Trace:

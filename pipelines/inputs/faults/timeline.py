@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left, bisect_right
+import sys
+from bisect import bisect_left, bisect_right, insort
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from itertools import starmap
@@ -79,49 +80,38 @@ class Room:
 
     def __init__(self, outages: Sequence[Outage], most: int, recovery: int) -> None:
         """Counts `outages`, which are disjoint for each node and may exceed the limit `most`."""
-        self._most = most
+        self._most = sys.maxsize
         self._recovery = recovery
         self._not_operational = Timeline[int]()
-        # The count is a step function: from `_rounds[i]` on, `_counts[i]` nodes are not operational.
-        self._rounds = [0]
-        self._counts = [0]
+        # The first rounds, and the rounds after the last ones, in which nodes are not operational; ascending.
+        self._starts: list[int] = []
+        self._ends: list[int] = []
         for outage in outages:
-            self._change(self._added(outage), 1)
-            self._add(outage)
+            self.take([outage])
+        self._most = most
 
     def take(self, outages: Sequence[Outage]) -> bool:
         """Adds `outages`, each of a different node, to the counts, unless a count would exceed the limit.
 
         Returns whether `outages` were added. Either all of them are added, or none.
         """
-        added = [span for outage in outages for span in self._added(outage)]
-        self._change(added, 1)
-        if any(max(self._counts[self._step(start) : self._step(end)]) > self._most for start, end in added):
-            self._change(added, -1)
+        spans = [(node, start, end + self._recovery) for node, start, end in outages]
+        added = [gap for span in spans for gap in self._not_operational.gaps(*span)]
+        for start, end in added:
+            insort(self._starts, start)
+            insort(self._ends, end)
+        if any(self._peak(*gap) > self._most for gap in added):
+            for start, end in added:
+                del self._starts[bisect_left(self._starts, start)]
+                del self._ends[bisect_left(self._ends, end)]
             return False
-        for outage in outages:
-            self._add(outage)
+        for span in spans:
+            self._not_operational.add(*span)
         return True
 
-    def _added(self, outage: Outage) -> list[tuple[int, int]]:
-        # Returns the intervals in which the node is not operational because of `outage` but would be without it.
-        return list(self._not_operational.gaps(outage.node, outage.start, outage.end + self._recovery))
-
-    def _add(self, outage: Outage) -> None:
-        self._not_operational.add(outage.node, outage.start, outage.end + self._recovery)
-
-    def _change(self, spans: Sequence[tuple[int, int]], by: int) -> None:
-        for start, end in spans:
-            for step in range(self._step(start), self._step(end)):
-                self._counts[step] += by
-
-    def _step(self, round_: int) -> int:
-        # Returns the index of the step that begins in `round_`, which is inserted if it does not exist.
-        step = bisect_left(self._rounds, round_)
-        if step == len(self._rounds) or self._rounds[step] != round_:
-            self._rounds.insert(step, round_)
-            self._counts.insert(step, self._counts[step - 1])
-        return step
+    def _peak(self, first: int, end: int) -> int:
+        begun = self._starts[bisect_right(self._starts, first) : bisect_left(self._starts, end)]
+        return max(bisect_right(self._starts, at) - bisect_right(self._ends, at) for at in (first, *begun))
 
 
 class OutageLimitError(ValueError):

@@ -151,14 +151,9 @@ def build_overlay(
     spec: OverlaySpec, *, seed: int, round_ms: float, needs_tree: bool, beside: Path | None,
     notes_rounding: bool = False, keeps_links: bool = False,
 ) -> Overlay:  # fmt: skip
-    """Returns the overlay of one run, built in these steps.
+    """Returns the overlay of one run, with latencies in whole rounds of `round_ms`, servers and clients.
 
-    1. Read or generate the graph, with the latencies that its file or its generator contains.
-    2. Check that the graph is connected, or take its largest component.
-    3. If the scenario has key ``overlay.latency``, replace the latencies.
-    4. Replace the graph by a spanning tree if the scenario or the protocol (`needs_tree`) needs one.
-    5. Round the latencies up to whole rounds of `round_ms`.
-    6. Attach the servers and the clients.
+    A spanning tree replaces the graph if the scenario or the protocol (`needs_tree`) needs one.
 
     If `notes_rounding`, the notes report paths that rounding lengthens (`rounding_note`). If `keeps_links` and the
     scenario requests no tree, the overlay keeps all links; the tree then determines only the brokers to which servers

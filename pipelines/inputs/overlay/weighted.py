@@ -10,6 +10,7 @@ from functools import lru_cache
 import networkx as nx
 import numpy as np
 import numpy.typing as npt
+import pandas as pd
 
 from pipelines.contract.run_inputs import Floats, Ints
 from pipelines.contract.settings import nfc
@@ -102,39 +103,29 @@ def merge_parallel(
     `ends` contains the two ends of each link; shape (links, 2). The last note of the graph counts the omitted
     self-loops and parallel links. If `is_directed`, opposite links are also merged, but do not count as parallel.
     """
-    given = np.asarray(ends, dtype=np.int64).reshape(-1, 2)
-    pairs = np.sort(given, axis=1)
-    weights = np.zeros(len(pairs)) if ms is None else ms
-    order = np.lexsort((weights, pairs[:, 1], pairs[:, 0]))
-    order = order[pairs[order, 0] != pairs[order, 1]]
-    pairs = pairs[order]
-    first = np.ones(len(pairs), dtype=bool)
-    first[1:] = np.any(pairs[1:] != pairs[:-1], axis=1)
-    kept = None if ms is None else ms[order][first]
-    is_back = given[order, 0] > given[order, 1] if is_directed else np.zeros(len(order), dtype=bool)
-    told = _merge_note(len(given) - len(order), np.cumsum(first) - 1, is_back, weights[order], is_directed=is_directed)
-    return WeightedGraph(
-        names, pairs[first, 0], pairs[first, 1], kept, latency_note, (*notes, told) if told else tuple(notes)
-    )
+    first, second = np.asarray(ends, dtype=np.int64).reshape(-1, 2).T
+    links = pd.DataFrame({"a": np.minimum(first, second), "b": np.maximum(first, second)})
+    links = links.assign(is_back=(first > second) & is_directed, ms=0.0 if ms is None else ms)[first != second]
+    least = links.groupby(["a", "b"])["ms"].min()
+    a, b = (least.index.get_level_values(end).to_numpy(np.int64) for end in ("a", "b"))
+    told = _merge_note(len(first) - len(links), links, is_directed=is_directed)
+    kept = None if ms is None else least.to_numpy()
+    return WeightedGraph(names, a, b, kept, latency_note, (*notes, told) if told else tuple(notes))
 
 
-def _merge_note(n_loops: int, link: Ints, is_back: npt.NDArray[np.bool_], ms: Floats, *, is_directed: bool) -> str:
-    # All arrays have one entry per link of the source; `link` is the index of the merged link.
-    n_links = int(link.max(initial=-1)) + 1
-    counts, least = np.zeros((2, n_links), dtype=np.int64), np.full((2, n_links), np.inf)
-    np.add.at(counts, (is_back.astype(np.int64), link), 1)
-    np.minimum.at(least, (is_back.astype(np.int64), link), ms)
-    n_parallel = int(np.maximum(counts - 1, 0).sum())
-    has_both = (counts > 0).all(axis=0)
-    apart = np.abs(least[0, has_both] - least[1, has_both])
+def _merge_note(n_loops: int, links: pd.DataFrame, *, is_directed: bool) -> str:
+    by_direction = links.groupby(["a", "b", "is_back"])["ms"].agg(["size", "min"])
+    n_parallel = int((by_direction["size"] - 1).sum())
+    pairs = by_direction["min"].groupby(["a", "b"]).agg(["size", "min", "max"])
+    n_links, n_both = len(pairs), int((pairs["size"] == 2).sum())
+    apart = pairs["max"] - pairs["min"]
     parts = []
     if n_loops:
         parts.append(f"{plural(n_loops, 'self-loop')} dropped")
     if n_parallel:
         parts.append(f"{plural(n_parallel, 'parallel link')} merged into the shortest")
-    if is_directed and 0 < has_both.sum() < n_links:
-        n_one = n_links - int(has_both.sum())
-        parts.append(f"{n_one:,} of {plural(n_links, 'link')} given in one direction and used for both")
+    if is_directed and 0 < n_both < n_links:
+        parts.append(f"{n_links - n_both:,} of {plural(n_links, 'link')} given in one direction and used for both")
     if (apart > 0).any():
         parts.append(
             f"{int((apart > 0).sum()):,} of {plural(n_links, 'link')} differ by direction, by up to {apart.max():g} "
@@ -149,10 +140,12 @@ def components(graph: WeightedGraph) -> list[list[int]]:
 
 
 def network(n_nodes: int, a: Ints, b: Ints, weights: Ints | Floats | None = None) -> nx.Graph[int]:
-    """Returns the graph of nodes 0 to ``n_nodes - 1`` with links ``a[i] - b[i]``, whose weights default to 1."""
+    """Returns the graph of nodes 0 to ``n_nodes - 1`` with links ``a[i] - b[i]``, which may have weights."""
     found: nx.Graph[int] = nx.empty_graph(n_nodes)
-    ends = (column.tolist() for column in (a, b, np.ones(len(a)) if weights is None else weights))
-    found.add_weighted_edges_from(zip(*ends, strict=True))
+    if weights is None:
+        found.add_edges_from(zip(a.tolist(), b.tolist(), strict=True))
+    else:
+        found.add_weighted_edges_from(zip(a.tolist(), b.tolist(), weights.tolist(), strict=True))
     return found
 
 

@@ -12,6 +12,7 @@ from functools import lru_cache
 from typing import TypeAlias
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -324,15 +325,9 @@ def _quotes(spec: QuotePublications, seed: int, keys: tuple[Ints, Ints, Ints]) -
 
 def _walk(ranks: Ints, steps: Floats, seed: int) -> Floats:
     """Returns the price after each step of a geometric random walk of each stock, clipped to the range of prices."""
-    order = np.argsort(ranks, kind="stable")
-    symbol = ranks[order]
-    total = np.cumsum(steps[order])
-    is_first = np.concatenate([[True], symbol[1:] != symbol[:-1]])[: len(symbol)]
-    before = (total - steps[order])[is_first][np.cumsum(is_first) - 1] if len(symbol) else total
-    logs = np.log(start_prices(seed, symbol)) + total - before
-    price = np.empty(len(ranks))
-    price[order] = np.exp(np.clip(logs, np.log(LEAST_PRICE), np.log(MOST_PRICE)))
-    return np.round(price, 2)
+    logs = np.log(start_prices(seed, ranks)) + pd.Series(steps).groupby(ranks).cumsum().to_numpy()
+    prices: Floats = np.round(np.exp(np.clip(logs, np.log(LEAST_PRICE), np.log(MOST_PRICE))), 2)
+    return prices
 
 
 class RepetitionError(ValueError):
