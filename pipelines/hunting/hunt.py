@@ -352,7 +352,7 @@ class _Search:
             beyond = {one.run_id for one in report.beyond}
             broken = self._violations(report)
             new = self._new_features(reader, report, beyond)
-            further = targets(reader, new) if new else {}
+            further = targets(reader, new)
         for run_id, (schedule, _) in enumerate(batch):
             self._forms[schedule.form][run_id in beyond] += 1
             if run_id in further and len(schedule.aims) < _MOST_STAGES:
