@@ -438,11 +438,8 @@ def distinct_rows(owner: Ints, draw: Callable[[Ints, int], list[Floats]]) -> lis
     """
     columns = draw(np.arange(len(owner), dtype=np.int64), 0)
     for attempt in range(1, _ATTEMPTS):
-        order = np.lexsort((*columns, owner))
-        same = np.ones(max(len(owner) - 1, 0), dtype=np.bool_)
-        for column in (owner, *columns):
-            same &= column[order][1:] == column[order][:-1]
-        repeated = order[1:][same]
+        rows = pd.DataFrame(dict(enumerate((owner, *columns))))
+        repeated = np.flatnonzero(rows.duplicated().to_numpy())
         if not len(repeated):
             return columns
         for column, again in zip(columns, draw(repeated, attempt), strict=True):
