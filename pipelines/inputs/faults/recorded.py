@@ -413,11 +413,9 @@ def _trace(path: Path, node: pd.Series, start: pd.Series, end: pd.Series, is_dow
 
 def shuffled(trace: Trace, seed: int, purpose: str) -> Trace:
     """Returns a copy of a trace in which the up times and the down times of each node are permuted at random."""
-    first = np.searchsorted(trace.node, np.arange(trace.n_nodes + 1))
     down = (trace.end - trace.start)[_permuted(trace.node, seed, f"{purpose}.down")]
     up = _up_times(trace, seed, purpose)
-    total = np.concatenate([[0.0], np.cumsum(up + down)])
-    end = total[1:] - total[first[trace.node]]
+    end = pd.Series(up + down).groupby(trace.node).cumsum().to_numpy()
     return Trace(trace.n_nodes, trace.node, end - down, end, trace.hours)
 
 

@@ -408,7 +408,8 @@ def _draw_again(nodes: Ints, per_node: int, size: int, exponent: float, seed: in
     taken = np.empty(0, dtype=np.int64)
     pending, attempt = np.arange(len(ranks)), 0
     while len(pending):
-        free = _first_free(taken, len(nodes), size)[owner[pending]]
+        of, rank = np.divmod(taken, size)  # `taken` has owner * size + rank, ascending
+        free = np.bincount(of[rank == index_in_group(of)], minlength=len(nodes))[owner[pending]]
         drawn = zipf(
             draws_numpy.uniform(seed, purpose, nodes[owner[pending]], index[pending], attempt), size, exponent, free
         )
@@ -419,12 +420,6 @@ def _draw_again(nodes: Ints, per_node: int, size: int, exponent: float, seed: in
         taken = np.sort(np.concatenate([taken, code[accepted]]))
         pending, attempt = np.delete(pending, accepted), attempt + 1
     return ranks.reshape(len(nodes), per_node)
-
-
-def _first_free(taken: Ints, owners: int, size: int) -> Ints:
-    # `taken` holds owner * size + rank, ascending.
-    owner, rank = np.divmod(taken, size)
-    return np.bincount(owner[rank == index_in_group(owner)], minlength=owners).astype(np.int64)
 
 
 def distinct_rows(owner: Ints, draw: Callable[[Ints, int], list[Floats]]) -> list[Floats]:
