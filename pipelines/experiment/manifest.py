@@ -14,8 +14,9 @@ from dataclasses import asdict, dataclass
 from functools import cache
 from importlib.metadata import version
 from pathlib import Path
+from typing import ClassVar
 
-from pydantic import TypeAdapter
+from pydantic import ConfigDict, TypeAdapter
 
 from pipelines.contract.forms import AskedForm
 from pipelines.engines.names import Engine
@@ -52,6 +53,8 @@ class Manifest:
         schema: The schema ``catalog.schema`` in which the store is registered; None if the user named no schema.
         store_format: Format version, see `tables.STORE_FORMAT`.
     """
+
+    __pydantic_config__: ClassVar = ConfigDict(extra="forbid")
 
     scenario: str
     text: str

@@ -156,6 +156,10 @@ def damaged_manifest(folder: Path) -> None:
     (folder / "interrupted" / MANIFEST).write_text(json.dumps({"store_format": STORE_FORMAT}))
 
 
+def unknown_setting(folder: Path) -> None:
+    change_manifest(folder / "interrupted", later="a setting")
+
+
 def no_manifest(folder: Path) -> None:
     (folder / "interrupted" / MANIFEST).unlink()
 
@@ -171,6 +175,7 @@ def no_manifest(folder: Path) -> None:
         (other_links, r"the input file .*links\.csv has changed since the start of the run: restore the old file"),
         (no_links, r"the input file .*links\.csv is missing: restore it"),
         (other_engine, "it was started on spark, this session is of local: take one of spark"),
+        (unknown_setting, r"its experiment\.json, .* cannot be read \(it is damaged\)"),
         (damaged_manifest, r"its experiment\.json, which has the settings, cannot be read \(it is damaged\)"),
         (no_manifest, r"its experiment\.json, which has the settings, cannot be read \(No such file or directory\)"),
     ],
