@@ -458,3 +458,8 @@ def test_rows_that_are_merged_are_in_the_order_of_their_keys() -> None:
     assert rows.items() == [(2, "b"), (4, "d"), (5, "e"), (9, "i")]
     rows |= {1: "a"}
     assert [*rows] == [1, 2, 4, 5, 9]
+    assert rows.popitem() == (9, "i")
+    assert [*rows] == [1, 2, 4, 5]
+    rows.clear()
+    with pytest.raises(KeyError):
+        rows.popitem()

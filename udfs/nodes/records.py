@@ -179,6 +179,13 @@ class Keyed(dict[K, V]):
         """Iterates over a snapshot of the keys, descending."""
         return iter(sorted(super().__iter__(), reverse=True))
 
+    def popitem(self) -> tuple[K, V]:
+        """Removes the row with the greatest key, and returns the key and the row."""
+        if not self:
+            raise KeyError("popitem(): the attribute has no rows")
+        key = max(super().__iter__())
+        return key, self.pop(key)
+
     def keys(self) -> KeysView[K]:  # type: ignore[override]
         """Returns a view of the keys, ascending."""
         return KeysView(self)
