@@ -27,7 +27,8 @@ from pipelines.report.plots import Plot, draw_plot, measure_of
 from pipelines.report.replay import Span
 from pipelines.report.space_time import of_run
 from pipelines.sql.errors import readable_errors
-from pipelines.sql.small_store import fast_reader, reader_of
+from pipelines.sql.query import StoreReader
+from pipelines.sql.small_store import fast_reader
 from pipelines.store.catalog import check_no_store
 from pipelines.store.damage import named_damage
 from pipelines.store.folder import MANIFEST, locked, resume_hint
@@ -78,7 +79,7 @@ class Result:
     def __init__(self, store: Root, session: Session) -> None:
         self.store = store
         self.session = session
-        self.reader = reader_of(session, store.absolute())
+        self.reader = StoreReader(session, store.absolute())
         self.runs = _runs(Store(store.absolute(), session))
 
     @property

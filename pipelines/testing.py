@@ -22,7 +22,7 @@ from pipelines.rounds.execute import Experiment, execute
 from pipelines.scenario.expand import RunConfig
 from pipelines.scenario.model import Scenario
 from pipelines.sql.query import StoreReader
-from pipelines.sql.small_store import reader_of, suited_to
+from pipelines.sql.small_store import suited_to
 from pipelines.sql.snapshot import StoredRuns, StoreSnapshot
 from pipelines.store.ledger import Ledger
 from pipelines.store.store import Store
@@ -74,7 +74,7 @@ def audited(store: Store, protocol: str = "delta") -> AuditReport:
 def _reader(store: Store) -> Iterator[StoreReader]:
     """Opens a store for many queries; inside the ``with`` block, the engine is configured for the size of the store."""
     with suited_to(store.root, store.session):
-        yield reader_of(store.session, store.root)
+        yield StoreReader(store.session, store.root)
 
 
 def broken(report: AuditReport) -> dict[str, object]:

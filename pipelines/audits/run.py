@@ -19,7 +19,6 @@ from pipelines.engines.session import Session
 from pipelines.errors import QueryError, plural, root_cause
 from pipelines.protocols import PROTOCOLS, protocol_named
 from pipelines.sql.query import StoreReader
-from pipelines.sql.small_store import SmallStoreReader
 from pipelines.store.store import Store
 from pipelines.tables import RUN, VIOLATION
 
@@ -256,7 +255,7 @@ def _evidence(reader: Reader, session: Session, protocol: Protocol) -> Evidence:
         _UNDECIDED: protocol.undecided,
         **{name: _SQL[name] for name in ("busy_run", "due_delivery", "stray_delivery")},
     }
-    checkpoints = checkpoints_for(session, is_small=isinstance(reader, SmallStoreReader))
+    checkpoints = checkpoints_for(session, is_small=isinstance(reader, StoreReader) and reader.is_small)
     return Evidence(reader, checkpoints, relations)
 
 

@@ -27,6 +27,7 @@ from copy import copy
 from dataclasses import replace
 from functools import cached_property, partial, reduce
 from threading import RLock
+from typing import Final
 from uuid import uuid4
 
 import pyarrow as pa
@@ -41,7 +42,7 @@ from pipelines.protocols import PROTOCOLS
 from pipelines.sql.computed import COMPUTED, HELD_STATE, PARAMETER, held_rows, parameter_paths
 from pipelines.sql.errors import query_error, unknown_table
 from pipelines.sql.snapshot import SENT_MESSAGE, StoredRuns, StoreSnapshot
-from pipelines.sql.statement import Statement, read_statement, with_escaped_quotes, with_lower_case
+from pipelines.sql.statement import Statement, identifiers, read_statement, with_escaped_quotes, with_lower_case
 from pipelines.sql.views import (
     COMMON,
     in_flight_meanings,
@@ -61,16 +62,35 @@ from pipelines.store.roots import Root, root_of
 from pipelines.store.store import Store
 from pipelines.tables import HISTORY, MESSAGE, ROUND_COMMIT, RUN, VIOLATION, Table
 
+FEW_BYTES: Final = 16 * 1024**2
+"""Maximum size in bytes of a small store, including all versions of its tables.
+
+Audits of 19 runs of `repository` in 2.4 MB took 1.9 CPU seconds with cached views, and 9.7 without cached views. Audits
+of 3,000 runs of `delta` in 29 MB took 15.6 CPU seconds with cached views, and 13.9 without cached views.
+"""
+_MOST_BYTES: Final = 16 * 1024**2
+"""Maximum size in bytes of the cached rows of a view."""
 _WHOLE = "select * from {}"
 SENT_DESCRIPTION = "every message put on a link, including messages in flight; has the columns of message"
 """The description of relation `SENT_MESSAGE`."""
 
 
 class StoreReader:
-    """A reader of a store, which answers SQL queries."""
+    """A reader of a store, which answers SQL queries.
 
-    def __init__(self, session: Session, root: Root) -> None:
-        """Opens the store at ``root``; raises `StoreError` if ``root`` is not a store."""
+    An engine plans the SQL of a view again for each query or view that reads it. In a small store, planning takes much
+    longer than reading, so the reader then computes each view once and caches its rows.
+
+    Attributes:
+        is_small: Whether the reader caches the rows of views, and reads small tables without the engine.
+    """
+
+    def __init__(self, session: Session, root: Root, *, is_small: bool | None = None) -> None:
+        """Opens the store at ``root``; ``is_small`` None stands for a store of at most `FEW_BYTES`.
+
+        Raises:
+            StoreError: ``root`` is not a store.
+        """
         self._session = session
         self._store = Store(root_of(root), session)
         self._prefix = f"roundtable_{uuid4().hex[:12]}"
@@ -79,6 +99,8 @@ class StoreReader:
         self._defining = RLock()
         check_store(self._store.root)
         self._newest = Ledger.read(self._store)
+        self.is_small = self._store.n_bytes() <= FEW_BYTES if is_small is None else is_small
+        self._store.is_small = self.is_small
         self._n_holds = 0
         """The number of open blocks of `at_one_commit`."""
         self._whole = self
@@ -255,11 +277,15 @@ class StoreReader:
             raise unknown_table(name, names)
 
     def _query(self, body: str, round_: int | None, explain: str = "") -> DataFrame:
+        if explain and self.is_small:  # a query of cached rows has a plan without the SQL of views
+            plain = StoreReader(self._session, self._store.root, is_small=False)
+            return (plain if self._only is None else plain.of_protocol(self._only))._query(body, round_, explain)
         known = set(self.tables())
         body = with_lower_case(body, known)
         if self._session.engine == "local":
             body = with_escaped_quotes(body)
-        names = [name for name in self._relations(body) if name in known]
+        read = sorted(identifiers(body)) if self.is_small else relations_read(body)
+        names = [name for name in read if name in known]
         snapshot = StoreSnapshot(self._store, self._runs, self._ledger(), round_)
         definitions = [f"{name} as (\n{self._definition(name, snapshot, round_)}\n)" for name in names]
         # Inside the parentheses only a query is valid, which may start with its own WITH.
@@ -279,15 +305,11 @@ class StoreReader:
             ) from None
         return answer
 
-    def _relations(self, body: str) -> list[str]:
-        """Returns the names of the relations that a query reads, directly or through views, and other identifiers."""
-        return relations_read(body)
-
     def _definition(self, name: str, snapshot: StoreSnapshot, round_: int | None) -> str:
-        alias = self._alias(name, round_)
+        alias = f"{self._prefix}_{'newest' if round_ is None else round_}_{name}"
         if name in view_names():
             if (part := self._reader_of(name)) is self:
-                return view_sql(name)
+                return self._view_once(alias, name, round_) if self.is_small else view_sql(name)
             audited = tuple(self._version(one.name) for one in (ROUND_COMMIT, RUN, VIOLATION))
             return self._defined_once(alias, audited, lambda: part.table(name, round_))
         if parts := self._computed_views().get(name):
@@ -297,8 +319,17 @@ class StoreReader:
         versions = self._version(ROUND_COMMIT.name), self._version(self._stored_name(name))
         return self._defined_once(alias, versions, lambda: self._stored_rows(snapshot, name))
 
-    def _alias(self, name: str, round_: int | None) -> str:
-        return f"{self._prefix}_{'newest' if round_ is None else round_}_{name}"
+    def _view_once(self, alias: str, name: str, round_: int | None) -> str:
+        """Computes the rows of a view once for each state of the tables that it reads; the result reads these rows."""
+        stored = self._stored()
+        read = [ROUND_COMMIT.name, *(stored[one] for one in relations_read(name) if one in stored)]
+
+        def fetched() -> DataFrame:
+            answer = self._query(view_sql(name), round_)
+            rows = answer.toArrow()
+            return frame_of(self._session.spark, rows) if rows.nbytes <= _MOST_BYTES else answer
+
+        return self._defined_once(alias, tuple(self._version(one) for one in read), fetched)
 
     def _protocol_rows(self, rows: DataFrame, name: str) -> DataFrame:
         """Filters ``rows`` to the runs of the reader's protocol; a reader of all protocols returns all rows."""

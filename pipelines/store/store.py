@@ -162,8 +162,7 @@ class Store:
         """Returns table ``name``, opened by the Delta library at the version that this program last wrote or read."""
         known, version = self._open.get(name), self._known(name)
         if known is None or known.table.version() != version:
-            with self._named(name):
-                table = DeltaTable(str(self.path(name)), max(version, 0), storage_options=self._options)
+            table = self._opened_at(name, max(version, 0))
             known = self._open[name] = _OpenTable(table, to_arrow_schema(_columns(table)))
         return known
 
@@ -296,7 +295,7 @@ class Store:
         """
         return self.session.engine != "local" or not isinstance(self.root, Path)
 
-    def _few_rows(self, name: str, table: DeltaTable, limit: int = _FEW_BYTES) -> pa.Table | None:
+    def _few_rows(self, name: str, table: DeltaTable, limit: int) -> pa.Table | None:
         """Returns the rows of a table of at most `limit` bytes; None for a larger table."""
         with self._named(name):
             if (pc.sum(pa.table(table.get_add_actions())["size_bytes"]).as_py() or 0) > limit:

@@ -17,7 +17,6 @@ from pipelines.experiment.prepared import prepare
 from pipelines.protocols import PROTOCOLS
 from pipelines.result import Result
 from pipelines.sql.query import StoreReader
-from pipelines.sql.small_store import SmallStoreReader
 from pipelines.store.roots import Root
 from pipelines.store.store import Store
 from pipelines.testing import planted, removed, run_all, run_configs
@@ -49,12 +48,12 @@ def test_views_have_the_same_rows(
     sail: Session, root: Root, most_bytes: int | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Whether their rows are kept, or are too many for that; as those of one protocol, too."""
-    plain = StoreReader(sail, root)
+    plain = StoreReader(sail, root, is_small=False)
     expected = {view: answer(plain, view) for view in (*VIEWS, EXPECTED)}
     of_delta = answer(plain.of_protocol("delta"), "receiver")
     if most_bytes is not None:
-        monkeypatch.setattr("pipelines.sql.small_store._MOST_BYTES", most_bytes)
-    small = SmallStoreReader(sail, root)
+        monkeypatch.setattr("pipelines.sql.query._MOST_BYTES", most_bytes)
+    small = StoreReader(sail, root, is_small=True)
     assert {view: answer(small, view) for view in (*VIEWS, EXPECTED)} == expected
     assert answer(small.of_protocol("delta"), "receiver") == of_delta
     assert all(len(found) > 2 for found in (expected["receiver"], of_delta))
@@ -65,7 +64,7 @@ def test_views_have_the_same_rows(
 def test_audits_of_cached_and_of_lazy_views_are_equal(sail: Session, root: Root, tmp_path: Path) -> None:
     """In a large store the engine computes the views again for each use."""
     lost = planted(Store(root, sail), tmp_path, delivery=removed("source_seq = 1"))
-    reports = [audit_all(reader(sail, lost.root), sail) for reader in (StoreReader, SmallStoreReader)]
+    reports = [audit_all(StoreReader(sail, lost.root, is_small=is_small), sail) for is_small in (False, True)]
     lazy, cached = ((one.findings, one.runs, one.beyond, one.undecided, one.untested) for one in reports)
     assert lazy == cached
     assert any(finding.n_violations for finding in reports[0].findings)
@@ -73,11 +72,11 @@ def test_audits_of_cached_and_of_lazy_views_are_equal(sail: Session, root: Root,
 
 def test_views_know_what_an_audit_wrote(sail: Session, root: Root) -> None:
     """Each view that was asked for before is asked for again, if an audit changed what it reads."""
-    small, result = SmallStoreReader(sail, root), Result(root, replace(sail, owns=False))
+    small, result = StoreReader(sail, root), Result(root, replace(sail, owns=False))
     early = {view: answer(small, view) for view in ("run_summary", "matching")}
     result.audit()
     late = {view: answer(small, view) for view in early}
-    assert late == {view: answer(StoreReader(sail, root), view) for view in early}
+    assert late == {view: answer(StoreReader(sail, root, is_small=False), view) for view in early}
     assert late["run_summary"] != early["run_summary"]
     assert late["matching"] == early["matching"]
 

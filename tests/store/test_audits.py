@@ -16,7 +16,6 @@ from pipelines.contract.protocol import Protocol
 from pipelines.engines.session import Session
 from pipelines.protocols.delta import PROTOCOL as DELTA
 from pipelines.sql.query import StoreReader
-from pipelines.sql.small_store import SmallStoreReader, reader_of
 from pipelines.store.store import Store
 from pipelines.testing import Change, copied, planted, removed, replaced, rows, run_all, run_configs, scenario
 
@@ -54,7 +53,7 @@ def clean(sail: Session, root: Path) -> Store:
 
 
 def audited(store: Store, protocol: Protocol = DELTA) -> AuditReport:
-    return audit_store(reader_of(store.session, store.root), store.session, protocol)
+    return audit_store(StoreReader(store.session, store.root), store.session, protocol)
 
 
 def node(store: Store, name: str) -> int:
@@ -281,7 +280,7 @@ def test_an_audit_that_cannot_run_leaves_its_guarantee_undecided(clean: Store, r
 
 
 def test_a_store_whose_runs_are_not_over_is_not_decided(clean: Store) -> None:
-    class Unfinished(SmallStoreReader):
+    class Unfinished(StoreReader):
         def is_finished(self) -> bool:
             return False
 

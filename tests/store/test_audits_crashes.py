@@ -23,7 +23,6 @@ from pipelines.engines.session import Session
 from pipelines.errors import QueryError
 from pipelines.result import Result
 from pipelines.sql.query import StoreReader
-from pipelines.sql.small_store import reader_of
 from pipelines.store.store import Store
 from pipelines.testing import (
     Change,
@@ -94,7 +93,7 @@ def ids(clean: Store) -> dict[str, int]:
 
 @pytest.fixture(scope="module")
 def reader(clean: Store) -> StoreReader:
-    return reader_of(clean.session, clean.root)
+    return StoreReader(clean.session, clean.root)
 
 
 def ask(reader: StoreReader, text: str) -> list[tuple[Any, ...]]:
@@ -196,7 +195,7 @@ def test_any_crash_is_beyond_what_forwarding_promises(plain: Store) -> None:
     assert {finding.name: finding.n_excused for finding in report.findings}["exactly_once"] == 5
     # C forgets S1, so that S1 misses all but the first publication.
     text = "select run_id, n_expected, n_missing, delivery_ratio, n_crashes from run_summary"
-    assert ask(reader_of(plain.session, plain.root), text) == [(0, 12, 0, 1.0, 0), (1, 12, 5, 7 / 12, 1)]
+    assert ask(StoreReader(plain.session, plain.root), text) == [(0, 12, 0, 1.0, 0), (1, 12, 5, 7 / 12, 1)]
 
 
 def test_who_has_to_get_what(reader: StoreReader) -> None:

@@ -13,7 +13,6 @@ from pipelines.errors import QueryError, StoreError
 from pipelines.sql.differences import first_difference
 from pipelines.sql.errors import readable_errors
 from pipelines.sql.query import StoreReader
-from pipelines.sql.small_store import SmallStoreReader
 from pipelines.sql.views import view_sql
 from pipelines.store import store
 
@@ -263,10 +262,10 @@ def test_double_quotes_enclose_identifiers_if_the_session_says_so(spark: Session
         spark.spark.conf.unset("spark.sql.ansi.doubleQuotedIdentifiers")
 
 
-@pytest.mark.parametrize("kind", [StoreReader, SmallStoreReader])
+@pytest.mark.parametrize("is_small", [True, False])
 @pytest.mark.parametrize("text", ["select * from node_load", "select n.node_id from node_load n", "node_load"])
 def test_a_view_with_an_unknown_column_is_told(
-    sail: Session, stores: dict[str, Path], monkeypatch: pytest.MonkeyPatch, kind: type[StoreReader], text: str
+    sail: Session, stores: dict[str, Path], monkeypatch: pytest.MonkeyPatch, is_small: bool, text: str
 ) -> None:
     """Packages of protocols bring views of their own."""
     known = view_sql
@@ -274,7 +273,7 @@ def test_a_view_with_an_unknown_column_is_told(
         "pipelines.sql.query.view_sql",
         lambda name: "select run_id, mesage_id from message" if name == "node_load" else known(name),
     )
-    broken = kind(sail, stores["often"])
+    broken = StoreReader(sail, stores["often"], is_small=is_small)
     with pytest.raises(QueryError, match="column 'mesage_id' does not exist"):
         broken.sql(text) if " " in text else broken.table(text)
 
@@ -344,7 +343,7 @@ def test_an_unfinished_store_differs_in_no_row_from_itself(
     """Sail reads the largest table, with comments; it fails to plan some unions with columns that have none."""
     sizes = [file.stat().st_size for file in (stores["stopped12"] / "message").glob("*.parquet")]
     monkeypatch.setattr(store, "_FEW_BYTES", sum(sizes) - 1)
-    opened = SmallStoreReader(sail, stores["stopped12"])
+    opened = StoreReader(sail, stores["stopped12"])
     assert not opened.is_finished()
     assert first_difference(opened, opened) is None
 

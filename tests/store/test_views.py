@@ -23,7 +23,6 @@ from pipelines.engines.session import Session
 from pipelines.errors import QueryError
 from pipelines.inputs.workload.calls import to_json
 from pipelines.sql.query import StoreReader
-from pipelines.sql.small_store import SmallStoreReader
 from pipelines.sql.views import relations_read, view_head, view_names, view_sql
 from pipelines.store.store import Store
 from pipelines.tables import HISTORY, PREDICATE, PUBLICATION, ROUND_COMMIT
@@ -257,7 +256,8 @@ def test_all_views_give_the_same_on_classic_spark(
     answers = []
     for session in (sail, spark):
         session.activate()
-        plain, small = StoreReader(session, delta_store), SmallStoreReader(session, forwarding_store)
+        plain = StoreReader(session, delta_store, is_small=False)
+        small = StoreReader(session, forwarding_store, is_small=True)
         asked = [(plain, name) for name in plain.tables() if name in names - planned_with_others]
         asked += [(small, name) for name in small.tables() if name in names]
         with session.suited(is_small=True, is_in_one=True):

@@ -13,7 +13,6 @@ import pytest
 
 from pipelines.engines.session import Session
 from pipelines.sql.query import StoreReader
-from pipelines.sql.small_store import reader_of
 from pipelines.store.store import Store
 from pipelines.testing import rows, run_all, run_configs, scenario
 from pipelines.why import Question, Story, stories
@@ -77,7 +76,7 @@ def store(sail: Session, tmp_path_factory: pytest.TempPathFactory) -> Store:
 
 @pytest.fixture(scope="module")
 def reader(store: Store) -> StoreReader:
-    return reader_of(store.session, store.root)
+    return StoreReader(store.session, store.root)
 
 
 def story(reader: StoreReader, subscriber: str, source: str, nth: int, run: int = 0) -> Story:

@@ -13,7 +13,7 @@ import pytest
 from support.repository.scenes import NEWS, chain, down, lost
 
 from pipelines.engines.session import Session
-from pipelines.sql.small_store import reader_of
+from pipelines.sql.query import StoreReader
 from pipelines.testing import rows, run_all, run_configs
 from pipelines.why import Question, Story, stories as told
 
@@ -102,7 +102,7 @@ def stories(sail: Session, tmp_path_factory: pytest.TempPathFactory) -> dict[str
     asked = [
         Question(run, ids[run, case.subscriber], ids[run, "p"], case.call) for run, case in enumerate(CASES.values())
     ]
-    return dict(zip(CASES, told(reader_of(sail, store.root), asked), strict=True))
+    return dict(zip(CASES, told(StoreReader(sail, store.root), asked), strict=True))
 
 
 @pytest.mark.parametrize("name", CASES)
