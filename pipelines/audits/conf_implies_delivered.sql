@@ -1,3 +1,4 @@
+-- audit: a publication is confirmed only after every matching subscriber has it
 -- When a publication is confirmed, all expected subscribers have delivered it. The audit finds nothing for protocols
 -- whose confirmation does not imply delivery.
 select run_id, confirmed_round as round, node_id, source, source_seq,

@@ -1,3 +1,4 @@
+-- audit, is_of_deliveries: every matching subscriber gets a publication exactly once, and nobody else
 -- Each expected delivery happens exactly once, and no other delivery happens (report CSRG-570, section 4.2, Theorem 1).
 -- An expected delivery counts as missing if it has not happened and can no longer happen. There are two cases: the run
 -- is decided and has no message in flight, or the publication is confirmed. If a protocol's confirmation does not imply

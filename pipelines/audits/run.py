@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame, Row
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from pipelines.contract.audit import FOUND, Audit, Evidence, Reader, Relation, sql_files
+from pipelines.contract.audit import FOUND, Audit, Evidence, Reader, Relation, sql_audits, sql_files
 from pipelines.contract.protocol import ASSUMPTIONS, NO_RUN, Bound, Protocol
 from pipelines.engines.checkpoints import checkpoints_for
 from pipelines.engines.frames import frame_of, union
@@ -32,38 +32,10 @@ _ORDER = ("run_id", "round", "node_id", "source", "source_seq", "detail")
 _DELIVERED = {name: name for name in FOUND if name != "detail"} | {"node_id": "subscriber"}
 """Maps the columns of a violating row that identify a delivery to their names in table ``delivery``."""
 
-_NO_DELIVERY = """
-with published as (
-  select run_id, count(1) as n from publication group by run_id
-), subscribed as (
-  select run_id, count(1) as n from subscription group by run_id
-)
-select r.run_id, coalesce(p.n, 0) as n_publications, coalesce(s.n, 0) as n_subscriptions
-from run r
-left join published p on p.run_id = r.run_id
-left join subscribed s on s.run_id = r.run_id
-left anti join delivery d on d.run_id = r.run_id
-order by r.run_id
-"""
-"""The query for the runs without a delivery. If it returns no row, the queries below are not executed."""
-_MATCHED = "select run_id, count(1) as n from matching group by run_id"
-_BUSY = "select distinct run_id from sent_message where src <> dst"
-_ASKED = "select distinct run_id from receiver"
+_SILENT = "select run_id from run r left anti join delivery d on d.run_id = r.run_id limit 1"
 _SQL = sql_files("pipelines.audits")
-GENERAL = (
-    Audit(
-        "exactly_once", "every matching subscriber gets a publication exactly once, and nobody else",
-        _SQL["exactly_once"], is_of_deliveries=True,
-    ),
-    Audit(
-        "source_order", "a subscriber gets the publications of a source in their order",
-        _SQL["source_order"], is_of_deliveries=True,
-    ),
-    Audit(
-        "conf_implies_delivered", "a publication is confirmed only after every matching subscriber has it",
-        _SQL["conf_implies_delivered"],
-    ),
-)  # fmt: skip
+_AUDITS = {audit.name: audit for audit in sql_audits("pipelines.audits")}
+GENERAL = tuple(_AUDITS[name] for name in ("exactly_once", "source_order", "conf_implies_delivered"))
 """The audits of all protocols.
 
 Their queries report missing deliveries and a wrong order only for protocols that promise them (view ``protocol``).
@@ -227,18 +199,21 @@ def audit_store(reader: Reader, session: Session, protocol: Protocol) -> AuditRe
     audits = audits_of(protocol)
     with _evidence(reader, session, protocol) as evidence:
         found = _violating(audits, evidence)
-        checked = [_check(audit, found[audit.name], since, reader) for audit in audits]
-        violation = pa.concat_tables([_VIOLATION.empty_table(), *(rows for _, rows in checked if rows is not None)])
-        findings = _findings(reader, [finding for finding, _ in checked], violation)
+        for audit in audits:
+            if isinstance(rows := found[audit.name], pa.Table):
+                found[audit.name] = _marked(audit, rows, since, reader)
+        tables = [rows for rows in found.values() if isinstance(rows, pa.Table)]
+        violation = pa.concat_tables([_VIOLATION.empty_table(), *tables])
+        findings = _findings(reader, audits, found)
         is_complete = reader.is_finished() and all(finding.error is None for finding in findings)
-        untested = untested_runs(reader, protocol, since.keys())
+        untested = _untested_runs(reader, protocol, since.keys())
         runs = _run_verdicts(evidence, violation, since, is_complete, {run.run_id for run in untested})
         undecided: list[Row] = []
         if protocol.undecided != NO_RUN:
             columns = ", ".join(Undecided._fields)
             undecided = evidence.sql(f"select {columns} from {_UNDECIDED} order by {columns}").collect()  # noqa: S608
-    rows = frame_of(session.spark, violation)
-    return AuditReport(tuple(findings), runs, beyond, tuple(Undecided(*row) for row in undecided), untested, rows)
+    judged = tuple(Undecided(*row) for row in undecided)
+    return AuditReport(tuple(findings), runs, beyond, judged, untested, frame_of(session.spark, violation))
 
 
 def found_by(name: str, reader: Reader, session: Session, protocol: Protocol) -> list[Row]:
@@ -343,23 +318,10 @@ def _found(audits: Sequence[Audit], evidence: Evidence) -> dict[str, pa.Table]:
     return {audit.name: typed.filter(pc.equal(found["guarantee"], audit.name)) for audit in audits}
 
 
-def _check(
-    audit: Audit, found: pa.Table | Exception, since: Mapping[int, int], reader: Reader
-) -> tuple[Finding, pa.Table | None]:  # fmt: skip
-    """Returns the finding of an audit, and its rows for table ``violation``, or None if the audit failed.
-
-    `_findings` sets ``shown`` and ``shown_excused`` of the finding later. ``since`` maps each run that exceeds the
-    fault bound to the first round in which it does.
-    """
-    if isinstance(found, Exception):
-        return Finding(
-            audit.name, audit.summary, None, None, error=f"{type(found).__name__}: {root_cause(str(found))}"
-        ), None
-    excused = _excused(audit, found, since, reader)
-    n_excused = pc.sum(excused).as_py() or 0
-    named = {"guarantee": pa.repeat(audit.name, len(found)), "excused": excused}
-    rows = pa.table({name: named[name] if name in named else found[name] for name in _VIOLATION.names})
-    return Finding(audit.name, audit.summary, len(found) - n_excused, n_excused), rows.cast(_VIOLATION)
+def _marked(audit: Audit, found: pa.Table, since: Mapping[int, int], reader: Reader) -> pa.Table:
+    """Returns the rows of an audit for table ``violation``; for ``since`` see `_excused`."""
+    marks = {"guarantee": pa.repeat(audit.name, len(found)), "excused": _excused(audit, found, since, reader)}
+    return pa.table({name: marks[name] if name in marks else found[name] for name in _VIOLATION.names}).cast(_VIOLATION)
 
 
 def _excused(audit: Audit, found: pa.Table, since: Mapping[int, int], reader: Reader) -> pa.ChunkedArray:
@@ -399,17 +361,22 @@ def _order(rows: pa.Table) -> pa.Array:
     return pc.sort_indices(pa.table(keys), [(name, "ascending") for name in keys])
 
 
-def _findings(reader: Reader, findings: Sequence[Finding], violation: pa.Table) -> list[Finding]:
-    """Returns ``findings``, with ``shown`` and ``shown_excused`` set to the first rows of ``violation``."""
-    runs, firsts = set[int](), {}
-    if not len(violation):
-        return [*findings]
-    for finding in findings:
-        own = violation.filter(pc.equal(violation["guarantee"], finding.name))
-        for is_excused in (False, True):
-            rows = own.filter(pc.equal(own["excused"], is_excused))
-            firsts[finding.name, is_excused] = first = rows.take(_order(rows)[:SHOWN]).to_pylist()
-            runs |= {row["run_id"] for row in first}
+def _findings(reader: Reader, audits: Sequence[Audit], found: Mapping[str, pa.Table | Exception]) -> list[Finding]:
+    """Returns the findings of ``audits``. ``found`` has their rows of table ``violation``, or their errors."""
+    findings, firsts = list[Finding](), dict[tuple[str, bool], list[dict[str, Any]]]()
+    for audit in audits:
+        rows = found[audit.name]
+        if isinstance(rows, Exception):
+            error = f"{type(rows).__name__}: {root_cause(str(rows))}"
+            findings.append(Finding(audit.name, audit.summary, None, None, error=error))
+            continue
+        broken, excused = (rows.filter(pc.equal(rows["excused"], is_excused)) for is_excused in (False, True))
+        findings.append(Finding(audit.name, audit.summary, len(broken), len(excused)))
+        for is_excused, part in ((False, broken), (True, excused)):
+            firsts[audit.name, is_excused] = part.take(_order(part)[:SHOWN]).to_pylist()
+    runs = {row["run_id"] for first in firsts.values() for row in first}
+    if not runs:
+        return findings
     of_runs = ", ".join(map(str, sorted(runs)))
     text = f"select run_id, node_id, name from node where run_id in ({of_runs})"  # noqa: S608 - numbers
     names = {(row.run_id, row.node_id): row.name for row in reader.sql(text).collect()}
@@ -420,7 +387,7 @@ def _findings(reader: Reader, findings: Sequence[Finding], violation: pa.Table) 
                 row["run_id"], row["round"], names.get((row["run_id"], row["node_id"])),
                 names.get((row["run_id"], row["source"])), row["source_seq"], row["detail"],
             )
-            for row in firsts[finding.name, is_excused]
+            for row in firsts.get((finding.name, is_excused), ())
         )  # fmt: skip
 
     return [replace(one, shown=shown(one, False), shown_excused=shown(one, True)) for one in findings]
@@ -447,7 +414,7 @@ def _run_verdicts(
     return tuple(found)
 
 
-def untested_runs(reader: Reader, protocol: Protocol, beyond: Collection[int]) -> tuple[Undecided, ...]:
+def _untested_runs(reader: Reader, protocol: Protocol, beyond: Collection[int]) -> tuple[Undecided, ...]:
     """Returns the runs in which no delivery happened and none was expected, ordered by id.
 
     In these runs, guarantees about deliveries hold trivially.
@@ -457,20 +424,13 @@ def untested_runs(reader: Reader, protocol: Protocol, beyond: Collection[int]) -
     publication of one of these runs matches a subscription, the run counts as tested, because faults may have prevented
     the expected delivery.
     """
-    silent = reader.sql(_NO_DELIVERY).collect()
-    if not silent:
+    if not reader.sql(_SILENT).collect():
         return ()
-    busy = {row.run_id for row in reader.sql(_BUSY).collect()} if protocol.audits else set()
-    asked = {row.run_id for row in reader.sql(_ASKED).collect()}
-    matches = {row.run_id: row.n for row in reader.sql(_MATCHED).collect()}
     return tuple(
-        Undecided(
-            row.run_id, None, _untested_reason(row.n_publications, row.n_subscriptions, matches.get(row.run_id, 0))
-        )
-        for row in silent
-        if row.run_id not in asked
-        and (row.n_publications or row.run_id not in busy)
-        and not (row.run_id in beyond and matches.get(row.run_id))
+        Undecided(row.run_id, None, _untested_reason(row.n_publications, row.n_subscriptions, row.n_matches))
+        for row in reader.sql(_SQL["untested_run"]).collect()
+        if (row.n_publications or not (row.is_busy and protocol.audits))
+        and not (row.run_id in beyond and row.n_matches)
     )
 
 

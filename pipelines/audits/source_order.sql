@@ -1,3 +1,4 @@
+-- audit, is_of_deliveries: a subscriber gets the publications of a source in their order
 -- A row is a delivery that follows the delivery, in an earlier round, of a later publication of the same source. The
 -- audit applies to protocols that guarantee the order of a source. If the protocol does not confirm calls, the audit
 -- ignores publications that the subscriber did not request (view receiver). They may have been sent before the

@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql import DataFrame
 from support.copies import Plant, Planting
 
-from pipelines.audits.run import AuditReport, _check, audit_store, describe, record
+from pipelines.audits.run import AuditReport, _findings, audit_store, describe, record
 from pipelines.contract.audit import Audit
 from pipelines.contract.protocol import Protocol
 from pipelines.engines.session import Session
@@ -262,8 +262,9 @@ def test_the_report_shows_the_root_cause_of_an_error_of_spark() -> None:
     job = "Job aborted: the result is larger than spark.driver.maxResultSize"
     cause = f"Caused by: org.apache.spark.SparkException: {job}\n\tat a.c(D.scala:2)\n"
     error = RuntimeError(f"{trace}\tat a.b(C.scala:1)\n{cause}")
-    finding, found = _check(DELTA.audits[0], error, {}, cast(Any, None))
-    assert (finding.error, found) == (f"RuntimeError: org.apache.spark.SparkException: {job}", None)
+    audit = DELTA.audits[0]
+    [finding] = _findings(cast(Any, None), [audit], {audit.name: error})
+    assert finding.error == f"RuntimeError: org.apache.spark.SparkException: {job}"
 
 
 def test_an_audit_that_cannot_run_leaves_its_guarantee_undecided(clean: Store, root: Path) -> None:
