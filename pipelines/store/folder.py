@@ -15,7 +15,7 @@ import os
 import platform
 import shlex
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -263,7 +263,7 @@ def locked(root: Root, say: Callable[[str], None] = lambda _: None) -> Iterator[
         StoreError: Another program or another run writes the store.
     """
     if isinstance(root, RemotePath):
-        with leased(root.lock(LOCK), _told_of({"process": os.getpid(), **_here()}), say) as lease:
+        with leased(root.lock(LOCK), _this_program(), say) as lease:
             yield lease.renew
         return
     lock = FileLock(root / LOCK, timeout=_LOCK_SECONDS)
@@ -275,7 +275,7 @@ def locked(root: Root, say: Callable[[str], None] = lambda _: None) -> Iterator[
     except OSError as error:
         raise StoreError(f"the store {str(root)!r} cannot be locked: {error.strerror}; check its rights") from error
     with suppress(OSError):  # only the error messages of other programs use the writer's name
-        (root / LOCK).write_text(json.dumps({"process": os.getpid(), **_here()}), "utf-8")
+        (root / LOCK).write_text(_this_program(), "utf-8")
     try:
         yield lambda: None
     finally:
@@ -403,17 +403,13 @@ def _content_clause(root: Root, inside: Sequence[str]) -> str:
 def _writer(root: Root) -> str:
     if isinstance(root, RemotePath):
         return writer_in(root.lock(LOCK))
-    with suppress(OSError, ValueError, KeyError):
-        return _told_of(json.loads((root / LOCK).read_text("utf-8")))
+    with suppress(OSError):
+        return (root / LOCK).read_text("utf-8") or "another program"
     return "another program"
 
 
-def _here() -> dict[str, str]:
-    return {"host": platform.node(), "since": f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}"}
-
-
-def _told_of(writer: Mapping[str, object]) -> str:
-    return f"process {writer['process']} on {writer['host']}, since {writer['since']}"
+def _this_program() -> str:
+    return f"process {os.getpid()} on {platform.node()}, since {datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}"
 
 
 def _inside(root: Root) -> list[str]:
