@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
 from html import escape
 from operator import itemgetter
@@ -338,16 +338,13 @@ class Result:
                 f"the runs in {str(self.store)!r} are not finished: {self.reader.last_round()} is the last complete "
                 f"round before the horizon; {resume_hint(self.store)}"
             )
-        with named_damage(self.store):
-            if not is_writable(self.store):
-                return self._audit(is_kept=False)
-            with locked(self.store):
-                return self._audit(is_kept=True)
-
-    def _audit(self, *, is_kept: bool) -> AuditReport:
-        store = Store(self.store.absolute(), self.session)
-        with fast_reader(self.store.absolute(), self.session, self.reader) as (reader, session, is_small):
-            report, store.is_small = audit_all(reader, session), is_small
+        root, is_kept = self.store.absolute(), is_writable(self.store)
+        store = Store(root, self.session)
+        with (
+            named_damage(self.store), locked(self.store) if is_kept else nullcontext(),
+            fast_reader(root, self.session, self.reader) as (reader, session, store.is_small),
+        ):  # fmt: skip
+            report = audit_all(reader, session)
             if is_kept:
                 record(report, store)
         found = {run.run_id: run for run in report.runs}
