@@ -14,7 +14,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-from pyspark.sql import DataFrame, functions as F
+from pyspark.sql import DataFrame
 
 from pipelines.contract.nodes import NODE_STATE
 from pipelines.contract.protocol import Ask, ComputedView
@@ -122,19 +122,17 @@ def held_rows(states: Sequence[StateRelation], ask: Ask) -> pa.Table:
     columns = {state.table.name: state.table.columns for state in states}
     durable = {state.table.name: state.is_durable for state in states if state.table.name != NODE_STATE}
     durable |= {state.table.name: durable[state.derived_from] for state in states if state.derived_from is not None}
+    if not durable:
+        return _HELD_STATE_SCHEMA.empty_table()
+    values = {name: json_object(column for column in columns[name] if column != "run_id") for name in durable}
     frames = [
-        _sized(ask(f"select * from {STATE}{name}"), columns[name]).selectExpr(  # noqa: S608 - a declared name
-            "run_id", f"'{name}' as table_name", "n_rows", "n_bytes", f"{str(is_durable).lower()} as is_durable"
+        ask(
+            f"select run_id, '{name}' as table_name, count(1) as n_rows, sum(octet_length({values[name]})) as n_bytes, "  # noqa: S608 - declared names
+            f"{str(is_durable).lower()} as is_durable from {STATE}{name} group by run_id"
         )
         for name, is_durable in durable.items()
-    ]  # fmt: skip
-    return union(frames).toArrow().cast(_HELD_STATE_SCHEMA) if frames else _HELD_STATE_SCHEMA.empty_table()
-
-
-def _sized(rows: DataFrame, columns: Sequence[str]) -> DataFrame:
-    values = json_object(column for column in columns if column != "run_id")
-    sized = rows.selectExpr("run_id", f"octet_length({values}) as n_bytes")
-    return sized.groupBy("run_id").agg(F.count("n_bytes").alias("n_rows"), F.sum("n_bytes").alias("n_bytes"))
+    ]
+    return union(frames).toArrow().cast(_HELD_STATE_SCHEMA)
 
 
 BROKEN_ORDER: Final = "broken_order"

@@ -62,18 +62,14 @@ def jepsen_history(reader: StoreReader, run_id: int) -> Iterator[dict[str, Any]]
     [run] = reader.sql(f"select round_ms from run where run_id = {run_id}").collect()  # noqa: S608 - a number
     rows = reader.sql(_EVENT.format(run=run_id)).toArrow().to_pylist()
     rows.sort(key=lambda row: (row["round"], row["is_call"], row["position"] is None, row["position"], row["process"]))
+    of_fault = {"type": "info", "process": "nemesis", "node": None}
     faults = [
-        _fault(row.round, row.kind, row.node_id, names[row.node_id])
+        (row.round, of_fault | {"f": row.kind, "value": {"node_id": row.node_id, "node": names[row.node_id]}})
         for row in reader.sql(_FAULT.format(run=run_id)).collect()
     ]
     operations = (entry for row in rows for entry in _operation(row, names))
     for index, (at, entry) in enumerate(merge(faults, operations, key=itemgetter(0))):
         yield {"index": index, **entry, "time": round(at * run.round_ms * 1e6)}
-
-
-def _fault(at: int, kind: str, node_id: int, name: str) -> tuple[int, dict[str, Any]]:
-    value = {"node_id": node_id, "node": name}
-    return at, {"type": "info", "process": "nemesis", "node": None, "f": kind, "value": value}
 
 
 def _operation(row: Mapping[str, Any], names: Mapping[int, str]) -> Iterator[tuple[int, dict[str, Any]]]:

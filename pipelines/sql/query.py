@@ -172,7 +172,8 @@ class StoreReader:
         Raises:
             QueryError: The table does not exist, or did not exist at the end of round ``as_of_round``.
         """
-        self._check_name(name)
+        if name not in (names := self.tables()):
+            raise unknown_table(name, names)
         return self._query(_WHOLE.format(name), as_of_round)
 
     def sql(self, text: str, as_of_round: int | None = None) -> DataFrame:
@@ -271,11 +272,6 @@ class StoreReader:
             raise missing_table(self._store.root, min(missing))
         return names
 
-    def _check_name(self, name: str) -> None:
-        names = self.tables()
-        if name not in names:
-            raise unknown_table(name, names)
-
     def _query(self, body: str, round_: int | None, explain: str = "") -> DataFrame:
         if explain and self.is_small:  # a query of cached rows has a plan without the SQL of views
             plain = StoreReader(self._session, self._store.root, is_small=False)
@@ -331,12 +327,6 @@ class StoreReader:
 
         return self._defined_once(alias, tuple(self._version(one) for one in read), fetched)
 
-    def _protocol_rows(self, rows: DataFrame, name: str) -> DataFrame:
-        """Filters ``rows`` to the runs of the reader's protocol; a reader of all protocols returns all rows."""
-        if self._only is None:
-            return rows
-        return rows.where(self._runs.rows_of(self._only, "first_run" if name == ROUND_COMMIT.name else "run_id"))
-
     def _defined_once(self, alias: str, versions: tuple[int, ...], make: Callable[[], DataFrame]) -> str:
         """Defines the temporary view ``alias``, unless it was already defined for these ``versions`` of its tables.
 
@@ -360,7 +350,10 @@ class StoreReader:
         return name if self._only is None or not name.startswith(STATE) else self._runs.stored(self._only, name)
 
     def _stored_rows(self, snapshot: StoreSnapshot, name: str) -> DataFrame:
-        return self._protocol_rows(snapshot.frame(self._stored_name(name)), name)
+        rows = snapshot.frame(self._stored_name(name))
+        if self._only is None:
+            return rows
+        return rows.where(self._runs.rows_of(self._only, "first_run" if name == ROUND_COMMIT.name else "run_id"))
 
     def _described_tables(self) -> DataFrame:
         told = {name: view_head(name).question for name in view_names()} | {SENT_MESSAGE: SENT_DESCRIPTION}
