@@ -240,11 +240,11 @@ class Story:
         also: For a loss, the crashes (``node, round, until``) because of which a repeated copy could not pass the nodes
             behind ``node`` on the path.
         path: The names of the nodes on the fastest path.
-        steps: The tree of steps.
         verdict: The outcome as a sentence.
-        names: Node names by id.
+        steps: The tree of steps.
         subscription: If the subscription reached the publisher too late, the tree of steps of its propagation; else
             None.
+        names: Node names by id.
     """
 
     run_id: int
@@ -261,25 +261,24 @@ class Story:
     cause: Cause | None
     also: tuple[dict[str, Any], ...]
     path: tuple[str, ...]
-    steps: StoryStep | None
     verdict: str
+    steps: StoryStep | None
+    subscription: StoryStep | None
     names: dict[int, str]
-    subscription: StoryStep | None = None
 
     def as_dict(self) -> dict[str, Any]:
         """Returns all attributes except ``names`` as a JSON-serialisable dict.
 
         ``cause`` is the dict of `Cause.as_dict`; ``steps`` and ``subscription`` are dicts of `StoryStep.as_dict`.
         """
-        kept = (
-            "run_id", "subscriber", "source", "seq", "call", "ended", "node", "round", "late_rounds", "is_expected",
-            "excused",
-        )  # fmt: skip
+        found = {name: value for name, value in vars(self).items() if name != "names"}
         cause = self.cause.as_dict(self.names) if self.cause else None
-        found = {name: getattr(self, name) for name in kept}
-        found |= {"cause": cause, "also": list(self.also), "path": list(self.path), "verdict": self.verdict}
         trees = {"steps": self.steps, "subscription": self.subscription}
-        return found | {name: tree.as_dict() if tree else None for name, tree in trees.items()}
+        return (
+            found
+            | {"cause": cause, "also": list(self.also), "path": list(self.path)}
+            | {name: tree.as_dict() if tree else None for name, tree in trees.items()}
+        )
 
     def __str__(self) -> str:
         """Returns the plain text that ``roundtable why`` prints, without a final line break."""

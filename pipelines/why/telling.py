@@ -294,7 +294,7 @@ def _story(
         call=seq, ended=ended, node=None if node is None else names[node], round=round_, late_rounds=late,
         is_expected=facts.receivers.get((subscriber, source, seq), "not asked for") is None, excused=excused,
         cause=cause, also=tuple({"node": names[down.node], "round": down.round, "until": down.until} for down in also),
-        path=tuple(names[node] for node in path), steps=None, verdict=verdict, names=names,
+        path=tuple(names[node] for node in path), verdict=verdict, steps=None, subscription=None, names=names,
     )  # fmt: skip
 
 
