@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
+from operator import itemgetter
 from typing import Any
 
 from pipelines.report.states import Sizes, spread_commits, state_sizes
@@ -113,12 +114,22 @@ def _span(at: int, step: int) -> str:
     return str(at) if step == 1 else f"{at} to {at + step - 1}"
 
 
+def by_interval(rows: Rows, end: int, most: int, *keys: str) -> tuple[int, Counter[tuple[Any, ...]]]:
+    """Sums up column ``n`` over at most ``most`` intervals of equal length, which cover the rounds up to ``end``.
+
+    Returns:
+        The length of an interval, and the sums, keyed by the columns ``keys`` and the first round of the interval.
+    """
+    step = -(-(end + 1) // most)
+    number: Counter[tuple[Any, ...]] = Counter()
+    for row in rows:
+        number[*(row[key] for key in keys), row["round"] // step * step] += row["n"]
+    return step, number
+
+
 def _over_time(rows: Rows, end: int) -> Rows:
     """Returns the numbers of deliveries and of lost messages per round; in a long run, per interval of rounds."""
-    step = -(-(end + 1) // _MOST_STEPS)
-    number: Counter[tuple[str, int]] = Counter()
-    for row in rows:
-        number[row["what"], row["round"] // step * step] += row["n"]
+    step, number = by_interval(rows, end, _MOST_STEPS, "what")
     last = max([end, *(row["round"] for row in rows)])
     return [
         {"round": at, "rounds": _span(at, step), "what": what, "n": number[what, at]}
@@ -128,15 +139,14 @@ def _over_time(rows: Rows, end: int) -> Rows:
 
 def _kinds(rows: Rows, end: int) -> Rows:
     """Returns the number of messages of each kind in each round, or in each interval of rounds of a long run."""
-    step = -(-(end + 1) // _MOST_ROUNDS)
     total: Counter[str] = Counter()
     for row in rows:
         total[row["kind"]] += row["n"]
     largest = set(sorted(total, key=lambda kind: (-total[kind], kind))[:MOST_SERIES])
-    number: Counter[tuple[int, str]] = Counter()
-    for row in rows:
-        number[row["round"] // step * step, row["kind"] if row["kind"] in largest else "other kinds"] += row["n"]
-    return [{"round": at, "kind": kind, "n": n} for (at, kind), n in sorted(number.items())]
+    named = [row | {"kind": row["kind"] if row["kind"] in largest else "other kinds"} for row in rows]
+    _, number = by_interval(named, end, _MOST_ROUNDS, "kind")
+    found = [{"round": at, "kind": kind, "n": n} for (kind, at), n in number.items()]
+    return sorted(found, key=itemgetter("round", "kind"))
 
 
 def _state_sizes(sizes: Sizes) -> Rows:

@@ -6,7 +6,7 @@ A diagram shows messages of a run, or a story (`why.story.Story`): the path of o
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -181,7 +181,9 @@ def of_run(
         for row in reader.sql(f"select * from sent_message where {where} order by message_id").collect()  # noqa: S608
     ]
     ends = {name for one in arrows for name in (one.src, one.dst)}
-    shown = Diagram([name for name in names.values() if name in ends], arrows, list(_downs(reader, run_id, names)))
+    text = f"select * from node_recovery where run_id = {run_id} order by crash_round, node_id"  # noqa: S608 - a number
+    downs = [(names[row.node_id], row.crash_round, row.recovery_round) for row in reader.sql(text).collect()]
+    shown = Diagram([name for name in names.values() if name in ends], arrows, downs)
     first, last = shown.span
     among = ", ".join(str(number) for number, name in names.items() if name in ends and node in (None, name))
     whose = " and ".join((f"run_id = {run_id}", f"round between {first} and {last}", *served))
@@ -189,9 +191,3 @@ def of_run(
         text = f"select subscriber, round from delivery where {whose} and subscriber in ({among}) order by round"  # noqa: S608
         shown.deliveries += [(names[row.subscriber], row.round) for row in reader.sql(text).collect()]
     return shown
-
-
-def _downs(reader: StoreReader, run_id: int, names: Mapping[int, str]) -> Iterator[tuple[str, int, int | None]]:
-    text = f"select node_id, crash_round, recovery_round from node_recovery where run_id = {run_id}"  # noqa: S608
-    for row in sorted(reader.sql(text).collect(), key=lambda row: (row.crash_round, row.node_id)):
-        yield names[row.node_id], row.crash_round, row.recovery_round

@@ -14,7 +14,7 @@ from pipelines.contract.audit import Audit
 from pipelines.errors import check_run_id, plural
 from pipelines.experiment.prepared import labelled
 from pipelines.protocols import protocol_named
-from pipelines.report.measures import DELIVERED_AND_LOST, Rows
+from pipelines.report.measures import DELIVERED_AND_LOST, Rows, by_interval
 from pipelines.sql.query import StoreReader
 from pipelines.why import Story, stories
 from pipelines.why.overview import LATE, MISSING, TWICE, gone_wrong, grouped, why_options
@@ -287,10 +287,7 @@ def overlaid(reader: StoreReader, first: Sequence[int], rows: Sequence[dict[str,
 def _events_over_time(counted: Rows) -> Rows:
     """Returns the number of events per round, including zeros; in long runs, per interval of rounds."""
     end = max((row["round"] for row in counted), default=0)
-    step = -(-(end + 1) // _MOST_STEPS)
-    number: Counter[tuple[int, str, int]] = Counter()
-    for row in counted:
-        number[row["run_id"], row["what"], row["round"] // step * step] += row["n"]
+    step, number = by_interval(counted, end, _MOST_STEPS, "run_id", "what")
     lines = dict.fromkeys((run_id, what) for run_id, what, _ in sorted(number))
     return [
         {"run_id": run_id, "what": what, "x": at, "y": number[run_id, what, at]}
