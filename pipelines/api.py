@@ -101,10 +101,9 @@ def run_prepared(
     rounds_per_job: int | None = None, form: AskedForm | None = None,
     observe: Callable[[Progress], None] = lambda _: None, say: Callable[[str], None] = lambda _: None,
 ) -> Result:  # fmt: skip
-    """Runs a scenario without an audit.
+    """Runs a scenario without an audit; `run` documents the parameters.
 
     ``say`` receives messages for the user, for example the name of the engine and the start of each batch of runs.
-    `run` documents the other parameters.
     """
     numbers = {"commit_every": commit_every, "batch_runs": batch_runs, "rounds_per_job": rounds_per_job}
     for name, number in numbers.items():
@@ -182,10 +181,9 @@ def resume_store(
     root: Root, *, spark: SparkSession | None = None, observe: Callable[[Progress], None] = lambda _: None,
     say: Callable[[str], None] = lambda _: None,
 ) -> Result:  # fmt: skip
-    """Resumes an interrupted run without an audit.
+    """Resumes an interrupted run without an audit; only opens a finished store.
 
-    A finished store is only opened. ``observe`` receives the progress after each job. ``say`` receives messages for
-    the user, for example the resume point and the start of each batch of runs.
+    ``observe`` receives the progress after each job, and ``say`` receives messages for the user.
     """
     manifest = Manifest.read(root)
     with ExitStack() as closing:
@@ -205,11 +203,7 @@ def resume_store(
 def observer(
     observe: Callable[[Progress], None] | None, horizon: int
 ) -> AbstractContextManager[Callable[[Progress], None]]:
-    """Returns a context manager whose value is the progress callback of a run.
-
-    The callback is ``observe`` if it is set. Otherwise, the callback updates a progress bar in a notebook, and writes
-    to the log elsewhere.
-    """
+    """Returns a context for ``observe``; None shows a progress bar in a notebook, and logs progress elsewhere."""
     if observe is not None or not is_notebook():
         return nullcontext(observe or _log_progress)
     return NotebookReporter(horizon)

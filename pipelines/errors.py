@@ -198,10 +198,6 @@ def is_whole(value: object) -> bool:
 
 
 def check_run_id(run_id: object, known: Collection[int]) -> None:
-    """Checks that ``run_id`` is one of the run ids ``known`` of a store.
-
-    Raises:
-        QueryError: The run does not exist; the id may be a value of another type, such as True.
-    """
+    """Raises `QueryError` if ``run_id`` is not in ``known``, the run ids of a store, or no integer (such as True)."""
     if not is_whole(run_id) or run_id not in known:
         raise QueryError(f"run {run_id!r} does not exist; the store has runs {min(known)} to {max(known)}")

@@ -65,9 +65,7 @@ class RunRow:
 
 
 class Result:
-    """An open store, as a context manager.
-
-    On exit, the context manager calls `close`.
+    """An open store, as a context manager that calls `close`.
 
     Attributes:
         store: The path of the store: a folder, or an address in a bucket or in HDFS.
@@ -106,11 +104,7 @@ class Result:
         return self.reader.tables()
 
     def table(self, name: str, as_of_round: int | None = None) -> DataFrame:
-        """Returns a table or view of the store.
-
-        Args:
-            name: The name of the table or view, without its schema.
-            as_of_round: The rows are read as of the end of this round; None reads all rounds.
+        """Returns a table or view of the store, as of the end of round ``as_of_round``; None reads all rounds.
 
         Raises:
             QueryError: The store has no table or view of this name.
@@ -122,7 +116,7 @@ class Result:
 
         Args:
             text: One SELECT, which names tables and views without a schema.
-            as_of_round: The rows are read as of the end of this round; None reads all rounds.
+            as_of_round: As in `table`.
 
         Raises:
             QueryError: The query is invalid, or names an unknown table or column.
@@ -134,7 +128,7 @@ class Result:
 
         Args:
             query: The name of a table or view, or one SELECT.
-            as_of_round: The rows are read as of the end of this round; None reads all rounds.
+            as_of_round: As in `table`.
 
         Raises:
             QueryError: The query is invalid, or names an unknown table or column.
@@ -143,13 +137,7 @@ class Result:
         return rows
 
     def to_arrow(self, query: str, as_of_round: int | None = None) -> pa.Table:
-        """Returns a table, a view or the result of a query as an Arrow table.
-
-        The parameters are those of `to_pandas`.
-
-        Raises:
-            QueryError: The query is invalid, or names an unknown table or column.
-        """
+        """Returns an Arrow table; parameters and errors are those of `to_pandas`."""
         with readable_errors():
             frame = self.table(query, as_of_round) if query.isidentifier() else self.sql(query, as_of_round)
             return frame.toArrow()
@@ -171,10 +159,6 @@ class Result:
     def compare_node(self, run_id: int, node: str) -> DataFrame:
         """Compares the state of a node before each of its crashes, after the recovery, and at the end of the run.
 
-        Args:
-            run_id: The id of the run.
-            node: The name of the node.
-
         Returns:
             One row for each crash and state table, with the columns of `compare_node.COMPARED`. State is stored at
             commits only, so the columns count the node's rows at the nearest commits. View ``node_recovery`` contains
@@ -193,9 +177,8 @@ class Result:
             run_id: The id of the run.
             subscriber: The name of the subscribing node.
             source: The name of the publishing node.
-            seq: The number of the publication among the publications of ``source``, from 1. Pass either ``seq`` or
-                ``call``.
-            call: The number of the publication among all calls of ``source``: column ``source_seq``.
+            seq: The number of the publication among the publications of ``source``, from 1.
+            call: The number of the publication among all calls of ``source``, column ``source_seq``; replaces ``seq``.
 
         Raises:
             QueryError: The store has no such run, node or publication, or not exactly one of ``seq`` and ``call`` is
@@ -226,7 +209,7 @@ class Result:
         self, runs: Sequence[int] = (), first_round: int = 0, last_round: int | None = None,
         out: str | Path | None = None,
     ) -> Root:  # fmt: skip
-        """Writes the report of the store, an HTML file that needs no network connection.
+        """Writes the report of the store, an HTML file that needs no network connection, and returns its path.
 
         Args:
             runs: The runs to replay. By default these are all runs of a store with up to three runs, else the worst and
@@ -234,9 +217,6 @@ class Result:
             first_round: The first round of the replays.
             last_round: The last round of the replays; None for the end of each run.
             out: The file; None for ``report.html`` in the folder of the store.
-
-        Returns:
-            The path of the file.
 
         Raises:
             QueryError: The store has no such run, the range of rounds is invalid, or the file cannot be written.
@@ -248,10 +228,7 @@ class Result:
     def replay(self, run_id: int = 0, first_round: int = 0, last_round: int | None = None) -> Replay:
         """Returns the report page of one run, which initially shows the replay; notebooks display the page.
 
-        Args:
-            run_id: The id of the run.
-            first_round: The first round of the replay.
-            last_round: The last round of the replay; None for the end of the run.
+        The replay has the rounds from ``first_round`` to ``last_round``; None stands for the end of the run.
 
         Raises:
             QueryError: The store has no such run, or the range of rounds is invalid.
@@ -325,10 +302,8 @@ class Result:
     def audit(self) -> AuditReport:
         """Checks the guarantees of all runs against the stored history, and writes the verdicts into the store.
 
-        If the store is read-only, only the returned report has the verdicts.
-
-        Returns:
-            The findings of all audits. Attribute `runs` and property `verdict` then have the new verdicts.
+        If the store is read-only, only the returned report has the verdicts. Attribute `runs` and property `verdict`
+        then have the new verdicts.
 
         Raises:
             StoreError: The runs are not finished, or another program writes to the store.
@@ -354,11 +329,8 @@ class Result:
     def publish(self, schema: str) -> list[str]:
         """Writes the history and the results as Delta tables into a schema. Tables that exist are replaced.
 
-        Args:
-            schema: An existing schema: ``catalog.schema``, or a schema of the session's catalog.
-
-        Returns:
-            The qualified names of the tables.
+        ``schema`` is an existing schema: ``catalog.schema``, or a schema of the session's catalog. The result has the
+        qualified names of the tables.
 
         Raises:
             StoreError: The schema does not exist, or it contains a store.

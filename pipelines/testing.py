@@ -72,7 +72,6 @@ def audited(store: Store, protocol: str = "delta") -> AuditReport:
 
 @contextmanager
 def _reader(store: Store) -> Iterator[StoreReader]:
-    """Opens a store for many queries; inside the ``with`` block, the engine is configured for the size of the store."""
     with suited_to(store.root, store.session):
         yield StoreReader(store.session, store.root)
 
@@ -99,8 +98,7 @@ def _plain(value: Any) -> Any:  # noqa: ANN401 - any value of a column
 def planted(clean: Store, root: Path, **changes: Change) -> Store:
     """Copies store ``clean`` into a folder below ``root``, applies ``changes`` to its tables, and returns the copy.
 
-    ``changes`` maps names of tables to changes. A change of a state table receives the rows at the end of all runs. In
-    the copy, the last commit of each batch of runs refers to the changed table versions.
+    ``changes`` maps names of tables to changes. A change of a state table receives the rows at the end of all runs.
     """
     folder = root / f"planted{next(_NUMBER)}"
     shutil.copytree(str(clean.root), folder)
@@ -180,10 +178,9 @@ def _some(frame: DataFrame, where: str) -> None:
 
 
 def found(store: Store, name: str, protocol: str = "delta") -> list[tuple[Any, ...]]:
-    """Returns the sorted violations that the audit of guarantee ``name`` finds in a store.
+    """Returns the violations that the audit of guarantee ``name`` finds in a store.
 
-    Returns:
-        Tuples of run id, node name, source name, ``source_seq`` and detail.
+    Sorted tuples of run id, node name, source name, ``source_seq`` and detail.
     """
     with _reader(store) as reader:
         rows = found_by(name, reader, store.session, protocol_named(protocol))

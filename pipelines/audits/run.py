@@ -175,8 +175,7 @@ def describe() -> list[tuple[str, str]]:
 def audit_all(reader: StoreReader, session: Session) -> AuditReport:
     """Checks the guarantees of all runs of a store, and writes nothing.
 
-    A run is checked by the general audits and by the audits of its protocol. The report lists protocols in the order
-    of their first runs.
+    A run is checked by the general audits and by the audits of its protocol, in the order of first runs.
     """
     names = reader.protocols
     reports = {name: audit_store(reader.of_protocol(name), session, protocol_named(name)) for name in names}
@@ -253,7 +252,7 @@ def record(report: AuditReport, store: Store) -> None:
 def beyond_runs(reader: Reader, protocol: Protocol) -> tuple[Beyond, ...]:
     """Returns the runs that exceed the protocol's fault bound or break one of its network assumptions.
 
-    The result has one entry for each of these runs: the first round beyond the bound, and all reasons.
+    Each run has one entry: the first round beyond the bound, and all reasons.
 
     Raises:
         QueryError: The SQL of the bound is invalid.
@@ -301,8 +300,7 @@ def _found_or_error(audit: Audit, evidence: Evidence) -> pa.Table | Exception:
 def _found(audits: Sequence[Audit], evidence: Evidence) -> dict[str, pa.Table]:
     """Runs ``audits`` in one statement, and maps the name of each audit to the violating rows (columns `FOUND`).
 
-    The columns have the types of table ``violation``. In the result of the statement, a column without values may have
-    type null.
+    In the result of the statement, a column without values may have type null.
 
     Raises:
         QueryError: Column ``detail`` is not a string column, or another column is not an integer column.
@@ -399,8 +397,7 @@ def _run_verdicts(
     """Returns the verdict of each run.
 
     A run with an unexcused violation is invalid. Any other run has verdict unknown if it is in ``untested`` or in
-    relation ``busy_run``, or if ``is_complete`` is False; else it is valid. ``is_complete`` is False if an audit failed
-    or a run of the store is not finished.
+    relation ``busy_run``, or if not ``is_complete``: an audit failed or a run of the store is not finished.
     """
     broken = set(violation.filter(pc.invert(violation["excused"]))["run_id"].to_pylist())
     found = []
@@ -415,14 +412,11 @@ def _run_verdicts(
 
 
 def _untested_runs(reader: Reader, protocol: Protocol, beyond: Collection[int]) -> tuple[Undecided, ...]:
-    """Returns the runs in which no delivery happened and none was expected, ordered by id.
-
-    In these runs, guarantees about deliveries hold trivially.
+    """Returns the runs in which no delivery happened and none was expected, so that guarantees hold trivially.
 
     A run with messages but without publications counts as tested if the protocol has its own audits, because these
-    audits check the messages. ``beyond`` contains the ids of the runs that exceed the protocol's fault bound. If a
-    publication of one of these runs matches a subscription, the run counts as tested, because faults may have prevented
-    the expected delivery.
+    audits check the messages. A run in ``beyond``, the runs that exceed the fault bound, counts as tested if a
+    publication matches a subscription, because faults may have prevented the expected delivery.
     """
     if not reader.sql(_SILENT).collect():
         return ()

@@ -78,10 +78,7 @@ def _fitted(points: Mapping[int, Point]) -> list[Point]:
 
 
 def _on_map(places: Mapping[int, Point]) -> dict[int, Point]:
-    """Projects longitude and latitude to a plane; the projection is true to scale at the mean latitude of the nodes.
-
-    Nodes with equal coordinates are shifted apart.
-    """
+    """Projects longitude and latitude, true to scale at the mean latitude; shifts nodes of equal coordinates apart."""
     middle = math.radians(sum(latitude for _, latitude in places.values()) / len(places))
     found: dict[int, Point] = {}
     taken: dict[Point, int] = {}
@@ -93,7 +90,6 @@ def _on_map(places: Mapping[int, Point]) -> dict[int, Point]:
 
 
 def _set_apart(points: Sequence[Point]) -> dict[int, Point]:
-    """Moves overlapping nodes apart."""
     at = np.array(points)
     least = min(_MIN_DISTANCE, 0.4 / math.sqrt(len(points)))
     for _ in range(_PUSHES if len(points) <= _MOST_PUSHED else 0):
@@ -105,10 +101,7 @@ def _set_apart(points: Sequence[Point]) -> dict[int, Point]:
 
 
 def _joined(ring: nx.Graph[int], held: Sequence[tuple[int, int, bool]]) -> list[int]:
-    """Returns the nodes of ``ring`` in the order of the ring, and its former members.
-
-    A former member follows a node of the ring to which it held an edge.
-    """
+    """Returns the nodes of ``ring`` in its order; a former member follows a node to which it held an edge."""
     order = list(nx.dfs_preorder_nodes(ring, min(ring)))
     for node, peer, _ in reversed(held):
         if node not in order and peer in order:
@@ -117,10 +110,7 @@ def _joined(ring: nx.Graph[int], held: Sequence[tuple[int, int, bool]]) -> list[
 
 
 def _beside(graph: nx.Graph[int], points: dict[int, Point]) -> dict[int, Point]:
-    """Adds positions for the nodes without coordinates.
-
-    A node is placed beside a neighbour that has coordinates, or else in the middle of the map.
-    """
+    """Adds positions for nodes without coordinates: beside a neighbour that has some, or in the middle of the map."""
     xs, ys = zip(*points.values(), strict=True)
     radius = 0.05 * max(max(xs) - min(xs), max(ys) - min(ys), _APART)
     middle = (sum(xs) / len(xs), sum(ys) / len(ys))
@@ -166,9 +156,9 @@ def _tree(graph: nx.Graph[int]) -> dict[int, Point]:
 
 
 def _middle(graph: nx.Graph[int], members: set[int]) -> int:
-    """Returns the centre of the component with the nodes ``members``: the middle node of a long path.
+    """Returns the middle node of a long path in the component ``members``; in a tree, it is the centre.
 
-    The path is a shortest path between two nodes, found by two breadth-first searches. In a tree, it is a longest path.
+    The path is a shortest path between two nodes, found by two breadth-first searches.
     """
     far = _farthest(graph, min(members))[-1]
     way = _farthest(graph, far)

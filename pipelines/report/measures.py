@@ -95,10 +95,10 @@ def _chart_rows(name: str, rows: Rows, end: int) -> Rows:
 
 
 def histogram(name: str, number: Mapping[int, int]) -> Rows:
-    """Returns the number of occurrences of each value, or of the values in each of at most 30 intervals of equal width.
+    """Returns the frequencies of values, or of at most 30 intervals of equal width, including zeros.
 
-    Column ``name`` contains the value, or the interval as ``first to last``. Column ``n`` contains the number of
-    occurrences, including zeros. ``number`` maps each value to its number of occurrences.
+    Column ``name`` contains the value, or the interval as ``first to last``. ``number`` maps each value to its
+    number of occurrences.
     """
     if not number:
         return []
@@ -117,8 +117,7 @@ def _span(at: int, step: int) -> str:
 def by_interval(rows: Rows, end: int, most: int, *keys: str) -> tuple[int, Counter[tuple[Any, ...]]]:
     """Sums up column ``n`` over at most ``most`` intervals of equal length, which cover the rounds up to ``end``.
 
-    Returns:
-        The length of an interval, and the sums, keyed by the columns ``keys`` and the first round of the interval.
+    Returns the length of an interval, and the sums, keyed by columns ``keys`` and the first round of the interval.
     """
     step = -(-(end + 1) // most)
     number: Counter[tuple[Any, ...]] = Counter()
@@ -138,7 +137,6 @@ def _over_time(rows: Rows, end: int) -> Rows:
 
 
 def _kinds(rows: Rows, end: int) -> Rows:
-    """Returns the number of messages of each kind in each round, or in each interval of rounds of a long run."""
     total: Counter[str] = Counter()
     for row in rows:
         total[row["kind"]] += row["n"]
@@ -150,7 +148,6 @@ def _kinds(rows: Rows, end: int) -> Rows:
 
 
 def _state_sizes(sizes: Sizes) -> Rows:
-    """Returns the number of rows of each state table at each commit."""
     largest = sorted((table for table in sizes if any(sizes[table].values())), key=lambda t: -max(sizes[t].values()))
     shown = {table: Counter(sizes[table]) for table in largest[:MOST_SERIES]}
     if others := largest[MOST_SERIES:]:

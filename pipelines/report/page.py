@@ -31,8 +31,7 @@ _ESCAPED = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028",
 def write_report(reader: StoreReader, root: Root, runs: Sequence[int], span: Span, out: Path | None) -> Root:
     """Writes the report of a store to ``out``, or to ``report.html`` in the store's folder; returns the path.
 
-    ``runs`` and ``span`` are the parameters ``named`` and ``span`` of `document.gather`. The file is written under a
-    temporary name and then renamed, so the file ``out`` is never incomplete.
+    ``runs`` and ``span`` are the parameters ``named`` and ``span`` of `document.gather`. The file is never incomplete.
 
     Raises:
         QueryError: The store has no such run or round, or the file cannot be written.

@@ -53,10 +53,7 @@ class Picture:
     rows: Sequence[Mapping[str, Any]] = ()
 
     def save(self, path: str | Path) -> Path:
-        """Writes the picture or its data; the suffix of ``path`` selects the format.
-
-        Args:
-            path: A file name that ends in ``.svg``, ``.png``, ``.pdf`` or ``.csv``.
+        """Writes the picture (``.svg``, ``.png``, ``.pdf``) or its data (``.csv``) to a file.
 
         Raises:
             QueryError: The suffix is unknown, or the file cannot be written.
@@ -92,11 +89,7 @@ FORMATS: Mapping[str, Callable[[Picture], bytes]] = {
 
 
 def check_name(file: Path) -> None:
-    """Checks the suffix of a file name.
-
-    Raises:
-        QueryError: The suffix is not in `FORMATS`.
-    """
+    """Raises `QueryError` if the suffix of a file name is not in `FORMATS`."""
     if file.suffix not in FORMATS:
         allowed = ", ".join(FORMATS)
         raise QueryError(f"a picture cannot be written as {file.name!r}; allowed are names that end in {allowed}")
@@ -134,11 +127,7 @@ def picture(spec: Mapping[str, Any], datasets: Mapping[str, Sequence[Mapping[str
 
 
 def vega() -> ModuleType:
-    """Returns the module ``vl_convert``, which renders specifications and contains the libraries of the page.
-
-    Raises:
-        QueryError: The module is not installed.
-    """
+    """Returns module ``vl_convert``, which renders pictures; raises `QueryError` if it is not installed."""
     try:
         import vl_convert
     except ModuleNotFoundError as error:

@@ -136,9 +136,8 @@ def _data(plot: Plot, row: dict[str, Any]) -> dict[str, Any]:
 def interval(values: Sequence[float], *, is_ratio: bool) -> tuple[float | None, float | None]:
     """Returns the two ends of the 95 % confidence interval of a mean, computed as in view ``result_summary``.
 
-    Args:
-        values: The sample. If it has fewer than two values, both ends are None.
-        is_ratio: Whether the values are ratios from 0 to 1; otherwise they can be any numbers that are not negative.
+    For fewer than two values, both ends are None. ``is_ratio`` selects the interval of values from 0 to 1; other
+    values are any numbers that are not negative.
     """
     n, mean = len(values), fmean(values)
     if n < 2:
@@ -159,10 +158,6 @@ def interval(values: Sequence[float], *, is_ratio: bool) -> tuple[float | None, 
 
 
 def _query(reader: StoreReader, plot: Plot) -> str:
-    """Returns the SQL query for the rows of a plot.
-
-    The query joins the rows of each run with the parameters of the run.
-    """
     given = reader.table("parameter").columns
     columns = {name: reader.table(name).columns for name in ([plot.relation] if plot.relation is not None else SOURCES)}
     run = ["seed", "protocol", "verdict", "within_bound"]
@@ -190,10 +185,9 @@ def _query(reader: StoreReader, plot: Plot) -> str:
 
 
 def _plot_specification(plot: Plot, marks: Sequence[dict[str, Any]], groups: Sequence[str]) -> dict[str, Any]:
-    """Returns the Vega-Lite specification of ``plot`` for ``marks``.
+    """Returns the Vega-Lite specification of ``plot``; the legend shows the colours, dashes and shapes of ``groups``.
 
-    The horizontal axis is numeric if all values of ``x`` are numbers, else nominal. The legend shows the colours,
-    dashes and shapes of ``groups``.
+    The horizontal axis is numeric if all values of ``x`` are numbers, else nominal.
     """
     spec: dict[str, Any] = specification("study")
     values = sorted({mark["x"] for mark in marks}, key=_order)
@@ -229,11 +223,7 @@ def _said(value: Any) -> str:  # noqa: ANN401 - any value of SQL
 
 
 def measure_of(reader: StoreReader, run_id: int, name: str) -> Picture:
-    """Returns the chart ``name`` of a run.
-
-    Raises:
-        QueryError: The store has no such run, the chart is unknown, or the chart has no rows.
-    """
+    """Returns chart ``name`` of a run; raises `QueryError` if the run or the chart does not exist, or has no rows."""
     known = specification("measures")
     if name not in known:
         raise QueryError(f"measure {name!r} does not exist;{nearest(name, known)} known: {', '.join(known)}")

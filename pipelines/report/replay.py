@@ -95,13 +95,11 @@ def replay(reader: StoreReader, run: Mapping[str, Any], span: Span, places: Mapp
 
     Returns:
         - ``run``, and ``end``: the last round of the run;
-        - ``first, last``: the first and the last round of the messages and deliveries. If ``span`` has more than
-          `MOST_MESSAGES` messages, this range is a part of ``span``, see `window`;
+        - ``first, last``: the rounds of the messages and deliveries, all or a part of ``span``, see `window`;
         - ``n_messages``: the number of messages in ``span``; ``is_cut``: whether some of these messages are omitted;
         - ``nodes``: names and roles; ``layout, points``: the result of `layout.layout`; ``links``; ``edge``: the edges
           that nodes hold, or None if the protocol does not build the overlay;
-        - ``counts``: for each round of the run, the messages sent, the messages due (handled or lost), the lost
-          messages, and the deliveries;
+        - ``counts``: for each round of the run, the numbers of sent, ended and lost messages, and of deliveries;
         - ``message`` and the keys of `_ROWS`: tables as dicts of column lists; ``texts``: for each column of
           ``message`` with numbers instead of strings, the list of strings that the numbers index.
 
@@ -208,11 +206,10 @@ def columns(reader: StoreReader, text: str) -> dict[str, list[Any]]:
 def _encoded(
     rows: Mapping[str, list[Any]], known: Mapping[str, list[str]]
 ) -> tuple[dict[str, list[Any]], dict[str, list[Any]]]:
-    """Encodes the strings in columns ``kind``, ``fate`` and ``body`` as numbers.
+    """Encodes columns ``kind``, ``fate`` and ``body`` as numbers; returns them, and the strings that the numbers index.
 
-    Returns the columns of numbers, and for each of these columns the list of strings that its numbers index. Bodies in
-    this list are parsed from JSON. Strings are sorted by descending frequency, because the page gives colours to the
-    first kinds only. ``known`` contains the sorted strings of the whole run, for columns where they are known.
+    Strings are sorted by descending frequency, because the page gives colours to the first kinds only. ``known``
+    contains the sorted strings of the whole run, for columns where they are known. Bodies are parsed from JSON.
     """
     numbers: dict[str, list[Any]] = {}
     texts: dict[str, list[Any]] = {}

@@ -103,10 +103,9 @@ def state_sizes(reader: StoreReader, kept: Mapping[int, Sequence[int]]) -> dict[
 def spread_commits(
     reader: StoreReader, ends: Mapping[int, int], spans: Mapping[int, Span] | None = None
 ) -> dict[int, list[int]]:
-    """Returns a selection of the commits of each run, each identified by its last round.
+    """Returns up to `MOST_COMMITS` commits of each run, evenly spread, and as many in its span if ``spans`` is set.
 
-    The selection contains up to `MOST_COMMITS` commits, evenly spread over the run. If ``spans`` is set, it also
-    contains up to `MOST_COMMITS` commits in the run's span. Commits whose states VACUUM removed are omitted.
+    Commits whose states VACUUM removed are omitted.
     """
     found: dict[int, list[int]] = {}
     for run_id, end in ends.items():
@@ -120,10 +119,7 @@ def spread_commits(
 
 
 def _commits(reader: StoreReader, run_id: int, span: Span) -> list[int]:
-    """Returns the last commit before the span and the commits within the span, in the order of rounds.
-
-    A commit is identified by its last round.
-    """
+    """Returns the last commit before the span and the commits within the span, in the order of rounds."""
     text = f"select distinct last_round from round_commit where {run_id} between first_run and last_run"  # noqa: S608 - a number
     rounds = sorted(row.last_round for row in reader.sql(text).collect())
     inside = [at for at in rounds if at >= span.first and (span.last is None or at <= span.last)]
@@ -164,10 +160,7 @@ def _spread(rounds: Sequence[int]) -> list[int]:
 
 
 def _at_commits(reader: StoreReader, name: str, kept: Mapping[int, Sequence[int]]) -> Iterator[tuple[int, DataFrame]]:
-    """Yields pairs: a commit, and the rows of state table ``name`` at this commit.
-
-    ``kept`` maps each run to commits. The rows belong to the runs for which ``kept`` contains the commit.
-    """
+    """Yields each commit, and the rows of state table ``name`` at this commit of the runs that ``kept`` maps to it."""
     runs: dict[int, list[int]] = defaultdict(list)
     for run_id, rounds in kept.items():
         for at in rounds:
@@ -179,11 +172,7 @@ def _at_commits(reader: StoreReader, name: str, kept: Mapping[int, Sequence[int]
 def _rows(
     reader: StoreReader, name: str, columns: Sequence[str], kept: Mapping[int, Sequence[int]]
 ) -> list[dict[str, Any]]:
-    """Returns the rows of state table ``name`` as dicts ``run_id, round, node_id, row``.
-
-    ``kept`` lists the commits of each run at which the rows are read.
-    ``row`` is a JSON object with the values of ``columns``.
-    """
+    """Returns the rows of table ``name`` at the commits ``kept`` of each run; ``row`` is JSON of ``columns``."""
     frames = [
         frame.selectExpr("run_id", f"{at} as round", "node_id", f"{json_object(columns)} as row")
         for at, frame in _at_commits(reader, name, kept)

@@ -104,10 +104,7 @@ def summary(reader: StoreReader, rows: Sequence[dict[str, Any]]) -> dict[str, An
 
 
 def _guarantee(audit: Audit, protocol: str, broken: Sequence[Row], is_checked: bool) -> dict[str, Any]:
-    """Returns name, statement and numbers of violations of the guarantee that ``audit`` checks.
-
-    ``broken`` contains the rows of query `_BROKEN`. If ``protocol`` is not empty, the name begins with it.
-    """
+    """Returns the statement and the violations (rows ``broken`` of `_BROKEN`) of the guarantee of ``audit``."""
     found = [row for row in broken if row.guarantee == audit.name]
     return {
         "name": f"{protocol}: {audit.name}" if protocol else audit.name, "summary": audit.summary,
@@ -143,18 +140,15 @@ def _sentence(verdict: str, rows: Sequence[dict[str, Any]]) -> str:
 
 
 def _deliveries(rows: Sequence[dict[str, Any]]) -> tuple[int, int]:
-    """Returns the number of wanted deliveries, and the number of wanted deliveries that happened.
-
-    A wanted delivery is a pair of a publication and a subscriber with a matching subscription.
-    """
+    """Returns the number of wanted deliveries, and the number of wanted deliveries that happened."""
     return sum(row["n_wanted"] for row in rows), sum(row["n_wanted_delivered"] for row in rows)
 
 
 def chosen_runs(rows: Sequence[dict[str, Any]], named: Sequence[int]) -> dict[int, str]:
     """Returns the ids of the runs to replay, each with the reason for its selection.
 
-    The runs in ``named`` are selected. If ``named`` is empty, all runs are selected if the store has up to
-    `MOST_FULLY_REPLAYED` runs. In a larger store, the worst run and the median run are selected.
+    These are the runs in ``named``, or else all runs of a store with up to `MOST_FULLY_REPLAYED` runs, or else the
+    worst run and the median run.
 
     Raises:
         QueryError: The store has no such run.
@@ -175,7 +169,7 @@ def severity(row: dict[str, Any]) -> tuple[float | int, ...]:
     """Returns a sort key that orders runs from best to worst.
 
     The key compares, in this order: verdict, number of violations, ratio of missing wanted deliveries, number of
-    excused violations, largest latency. If all of them are equal, the run with the lower id is the worse one.
+    excused violations, largest latency, descending id.
     """
     ending = {"valid": 0, "unknown": 1, None: 1, "invalid": 2}[row["verdict"]]
     ratio = row["wanted_ratio"]

@@ -51,8 +51,7 @@ def column_name(path: str) -> str:
 def parameter_rows(runs: pa.Table) -> pa.Table:
     """Returns the parameters of runs as columns.
 
-    Args:
-        runs: ``run_id``, and ``parameters``, a JSON object from path to value; one row per run.
+    ``runs`` has one row per run: ``run_id``, and ``parameters``, a JSON object from path to value.
 
     Returns:
         One row for each run: ``run_id``, then a column for each path, in the order of paths. If all values of a column
@@ -108,13 +107,9 @@ _HELD_STATE_SCHEMA = pa.schema([
 
 
 def held_rows(states: Sequence[StateRelation], ask: Ask) -> pa.Table:
-    """Counts the rows and bytes of the state tables of a protocol.
+    """Counts the rows and bytes of ``states``, the state tables of a protocol, except ``state_node``.
 
-    Table ``state_node``, which has no rows of the protocol, is not counted.
-
-    Args:
-        states: The state tables of the protocol.
-        ask: Answers SQL over the runs of the protocol.
+    ``ask`` answers SQL over the runs of the protocol.
 
     Returns:
         One row per run and non-empty table: ``run_id`` and `HELD_STATE_COLUMNS`.
@@ -176,9 +171,9 @@ def _by_run(frame: DataFrame) -> Mapping[int, list[dict[str, Any]]]:
 
 
 def _counted(run_id: int, delivered: list[dict[str, Any]], published: list[dict[str, Any]]) -> dict[str, int | None]:
-    """Returns the row of a run. Index i of a vector or matrix stands for the i-th publication of the run.
+    """Returns the row of a run.
 
-    The element in row i and column j of a matrix is the relation of publications i and j.
+    Index i of a vector or matrix stands for the i-th publication of the run.
     """
     calls = {(row["source"], row["source_seq"]): row for row in published}
     keys = sorted({*calls, *map(_key, delivered)})

@@ -115,10 +115,9 @@ def different_parameters(first: StoreReader, second: StoreReader, runs: tuple[in
 
 
 def _events(reader: StoreReader, run_id: int | None, sign: int) -> DataFrame:
-    """Returns the events of run ``run_id``, or of all runs if ``run_id`` is ``None``.
+    """Returns the events of a run; None stands for all runs. Column ``n`` has the value ``sign`` in all rows.
 
-    Column ``n`` has the value ``sign`` in all rows, so that equal events of two runs add up to 0. If ``run_id`` is set,
-    column ``run_id`` of the result is 0, so that runs with different ids can be compared.
+    If ``run_id`` is set, column ``run_id`` of the result is 0, so that runs with different ids can be compared.
     """
     chosen, of_run = ("run_id", "") if run_id is None else ("cast(0 as bigint) as run_id", f"run_id = {run_id}")
     parts = []
@@ -133,11 +132,7 @@ def _events(reader: StoreReader, run_id: int | None, sign: int) -> DataFrame:
 
 
 def check_run(reader: StoreReader, run_id: int) -> None:
-    """Checks that a store has a run.
-
-    Raises:
-        QueryError: The run does not exist.
-    """
+    """Raises `QueryError` if the run does not exist."""
     check_run_id(run_id, [row.run_id for row in reader.sql("select run_id from run").collect()])
 
 
@@ -149,22 +144,14 @@ def _parameters(reader: StoreReader, run_id: int) -> dict[str, Any]:
 
 
 def node_names(reader: StoreReader, run_id: int) -> dict[int, str]:
-    """Returns the names of the nodes of a run, by id.
-
-    Raises:
-        QueryError: The run does not exist.
-    """
+    """Returns the names of the nodes of a run, by id; raises `QueryError` if the run does not exist."""
     check_run(reader, run_id)
     rows = reader.sql(f"select node_id, name from node where run_id = {run_id} order by node_id").collect()  # noqa: S608
     return {row.node_id: row.name for row in rows}
 
 
 def node_id(names: Mapping[int, str], run_id: int, name: str) -> int:
-    """Returns the id of the node ``name`` of run ``run_id``; ``names`` is the result of `node_names`.
-
-    Raises:
-        QueryError: The run has no node of this name.
-    """
+    """Returns the id of a node from the result of `node_names`; raises `QueryError` if the run has no such node."""
     ids = {known: number for number, known in names.items()}
     found = ids.get(nfc(name)) if isinstance(name, str) else None
     if found is None:

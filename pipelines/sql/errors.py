@@ -115,7 +115,7 @@ def _first(patterns: Sequence[re.Pattern[str]], message: str) -> list[str] | Non
 def _one_line(message: str, text: str, prefix: str) -> str:
     """Returns an engine's error message in one line, without codes, plans and stack traces.
 
-    The engine's input is ``prefix`` and ``text``. Positions in the message are converted to positions in ``text``.
+    Positions in the engine's input, ``prefix`` and ``text``, are converted to positions in ``text``.
     """
 
     def at(found: re.Match[str]) -> str:

@@ -200,8 +200,7 @@ class StoreReader:
     def state_versions(self, name: str, rounds: Sequence[int]) -> list[tuple[int, ...]]:
         """Returns, for each round in ``rounds``, the Delta versions from which state table ``name`` is read.
 
-        Each batch of runs has its own version. If two rounds have equal versions, the table has equal rows at the ends
-        of these rounds.
+        Each batch of runs has a version. In rounds with equal versions, the table has equal rows.
         """
         ledger, stored = self._ledger(), self._stored_name(name)
         return [tuple(commit.versions.get(stored, 0) for commit in ledger.state_commits(round_)) for round_ in rounds]
@@ -234,10 +233,7 @@ class StoreReader:
                 self._whole._n_holds -= 1
 
     def _ledger(self) -> Ledger:
-        """Returns the ledger that queries use.
-
-        If runs are unfinished and no block `at_one_commit` is open, each call reads the newest ledger from the store.
-        """
+        """Returns the newest ledger, or in a block `at_one_commit` the one that the block has read."""
         whole = self._whole
         if not whole._newest.is_finished and not whole._n_holds:
             whole._newest = Ledger.read(self._store)
@@ -261,11 +257,7 @@ class StoreReader:
 
     @cached_property
     def _table_names(self) -> list[str]:
-        """The names of the stored tables. They are cached: after the first commit, no table is added to a store.
-
-        Raises:
-            StoreError: The ledger names a table whose folder does not exist.
-        """
+        """The stored tables, which are cached: after the first commit, no table is added to a store."""
         names = self._store.tables()
         missing = self._whole._newest.last.versions.keys() - set(names)
         if missing:
@@ -339,7 +331,6 @@ class StoreReader:
         return f"select * from {alias}"  # noqa: S608 - built of names that were checked
 
     def _computed(self, parts: Sequence[tuple[StoreReader, ComputedView]], round_: int | None) -> DataFrame:
-        """Returns the rows of a computed view: the union of the rows of its parts."""
         made = [view.make(partial(reader.sql, as_of_round=round_)) for reader, view in parts]
         frames = [rows for rows in made if not isinstance(rows, pa.Table)]
         if tables := [rows for rows in made if isinstance(rows, pa.Table)]:
@@ -376,10 +367,7 @@ class StoreReader:
         return self._session.spark.createDataFrame(rows, "col_name string, data_type string, comment string")
 
     def _meanings(self, name: str) -> Mapping[str, str]:
-        """Returns the meanings of the columns of a table or view, keyed by column.
-
-        The result may include columns that ``name`` lacks.
-        """
+        """Returns the meanings of the columns of a table or view, and possibly of further columns."""
         if name in self._in_flight():
             return in_flight_meanings({one: self._runs.form(one).payload.names for one in self._in_flight()[name]})
         if (table := self._known_tables().get(name)) is not None:

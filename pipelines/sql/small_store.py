@@ -20,11 +20,7 @@ INTERPRETED_BYTES: Final = 32 * 1024**2
 
 @contextmanager
 def suited_to(root: Root, session: Session) -> Iterator[bool]:
-    """Configures the engine for the size of a store inside the ``with`` block.
-
-    Yields:
-        Whether the store has at most `VERY_FEW_BYTES`.
-    """
+    """Configures the engine for the size of a store; yields whether the store has at most `VERY_FEW_BYTES`."""
     n_bytes = Store(root, session).n_bytes()
     with session.suited(is_small=n_bytes <= INTERPRETED_BYTES, is_in_one=n_bytes <= VERY_FEW_BYTES):
         yield n_bytes <= VERY_FEW_BYTES
@@ -38,11 +34,7 @@ def fast_reader(
 
     The engine is ``local`` if it is installed, the store has at most `INTERPRETED_BYTES`, and ``session`` is a local
     Spark that this program started. Spark takes ten times as long as Sail to plan the queries of a small store.
-
-    Args:
-        root: The location of the store.
-        session: The session that wrote the store or opened it.
-        opened: A reader of the store on ``session``; None opens one.
+    Otherwise, the reader is ``opened``, a reader on ``session``; None opens one.
 
     Yields:
         The reader, the session of the engine, and whether one partition is enough for the queries.

@@ -56,11 +56,7 @@ class StoredRuns:
         return {row["protocol"]: row["form"] for row in self._rows}
 
     def form(self, name: str) -> ProtocolForm:
-        """Returns the form (program or dataflow) of protocol ``name`` that executed the protocol's runs in this store.
-
-        Raises:
-            ProtocolError: The protocol is not installed.
-        """
+        """Returns the form of protocol ``name`` in this store; raises `ProtocolError` if it is not installed."""
         return protocol_form(name, self._forms[name])
 
     @cached_property
@@ -132,9 +128,7 @@ class StoreSnapshot:
         }
 
     def frame(self, name: str) -> DataFrame:
-        """Returns a table by its stored name, or relation ``sent_message``.
-
-        ``sent_message`` contains every message that was put on a link, with the columns of table ``message``.
+        """Returns a table by its stored name, or ``sent_message``: all messages put on a link, as rows of ``message``.
 
         Raises:
             QueryError: The table is a state table, and no commit precedes the round.
@@ -153,7 +147,6 @@ class StoreSnapshot:
         return table if self._cut is None or happened is None else table.where(happened.format(round=self._cut))
 
     def _known(self, table: DataFrame, name: str) -> DataFrame:
-        """Returns the rows of ``table`` up to the last commit."""
         last = self._ledger.last
         if last.n_later_runs:
             table = table.where(f"run_id <= {last.last_run}")
@@ -221,10 +214,7 @@ class StoreSnapshot:
         return rows.unionByName(others)
 
     def _issued_rows(self, rows: DataFrame, columns: Sequence[str], *later: str) -> DataFrame:
-        """Returns the publications or subscriptions in ``rows`` that were issued up to the snapshot's round.
-
-        The result has the columns ``columns``. In the columns ``later``, rounds after the snapshot's round become null.
-        """
+        """Returns the calls issued up to the snapshot's round; sets later rounds in columns ``later`` to null."""
         if self._cut is None:
             return rows
         nulled = {name: f"case when {name} <= {self._cut} then {name} end as {name}" for name in later}

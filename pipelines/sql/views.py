@@ -192,10 +192,9 @@ IN_FLIGHT_COLUMNS: Final[Mapping[str, str]] = {
 
 
 def in_flight_meanings(payload: Mapping[str, Sequence[str]]) -> dict[str, str]:
-    """Returns the meanings of the columns of state table ``message``, by column name.
+    """Returns the meanings of the columns of state table ``message``.
 
-    Args:
-        payload: Maps each protocol to the names of its payload columns, which contain the fields of its messages.
+    ``payload`` maps each protocol to the names of its payload columns, which contain the fields of its messages.
     """
     carried: dict[str, list[str]] = defaultdict(list)
     for protocol, names in payload.items():
@@ -206,12 +205,9 @@ def in_flight_meanings(payload: Mapping[str, Sequence[str]]) -> dict[str, str]:
 
 
 def parameter_meanings(paths: Mapping[str, str], protocols: Sequence[str]) -> dict[str, str]:
-    """Returns the meanings of the columns of view ``parameter``, by column name.
+    """Returns the meanings of the columns of view ``parameter``; ``paths`` maps each column to its parameter.
 
-    Args:
-        paths: Maps each column to the path of its parameter.
-        protocols: The protocols of the runs. If a setting of one name has different meanings in several protocols, the
-            result contains all of them.
+    If a setting of one name has different meanings in several of ``protocols``, the result contains all of them.
     """
     told: dict[str, dict[str, list[str]]] = defaultdict(lambda: defaultdict(list))
     for protocol in (name for name in protocols if name in PROTOCOLS):

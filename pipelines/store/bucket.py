@@ -144,10 +144,7 @@ def _tag(found: Any) -> Tag:  # noqa: ANN401 - a dict whose keys depend on the s
 
 @contextmanager
 def _as_store_error(address: str) -> Iterator[None]:
-    """Converts errors of an object store to `StoreError`.
-
-    Re-raises errors about missing, existing and changed objects.
-    """
+    """Converts errors of an object store to `StoreError`, except those about missing, existing and changed objects."""
     try:
         yield
     except (AlreadyExistsError, PreconditionError):

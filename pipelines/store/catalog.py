@@ -36,12 +36,9 @@ _KEPT = "the section on catalogs in conf/spark/README.md explains persistent cat
 def located(place: str | Root | Schema, spark: SparkSession | None = None, engine: Engine | None = None) -> Root:
     """Returns the location of a store; looks up a schema in its catalog.
 
-    Args:
-        place: A folder, an address, or a schema.
-        spark: The session whose catalog has the schema; None opens a session.
-        engine: The engine of the opened session. None and ``local``, which has no persistent catalog, stand for the
-            engine in ROUNDTABLE_ENGINE. Without this variable, they stand for ``connect`` if SPARK_REMOTE is set, else
-            for ``spark``.
+    ``spark`` is the session whose catalog has the schema; None opens a session of engine ``engine``. None and
+    ``local``, which has no persistent catalog, stand for the engine in ROUNDTABLE_ENGINE. Without this variable, they
+    stand for ``connect`` if SPARK_REMOTE is set, else for ``spark``.
 
     Raises:
         StoreError: The schema does not exist or has no writable location.
@@ -68,12 +65,7 @@ def new_place(
     """Creates a schema if it is missing; creates and locks the location of a new store as `folder.new_store` does.
 
     An error before the first commit drops a schema that this function created, unless its location contains files.
-
-    Args:
-        place: A folder, an address, or a schema without tables; None as in `folder.new_store`.
-        session: The engine whose catalog has the schema.
-        scenario: Name of the scenario.
-        say: Called with the location of the schema's store.
+    ``session`` is the engine whose catalog has the schema, and ``say`` receives the location of the schema's store.
 
     Raises:
         StoreError: As in `folder.new_store`; or the schema cannot be created, has tables, or has no writable location.
@@ -118,15 +110,10 @@ def _created_schema(schema: Schema, session: Session, say: Callable[[str], None]
 
 
 def register(name: str, store: Store, say: Callable[[str], None]) -> None:
-    """Registers the tables of a store as external tables of its schema; skips tables that are already registered.
+    """Registers the tables of a finished store as external tables of schema ``name``; skips registered tables.
 
     If the session's catalog lacks the schema, or has another location for it, the function reports this with ``say``
     and registers no table.
-
-    Args:
-        name: The schema, formatted as ``catalog.name``.
-        store: The store; all its runs have ended.
-        say: Called with progress messages.
 
     Raises:
         StoreError: The schema has other tables with the same names, or the catalog denies their creation.
@@ -162,11 +149,9 @@ def _check_own(schema: Schema, table: str, store: Store) -> None:
 def check_no_store(name: str, session: Session) -> None:
     """Checks that a schema exists and contains no store, because an export would overwrite the store's tables.
 
-    ``name`` is the name of the schema, quoted for SQL.
-
     Raises:
-        StoreError: The schema does not exist, it contains the tables of a store, or Roundtable started the engine
-            local, which keeps no schemas.
+        StoreError: The schema (``name``, quoted for SQL) does not exist, it contains the tables of a store, or
+            Roundtable started the engine local, which keeps no schemas.
     """
     with _as_store_error(f"the schema {name!r} cannot be looked up", "name an existing schema, quoted for SQL"):
         is_known = session.spark.catalog.databaseExists(name)

@@ -56,12 +56,7 @@ _NO_SERVER = re.compile(r"StatusCode\.UNAVAILABLE|SESSION_NOT_FOUND|SESSION_CHAN
 
 @contextmanager
 def named_damage(root: object) -> Iterator[None]:
-    """Converts errors about the disk, the files of store ``root`` or a lost engine; re-raises any other error.
-
-    Raises:
-        EngineError: See `lost_engine`.
-        StoreError: See `disk_error`.
-    """
+    """Converts errors about the disk, the files of store ``root`` or a lost engine (`disk_error`, `lost_engine`)."""
     try:
         yield
     except RoundtableError:

@@ -47,11 +47,7 @@ class Lease:
         self._renewing = Lock()
 
     def renew(self) -> None:
-        """Renews the lease by a conditional write of the lock file.
-
-        Raises:
-            StoreError: The lease expired, and another program has acquired it.
-        """
+        """Renews the lease; raises `StoreError` if it expired and another program has acquired it."""
         with self._renewing:
             if self._tag is not None:
                 self._number += 1
@@ -82,10 +78,8 @@ class Lease:
 def leased(file: Exclusive, writer: str, say: Callable[[str], None]) -> Iterator[Lease]:
     """Acquires the lease of a lock file and renews it in a thread until the block ends.
 
-    Args:
-        file: The lock file.
-        writer: Name of this writer. Other programs show the name in their error message if they find the lease held.
-        say: Called with a progress message while the function waits for another lease to expire.
+    Other programs show ``writer`` in their error message if they find the lease held. ``say`` receives a progress
+    message while the function waits for another lease to expire.
 
     Raises:
         StoreError: Another program holds the lease.
@@ -128,8 +122,8 @@ def _text(writer: str, token: str, number: int) -> str:
 def _own_tag(file: Exclusive, token: str) -> Tag | None:
     """Returns the tag of a lock file if it contains ``token``, else None.
 
-    The function is called after a failed write. If the answer to a write is lost, the client repeats the write, and the
-    repetition fails. No other program uses the same token, so a file with the token shows that a write succeeded.
+    If the answer to a write is lost, the client repeats the write, and the repetition fails. No other program uses the
+    same token, so a file with the token shows that a write succeeded.
     """
     found = file.head()
     with suppress(FileNotFoundError):
@@ -138,11 +132,7 @@ def _own_tag(file: Exclusive, token: str) -> Tag | None:
 
 
 def _taken(file: Exclusive, text: str, token: str, say: Callable[[str], None]) -> Tag:
-    """Creates a lock file with content ``text``, or takes over an expired lease; returns the tag of the file.
-
-    Raises:
-        StoreError: Another program holds the lease.
-    """
+    """Creates a lock file with content ``text``, or takes over an expired lease; returns the tag of the file."""
     begun, seen = time.monotonic(), None
     while (tag := file.create(text)) is None:
         found = file.head()
@@ -217,11 +207,7 @@ def missing_table(root: Root, name: str) -> StoreError:
 
 
 def check_format(root: Root) -> None:
-    """Checks that the format version of a store equals `STORE_FORMAT`; accepts a store without a manifest.
-
-    Raises:
-        StoreError: The store has another format version.
-    """
+    """Raises `StoreError` if the format of a store is not `STORE_FORMAT`; accepts a store without a manifest."""
     try:
         written = json.loads((root / MANIFEST).read_text("utf-8")).get("store_format", 1)
     except StoreError:  # the server is unreachable
@@ -236,11 +222,7 @@ def check_format(root: Root) -> None:
 
 
 def check_empty(root: Root) -> None:
-    """Checks that a new store can be created in a folder.
-
-    Raises:
-        StoreError: The folder is not empty, or it is a file.
-    """
+    """Raises `StoreError` if a new store cannot be created in a folder: it is not empty, or it is a file."""
     if root.is_dir():
         inside = _inside(root)
         if inside:
@@ -253,11 +235,8 @@ def check_empty(root: Root) -> None:
 def locked(root: Root, say: Callable[[str], None] = lambda _: None) -> Iterator[Callable[[], None]]:
     """Locks a store against other writers until the block ends or the process dies.
 
-    A local folder gets an operating-system lock; a remote path gets a lease, see `leased`.
-
-    Yields:
-        A function that raises `StoreError` if the lock is lost; the store calls this function before each write to the
-        ledger.
+    A local folder gets an operating-system lock; a remote path gets a lease, see `leased`. The value of the block is a
+    function that raises `StoreError` if the lock is lost; the store calls it before each write to the ledger.
 
     Raises:
         StoreError: Another program or another run writes the store.
@@ -305,10 +284,9 @@ def new_store(
 ) -> Iterator[tuple[Root, Callable[[], None]]]:
     """Creates and locks the folder of a new store; removes the folder if an error occurs before the first commit.
 
-    If the store is in the default folder, the link ``runs/<scenario>/latest`` leads to it.
-
     Args:
-        given: The folder, new or empty; None for ``runs/<scenario>/<UTC time>``.
+        given: The folder, new or empty; None for ``runs/<scenario>/<UTC time>``, to which ``runs/<scenario>/latest``
+            then links.
         scenario: Name of the scenario.
         say: Called with progress messages, see `locked`.
 
@@ -391,7 +369,6 @@ def _n_commits(root: Root) -> int:
 
 
 def _content_clause(root: Root, inside: Sequence[str]) -> str:
-    """Returns a clause about a non-empty folder for an error message: the content of the folder, and the remedy."""
     another = "name a new folder, or remove this one"
     if not (_is_store(root) or (root / MANIFEST).is_file()):
         return f"it contains {listed(inside, 5)}; {another}"
@@ -427,7 +404,7 @@ def _remove(root: Root, made: Sequence[Path]) -> None:
 
 
 def _made_default(scenario: str) -> tuple[Root, list[Path]]:
-    """Creates an unused default folder; returns it, and the folders that the function created."""
+    """Creates an unused default folder; returns it, and all folders that this required."""
     name = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
     rank = 1
     while True:

@@ -136,10 +136,7 @@ class Hdfs(RemotePath):
             return None
 
     def _below(self, *, is_deep: bool) -> Iterator[tuple[str, int | None]]:
-        """Yields the path and the size in bytes of each file and folder in this folder.
-
-        A folder has the size None.
-        """
+        """Yields the paths in this folder, each with the size in bytes of a file, or None for a folder."""
         try:
             with _as_store_error(self._address):
                 found = [*self._client.list_status(self._path, recursive=is_deep)]
@@ -151,10 +148,7 @@ class Hdfs(RemotePath):
 
 
 class HdfsLock:
-    """A lock file in HDFS, represented by a folder that contains one empty file.
-
-    The name of the empty file is the content of the lock file.
-    """
+    """A lock file in HDFS: a folder with one empty file, whose name is the content of the lock file."""
 
     def __init__(self, folder: Hdfs, client: Client) -> None:
         self._folder = folder

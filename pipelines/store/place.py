@@ -27,11 +27,7 @@ class Exclusive(Protocol):
         """Returns the tag and the server's modification time of the file; None if the file does not exist."""
 
     def read_text(self) -> str:
-        """Returns the content of the file as a string.
-
-        Raises:
-            FileNotFoundError: The file does not exist.
-        """
+        """Returns the content of the file; raises `FileNotFoundError` if the file does not exist."""
 
     def unlink(self) -> None:
         """Removes the file."""
@@ -99,19 +95,11 @@ class RemotePath(ABC):
 
     @abstractmethod
     def n_bytes(self) -> int:
-        """Returns the size of this file in bytes.
-
-        Raises:
-            FileNotFoundError: The file does not exist.
-        """
+        """Returns the size of this file in bytes; raises `FileNotFoundError` if the file does not exist."""
 
     @abstractmethod
     def read_text(self, encoding: str = "utf-8") -> str:
-        """Returns the content of this file as a string.
-
-        Raises:
-            FileNotFoundError: The file does not exist.
-        """
+        """Returns the content of this file; raises `FileNotFoundError` if the file does not exist."""
 
     @abstractmethod
     def write_bytes(self, data: bytes) -> None:
@@ -131,15 +119,9 @@ class RemotePath(ABC):
 
 
 def check_address(address: str, example: str, what: str) -> None:
-    """Checks that an address names a server or a bucket, and contains no credentials.
+    """Raises `StoreError` if an address contains credentials, or names neither a server nor a bucket.
 
-    Args:
-        address: The address.
-        example: A valid address, for the error message.
-        what: The required part of the address, "bucket" or "NameNode", for the error message.
-
-    Raises:
-        StoreError: The address contains credentials, or names neither a server nor a bucket.
+    The error message contains ``example``, a valid address, and ``what``, the required part: "bucket" or "NameNode".
     """
     parts = urlsplit(address)
     if parts.password or "?" in address or (parts.username and parts.scheme in ("s3", "s3a", "gs", "hdfs")):

@@ -89,11 +89,7 @@ def plain(root: Root, scratch: Path) -> Root:
 
 
 def check_name(root: Root) -> None:
-    """Checks that the Delta library accepts the path of a folder.
-
-    Raises:
-        StoreError: The path contains a character that the Delta library rejects.
-    """
+    """Raises `StoreError` if the path of a folder contains a character that the Delta library rejects."""
     if isinstance(root, Path) and (found := _REFUSED.search(root.absolute().as_posix())):
         raise StoreError(
             f"no store can be in {str(root)!r}: the Delta library does not take {found[0]!r} in the name of a folder; "
@@ -116,8 +112,7 @@ def options_of(root: Root) -> dict[str, str]:
 def make(root: Root, *, is_new: bool = False) -> list[Path]:
     """Creates a local folder and its missing parents; returns the created folders. A remote path needs no folder.
 
-    Raises:
-        FileExistsError: ``is_new`` is set, and the folder exists.
+    If ``is_new`` is set and the folder exists, the function raises `FileExistsError`.
     """
     if isinstance(root, RemotePath):
         return []
@@ -175,11 +170,7 @@ def opened_whole(file: Path) -> Iterator[TextIOWrapper]:
 
 
 def check_target(file: Root) -> None:
-    """Checks that `write_whole` can write a local file; does not check a remote path.
-
-    Raises:
-        OSError: The file cannot be written.
-    """
+    """Raises `OSError` if `write_whole` cannot write a local file; does not check a remote path."""
     if isinstance(file, RemotePath):
         return
     if file.is_dir():
@@ -222,13 +213,10 @@ def is_writable(root: Root) -> bool:
 
 
 def delta_rows(table: DeltaTable, columns: Sequence[str]) -> pa.Table:
-    """Reads the given columns of all rows of a small Delta table with Delta's own reader.
+    """Reads the given columns of all rows of a small Delta table; strings have Arrow's view type.
 
     Arrow's reader threads call into Python through Delta's file system. If a thread is active at exit, the process ends
-    with SIGABRT (in 1 of 8 runs of ``roundtable runs``). Delta's own reader does not call into Python.
-
-    Returns:
-        The table's rows with ``columns`` in the given order; strings have Arrow's view type.
+    with SIGABRT (in 1 of 8 runs of ``roundtable runs``). Delta's own reader, used here, does not call into Python.
 
     Raises:
         DeltaError: The table is damaged.
@@ -243,12 +231,7 @@ _NAME = re.compile(r"([A-Za-z_]\w*)\.([A-Za-z_]\w*)", re.ASCII)
 
 @dataclass(frozen=True)
 class Schema:
-    """The name of a catalog schema that holds a store, see `pipelines.store.catalog`.
-
-    Attributes:
-        catalog: Name of the catalog in the Spark session.
-        name: Name of the schema in the catalog.
-    """
+    """The schema ``name`` of ``catalog`` in a Spark session; it holds a store, see `pipelines.store.catalog`."""
 
     catalog: str
     name: str
@@ -263,11 +246,7 @@ class Schema:
         return f"`{self.catalog}`.`{self.name}`"
 
     def check_engine(self, engine: Engine) -> None:
-        """Checks that the catalog of an engine outlives the process.
-
-        Raises:
-            StoreError: The engine is ``local``, whose catalog ends with the process.
-        """
+        """Raises `StoreError` if the engine is ``local``, whose catalog ends with the process."""
         if engine == "local":
             raise StoreError(
                 f"no store can be in the schema {str(self)!r} with the engine local, whose catalog ends with its "

@@ -49,9 +49,7 @@ _LARGE_BYTES = 1 << 30
 
 @dataclass
 class _OpenTable:
-    """A table that the Delta library has opened for writes without the engine.
-
-    The table stays open between writes, because opening a table with many versions takes long.
+    """A table that the Delta library has opened for writes; it stays open, because opening many versions takes long.
 
     Attributes:
         table: The table at the version that this program last wrote or read.
@@ -167,11 +165,7 @@ class Store:
         return known
 
     def commit(self, row: pa.Table) -> None:
-        """Appends a row to the ledger as the next expected version; fails if that version exists.
-
-        Raises:
-            StoreError: Another program writes the store.
-        """
+        """Appends a row to the ledger as its next version; raises `StoreError` if that version exists."""
         self._check_locked()
         name = ROUND_COMMIT.name
         ledger, known = self._opened(name), self._known(name)
@@ -218,7 +212,6 @@ class Store:
             raise self._written_by_others(name)
 
     def _known(self, name: str) -> int:
-        """Returns the version of a table that this program last wrote or read."""
         return self._versions[name] if name in self._versions else self.version(name)
 
     def _written_by_others(self, name: str) -> StoreError:
@@ -267,21 +260,14 @@ class Store:
             return DeltaTable(str(self.path(name)), version, storage_options=self._options)
 
     def _check_files(self, name: str, table: DeltaTable, newest: int) -> None:
-        """Raises `VacuumedError` if a file of an old version is missing.
-
-        Engines detect a missing file only when they read it.
-        """
+        """Raises `VacuumedError` if a file of an old version is missing; engines detect this only on reading."""
         with self._named(name):
             files = pa.table(table.get_add_actions())["path"].to_pylist()
         if not all((self.path(name) / unquote(file)).is_file() for file in files):
             raise VacuumedError(self.root, name, table.version(), newest)
 
     def rows(self, name: str, columns: Sequence[str]) -> list[dict[str, Any]]:
-        """Returns the rows of a table as dicts.
-
-        Raises:
-            StoreError: The table does not exist, or it is damaged.
-        """
+        """Returns the rows of a table as dicts; raises `StoreError` if the table does not exist or is damaged."""
         self._check_exists(name)
         with self._named(name):
             found: list[dict[str, Any]] = delta_rows(self._opened_at(name, None), columns).to_pylist()
@@ -331,10 +317,9 @@ class Store:
         return newest
 
     def written_versions(self) -> dict[str, int]:
-        """Returns for each table, except the ledger, the version that this program last wrote or read.
+        """Returns the versions of the tables, except the ledger, that this program has created, written or read.
 
-        The result contains the tables that this program has created, written or read. The method sends no request to a
-        remote store.
+        The method sends no request to a remote store.
         """
         return {name: version for name, version in self._versions.items() if name != ROUND_COMMIT.name and version >= 0}
 

@@ -182,11 +182,8 @@ def waiting(facts: RunFacts, publication: tuple[int, int], subscriber: int, roun
 def _others(case: MissingDelivery, cause: Cause) -> tuple[Downtime, ...]:
     """Returns the downtimes, besides ``cause``, that prevented the last node from sending a copy to a later node.
 
-    After the publication arrived, the failure detector of the last node reports the crash of ``cause.node``. There are
-    two types of downtimes:
-
-    1. The downtimes of later nodes that overlap the period from the arrival to the report. Without a report the period
-       ends in the round of the arrival.
+    1. The downtimes of later nodes that overlap the period from the arrival to the report of ``cause.node`` by the last
+       node's failure detector. Without a report the period ends in the round of the arrival.
     2. If the report was lost, the downtime of the last node in the round of the report.
     """
     facts = case.facts
@@ -261,8 +258,7 @@ def _lost_copy(case: MissingDelivery) -> Cause | None:
 def _taken_for_duplicate(case: MissingDelivery, copies: Sequence[MessageFact]) -> Cause | None:
     """Returns a cause for the first of ``copies`` that its receiver dropped as a duplicate, or None.
 
-    The kind of the cause is ``taken_for_duplicate``, with the link fault that let other messages overtake the copy. If
-    only a crash can explain the delay of the copy (`_held_up`), the kind is ``crash``.
+    The cause names the link fault that let other messages overtake the copy, or else the crash that delayed it.
     """
     for copy in copies:
         if copy.fate == "duplicate":
@@ -366,8 +362,7 @@ def _delayed_subscription(case: MissingDelivery) -> Cause | None:
 def _is_spread_unknown(case: MissingDelivery) -> bool:
     """Returns whether the arrivals of the subscriber's matching subscriptions must be estimated from link latencies.
 
-    This is the case if the protocol forwards subscriptions on a tree and confirms no calls. In addition, no message in
-    the history names one of these subscriptions.
+    The protocol then forwards subscriptions on a tree and confirms no calls, and no message names a subscription.
     """
     return case.facts.routes_on_tree and not case.facts.confirms and bool(case.subscriptions) and not case.spread()
 
@@ -376,8 +371,8 @@ def _early_confirmation(case: MissingDelivery, way: Trail) -> tuple[int, Downtim
     """Returns the round in which a subscription was confirmed too early, and the crash that led to the confirmation.
 
     If more nodes fail than protocol ``delta`` tolerates, a node confirms a subscription without the answers of the
-    nodes behind a failed node. ``way`` is the trail of the subscription. Returns None if the publication was issued
-    before the confirmation, or if no node of ``way`` was down between the subscription and its confirmation.
+    nodes behind a failed node. Returns None if the publication was issued before the confirmation, or if no node of
+    ``way``, the trail of the subscription, was down before it.
     """
     issued = (one.confirmed_round for one in case.subscriptions if one.issued_round == way.start)
     confirmed_round = min((round_ for round_ in issued if round_ is not None), default=None)

@@ -62,10 +62,9 @@ def compare_node(reader: StoreReader, run_id: int, node: str) -> pa.Table:
 
 
 def _moments(crash: Row, next_crash: int | None, commits: Sequence[int]) -> tuple[int | None, int | None, int]:
-    """Returns the last commit before the crash, the first commit after the recovery, and the last commit of the run.
+    """Returns the last commit before the crash, the first one between recovery and next crash, and the last of the run.
 
-    None stands for a commit that does not exist. A commit after the recovery only counts if it precedes
-    ``next_crash``.
+    None stands for a commit that does not exist.
     """
     before = max((commit for commit in commits if commit < crash.crash_round), default=None)
     back = crash.operational_round
@@ -77,10 +76,9 @@ def _moments(crash: Row, next_crash: int | None, commits: Sequence[int]) -> tupl
 def _held(
     reader: StoreReader, of_node: str, rounds: Sequence[int], tables: Mapping[str, Sequence[str]]
 ) -> tuple[dict[tuple[int, str], Counter[str]], dict[tuple[int, str], int]]:
-    """Reads the state rows of one node at the commits ``rounds``. ``of_node`` is the SQL condition for the node.
+    """Counts the state rows (JSON) of one node by round and table; ``of_node`` is the SQL condition for the node.
 
-    Returns two dicts that are keyed by round and table. The first dict counts the rows, which are JSON strings. The
-    second dict contains the table versions that VACUUM removed.
+    The second dict contains the table versions that VACUUM removed.
     """
     frames: list[DataFrame] = []
     held: dict[tuple[int, str], Counter[str]] = {}

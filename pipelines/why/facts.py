@@ -223,10 +223,7 @@ class RunFacts:
         return replace(self, links=[link for link in self.links if self._has_link(link[:2], round_)])
 
     def _has_link(self, ends: tuple[int, int], round_: int) -> bool:
-        """Returns whether the link between ``ends`` exists in ``round_``.
-
-        A link whose first event is a removal exists from round 0.
-        """
+        """Returns whether a link exists in ``round_``; a link whose first event is a removal exists from round 0."""
         changes = self.changes.get(ends, [(0, LINKED)])
         before = [kind for at, kind in changes if at <= round_]
         return before[-1] == LINKED if before else changes[0][1] == UNLINKED
@@ -255,11 +252,10 @@ class RunFacts:
         return next((down for down in reversed(self.downs.get(node, [])) if down.round <= round_), None)
 
     def loss(self, message: MessageFact) -> LinkFault | None:
-        """Returns the link fault that lost ``message``, or None.
+        """Returns the link fault that lost ``message``, or None; kinds that come first in `_LOSING` take precedence.
 
-        If several faults may have lost the message, the fault whose kind is first in `_LOSING` is returned. A partition
-        is returned even if it is not a fault of the message's link: the events of a partition name links, but the
-        partition also loses messages between nodes that have no link.
+        A partition counts even if it is not a fault of the message's link: its events name links, but it also loses
+        messages between nodes that have no link.
         """
         met = [fault for fault in self.link_faults if fault.concerns(message)]
         split = [fault for fault in self.link_faults if fault.kind == "partition" and fault.is_at(message.sent)]
@@ -286,10 +282,9 @@ LOST = ("lost_crash", "lost_link")
 
 @dataclass(frozen=True)
 class Trail:
-    """The copies of a message along the path from one node to another, in the order of sending.
+    """The copies of a message along ``path``, which includes both ends, in the order of sending.
 
-    ``path`` contains the nodes of the path, including both ends. ``start`` is the round in which the first node issued
-    the message.
+    ``start`` is the round in which the first node issued the message.
     """
 
     facts: RunFacts
@@ -348,8 +343,7 @@ class Trail:
     def chain(self, came: int | None = None) -> list[MessageFact]:
         """Returns the sequence of copies that brought the message to the last node of the path.
 
-        The sequence ends with the last copy that this node accepted up to round ``came``, or with the first copy if
-        ``came`` is ``None``. It is empty if the node accepted no such copy.
+        It ends with the last copy that this node accepted up to round ``came``; None stands for the first copy.
         """
         found: list[MessageFact] = []
         taken = self.arrivals.get(self.path[-1], [])

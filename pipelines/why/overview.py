@@ -83,10 +83,7 @@ def gone_wrong(
 
 
 def _late(reader: StoreReader, where: str) -> Iterator[Question]:
-    """Yields a question for each late delivery: its latency is larger than the latency of the fastest path.
-
-    Runs without links have no late deliveries.
-    """
+    """Yields each delivery that took longer than the fastest path; runs without links have no late deliveries."""
     columns = reader.sql(_FIRST_DELIVERIES.format(where=where)).toArrow().to_pydict()
     overlays = read_overlays(reader, set(columns["run_id"])) if columns["run_id"] else {}
     fastest: dict[tuple[int, int, int], dict[int, int]] = {}
@@ -206,7 +203,6 @@ def cause_key(what: str, story: Story) -> CauseKey:
 
 
 def _cause_words(what: str, story: Story) -> str:
-    """Returns the cause of a delivery in category ``what``, as a phrase."""
     if what == TWICE:
         return "delivered again"
     return story.verdict if story.cause is None else story.cause.text

@@ -184,8 +184,7 @@ _TAKE: Mapping[str, Callable[[RunFacts, Mapping[str, Any]], None]] = {
 def _spread(messages: Mapping[tuple[int, int], list[MessageFact]]) -> dict[tuple[int, int], list[MessageFact]]:
     """Maps each pair of subscriber and subscription id to the messages that propagate the subscription.
 
-    The first call of the subscriber whose messages contain the subscription id is the subscription. Messages of later
-    calls with this id are ignored, because they end the subscription.
+    These are the messages of the first call of the subscriber with this id; later calls end the subscription.
     """
     found: dict[tuple[int, int], list[MessageFact]] = {}
     for (source, _), served in sorted(messages.items()):
@@ -196,10 +195,7 @@ def _spread(messages: Mapping[tuple[int, int], list[MessageFact]]) -> dict[tuple
 
 
 def _link_faults(events: Sequence[Mapping[str, Any]]) -> list[LinkFault]:
-    """Converts rows of table ``fault_event`` to link faults.
-
-    A fault ends in the round of the next end event with its kind and link.
-    """
+    """Converts rows of table ``fault_event``; a fault ends at the next end event of its kind and link."""
     ends = defaultdict(list)
     for row in sorted(events, key=lambda row: row["round"]):
         ends[row["kind"], row["src"], row["dst"]].append(row["round"])
@@ -224,8 +220,7 @@ def _changes(events: Sequence[Mapping[str, Any]]) -> dict[tuple[int, int], list[
 def _downs(crashes: Iterable[Mapping[str, Any]], statuses: Iterable[Mapping[str, Any]]) -> dict[int, list[Downtime]]:
     """Converts rows of view ``node_recovery`` to downtimes by node.
 
-    If the protocol reported no status of the node between the recovery and the next crash, `Downtime.restored` is
-    ``None``.
+    Without a status between the recovery and the next crash, `Downtime.restored` has no value.
     """
     said = defaultdict(list)
     for row in statuses:

@@ -105,8 +105,7 @@ class StoryBuilder:
     def _included_downtimes(self, named: Collection[tuple[int, int]]) -> dict[tuple[int, int], Downtime]:
         """Returns the downtimes that the story includes, by node and round of the crash.
 
-        These are the downtimes of nodes on the path and of receivers of copies that overlap the rounds of the copies,
-        or are in ``named``.
+        They are in ``named``, or overlap the rounds of the copies at nodes of the path and receivers of copies.
         """
         last = max([copy.due for copy in self._trail.copies], default=self._trail.start)
         first = self._trail.start
@@ -162,10 +161,9 @@ class StoryBuilder:
         return f"lost in round {copy.due}, {dst} dropped it after its crash in round {down.round}"
 
     def _after_loss(self, copy: MessageFact) -> list[StoryStep]:
-        """Returns the steps after the loss of ``copy``, if its receiver had crashed.
+        """Returns the crash of the receiver of a lost copy, its detection by the sender, and later attempts.
 
-        The steps are the crash, its detection by the sender of ``copy``, and attempts of the sender to contact the
-        nodes behind the receiver. The result is empty if an earlier step contains the crash.
+        The result is empty if the receiver had not crashed, or if an earlier step contains the crash.
         """
         down = self._facts.down(copy.dst, copy.due)
         if down is None or self._told.pop((down.node, down.round), None) is None:

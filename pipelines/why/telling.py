@@ -69,9 +69,8 @@ def story(
         run_id: The id of the run.
         subscriber: The name of the subscriber.
         source: The name of the publisher.
-        seq: The number of the publication among the publications of ``source``, from 1; None if ``call`` is set.
-        call: The number of the publication among all calls of ``source`` (column ``source_seq``); None if ``seq`` is
-            set.
+        seq: The number of the publication among the publications of ``source``, from 1.
+        call: The number of the publication among all calls of ``source``, column ``source_seq``; replaces ``seq``.
 
     Raises:
         QueryError: The store has no such run, node or publication, or not exactly one of ``seq`` and ``call`` is set.
@@ -99,11 +98,7 @@ def _numbered(reader: StoreReader, question: Question, seq: int) -> Question:
 
 
 def stories(reader: StoreReader, questions: Sequence[Question]) -> list[Story]:
-    """Returns a story for each of ``questions``. All stories are built from one read of the history.
-
-    Raises:
-        QueryError: A publication does not exist.
-    """
+    """Returns a story for each question from one read of the history; raises `QueryError` for an unknown one."""
     if not questions:
         return []
     runs, subscribers, sources, seqs = (set(column) for column in zip(*questions, strict=True))
@@ -121,9 +116,7 @@ def _answer(facts: RunFacts, question: Question, reader: StoreReader) -> Story:
 
 
 def _preventing_crash(facts: RunFacts, question: Question, reader: StoreReader) -> Cause:
-    """Returns the crash that prevented the publication of ``question``.
-
-    The crash lies between the issued calls with the next lower and the next higher call number.
+    """Returns the crash between the issued calls with the next lower and the next higher number than ``question.call``.
 
     Raises:
         QueryError: No crash of the publisher lies between these two calls.
@@ -318,10 +311,9 @@ def _delivered(trail: Trail, publication: PublicationFact, deliveries: list[tupl
 
 
 def _waited(trail: Trail, publication: tuple[int, int], round_: int) -> Cause | None:
-    """Returns the longest wait of ``publication`` as a cause, or None if the publication did not wait.
+    """Returns the longest wait of ``publication`` as a cause, or None; a wait that a crash extended takes precedence.
 
-    Of equally long waits, the function prefers a wait that a crash extended. It ignores waits that ended after
-    ``round_``, and waits at other subscribers outside the path, because they do not delay this delivery.
+    Waits that ended after ``round_``, and waits at other subscribers outside the path, do not delay this delivery.
     """
     facts = trail.facts
     ended = [
@@ -391,8 +383,7 @@ def _slow_copies(facts: RunFacts, copies: Sequence[MessageFact]) -> list[tuple[i
     """Returns a pair (delay in rounds, cause) for each of ``copies`` that a link fault delayed.
 
     A fault that ended before the copy was sent can also delay it, because a copy does not overtake earlier messages of
-    its link. If several faults can be the cause, faults that are active when the copy is sent take precedence, then
-    the fault that began last.
+    its link. Faults that are active when the copy is sent take precedence, then the fault that began last.
     """
     found = []
     for copy in copies:
@@ -434,10 +425,9 @@ def _missing(trail: Trail, subscriber: int, publication: PublicationFact) -> Sto
 
 
 def _is_lost_before_end(trail: Trail, publication: tuple[int, int], exempt: Cause) -> bool:
-    """Returns whether ``exempt`` is an unsubscription before which a copy of ``publication`` was lost.
+    """Returns whether ``exempt`` is an unsubscription before which a copy to a node after the last one was lost.
 
-    The copy was sent to a node after the last node of the path that received the publication. The function returns
-    False if a node holds the publication back.
+    The function returns False if a node holds the publication back.
     """
     if exempt.kind != UNSUBSCRIBED or trail.facts.waits.get(publication):
         return False
@@ -448,12 +438,9 @@ def _is_lost_before_end(trail: Trail, publication: tuple[int, int], exempt: Caus
 def _under_way(trail: Trail, publication: tuple[int, int]) -> Cause | None:
     """Returns a cause if ``publication`` may still reach the subscriber, the last node of the path, else None.
 
-    The first of these conditions that applies determines the kind of the cause:
-
-    1. The runs are not finished: ``in_flight``.
-    2. A copy of the publication is in flight: ``in_flight``.
-    3. One of these messages is in flight: a failure report about the receiver of a lost copy, or another message
-       between nodes of the path. The kind is ``waiting`` if a node holds the publication back, else ``in_flight``.
+    The kind is ``in_flight`` if the runs are not finished, or a copy is in flight. A failure report about the receiver
+    of a lost copy, or another message between nodes of the path, may be in flight, too: the kind is then ``waiting`` if
+    a node holds the publication back, else ``in_flight``.
     """
     facts = trail.facts
     if not facts.is_finished:
