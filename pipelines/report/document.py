@@ -13,7 +13,7 @@ from pipelines.inputs.overlay.files import node_positions
 from pipelines.report.measures import MOST_BARS, measures
 from pipelines.report.pictures import CONFIG, specification
 from pipelines.report.replay import MOST_MESSAGES, WHOLE, Span, replay
-from pipelines.report.states import spread_commits, state_sizes, states
+from pipelines.report.states import state_sizes, states
 from pipelines.report.summary import (
     MOST_RUNS,
     chosen_runs,
@@ -78,7 +78,7 @@ def _replayed(
     ids = [run["run_id"] for run in runs]
     spans = {run_id: Span(one["first"], one["last"]) for run_id, one in zip(ids, replays, strict=True)}
     ends = {run_id: one["end"] for run_id, one in zip(ids, replays, strict=True)}
-    sizes = state_sizes(reader, spread_commits(reader, ends, spans))
+    sizes = state_sizes(reader, ends, spans)
     held, measured = states(reader, spans, sizes), measures(reader, ends, sizes=sizes)
     lost = losses(reader, ids)
     return [

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from operator import itemgetter
 from typing import Any
 
-from pipelines.report.states import Sizes, spread_commits, state_sizes
+from pipelines.report.states import Sizes, state_sizes
 from pipelines.sql.query import StoreReader
 
 MOST_BARS = 40
@@ -75,7 +75,7 @@ def measures(
         for run_id, end in ends.items():
             found[run_id][name] = _chart_rows(name, counted[run_id], end)
     if STATES in names:
-        counted_sizes = state_sizes(reader, spread_commits(reader, ends)) if sizes is None else sizes
+        counted_sizes = state_sizes(reader, ends) if sizes is None else sizes
         for run_id, of_run in counted_sizes.items():
             found[run_id][STATES] = _state_sizes(of_run)
     return found

@@ -74,11 +74,15 @@ def states(reader: StoreReader, spans: Mapping[int, Span], sizes: Mapping[int, S
     return found
 
 
-def state_sizes(reader: StoreReader, kept: Mapping[int, Sequence[int]]) -> dict[int, dict[str, dict[int, int]]]:
-    """Returns the number of rows of each state table of each run at the commits ``kept``.
+def state_sizes(
+    reader: StoreReader, ends: Mapping[int, int], spans: Mapping[int, Span] | None = None
+) -> dict[int, dict[str, dict[int, int]]]:
+    """Returns the number of rows of each state table of each run at commits, keyed by run, table and last round.
 
-    ``kept`` maps each run to the last rounds of commits. The result is keyed by run, table and last round.
+    These are up to `MOST_COMMITS` commits, evenly spread up to the last round of a run (``ends``), and as many in the
+    run's span if ``spans`` is set. Commits whose states VACUUM removed are omitted.
     """
+    kept = _spread_commits(reader, ends, spans)
     found: dict[int, dict[str, dict[int, int]]] = {run_id: {} for run_id in kept}
     parts: dict[StoreReader, list[int]] = defaultdict(list)
     for run_id in kept:
@@ -100,13 +104,9 @@ def state_sizes(reader: StoreReader, kept: Mapping[int, Sequence[int]]) -> dict[
     return found
 
 
-def spread_commits(
-    reader: StoreReader, ends: Mapping[int, int], spans: Mapping[int, Span] | None = None
+def _spread_commits(
+    reader: StoreReader, ends: Mapping[int, int], spans: Mapping[int, Span] | None
 ) -> dict[int, list[int]]:
-    """Returns up to `MOST_COMMITS` commits of each run, evenly spread, and as many in its span if ``spans`` is set.
-
-    Commits whose states VACUUM removed are omitted.
-    """
     found: dict[int, list[int]] = {}
     for run_id, end in ends.items():
         rounds = _commits(reader, run_id, Span())

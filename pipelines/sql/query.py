@@ -95,7 +95,6 @@ class StoreReader:
         self._store = Store(root_of(root), session)
         self._prefix = f"roundtable_{uuid4().hex[:12]}"
         self._defined: dict[str, tuple[int, ...]] = {}
-        self._finished: dict[str, int] = {}
         self._defining = RLock()
         check_store(self._store.root)
         self._newest = Ledger.read(self._store)
@@ -237,7 +236,6 @@ class StoreReader:
         whole = self._whole
         if not whole._newest.is_finished and not whole._n_holds:
             whole._newest = Ledger.read(self._store)
-            self._finished.clear()
         return whole._newest
 
     def _version(self, name: str) -> int:
@@ -251,9 +249,7 @@ class StoreReader:
         is_looked_up = name in (RUN.name, VIOLATION.name) or not self._whole._newest.is_finished
         if is_looked_up or not isinstance(self._store.root, RemotePath):
             return self._store.version(name)
-        if name not in self._finished:
-            self._finished[name] = self._store.version(name)
-        return self._finished[name]
+        return self._store.known_version(name)
 
     @cached_property
     def _table_names(self) -> list[str]:

@@ -54,12 +54,11 @@ def identifiers(text: str) -> frozenset[str]:
 
     The result includes the content of double quotes: a session may set that double quotes enclose identifiers.
     """
-    names = {
-        found[kind].strip('"') if kind == "text" else found[kind]
-        for found in _TOKEN.finditer(text)
-        if (kind := found.lastgroup) in ("word", "quoted") or (kind == "text" and found[kind].startswith('"'))
-    }
-    return frozenset(name.lower() for name in names)
+    return frozenset(
+        token.text.strip('"').lower()
+        for token in _tokens(text)
+        if token.kind in ("word", "quoted") or token.text.startswith('"')
+    )
 
 
 def with_lower_case(text: str, names: Container[str]) -> str:

@@ -88,12 +88,10 @@ def disk_error(error: BaseException, root: object = None) -> StoreError | None:
     if isinstance(error, FileNotFoundError) and not _has_working_directory():
         return StoreError("the working directory has been removed; change to an existing folder")
     text = " ".join(messages(error))
-    for pattern, cause in _CAUSES:
-        if pattern.search(text):
-            return StoreError(f"{written} cannot be written: {cause}")
-    for pattern, cause in _UNREACHABLE:
-        if pattern.search(text):
-            return StoreError(f"{store} cannot be reached: {cause}")
+    for what, causes in ((f"{written} cannot be written", _CAUSES), (f"{store} cannot be reached", _UNREACHABLE)):
+        for pattern, cause in causes:
+            if pattern.search(text):
+                return StoreError(f"{what}: {cause}")
     if (denied := _DENIED.search(text)) is not None:
         file = next((repr(path) for path in denied.groups() if path), "one of its files")
         subject = "a file" if root is None else store

@@ -182,7 +182,7 @@ def check_store(root: Root) -> None:
     if not root.is_dir():
         raise StoreError(f"{str(root)!r} is a file, not a store; {_WRITTEN}")
     if (root / MANIFEST).is_file():
-        if _n_commits(root):
+        if _has_commit(root):
             raise missing_table(root, RUN.name)
         raise no_round(root)
     stores = sorted(path.name for path in root.iterdir() if _is_store(path))
@@ -309,7 +309,7 @@ def new_store(
         try:
             yield root, still_locked
         except BaseException as error:
-            if _n_commits(root):
+            if _has_commit(root):
                 error.add_note(resume_hint(root))
             else:
                 if isinstance(root, Path) and given is None:
@@ -362,10 +362,8 @@ def _is_store(root: Root) -> bool:
     return all((root / name / _LOG).is_dir() for name in (ROUND_COMMIT.name, RUN.name))
 
 
-def _n_commits(root: Root) -> int:
-    """Returns the number of rows of the ledger. Version 0 creates the ledger, and each later version adds a row."""
-    log = root / ROUND_COMMIT.name / _LOG
-    return max(sum(path.name.endswith(".json") for path in log.iterdir()) - 1, 0) if log.is_dir() else 0
+def _has_commit(root: Root) -> bool:
+    return (root / ROUND_COMMIT.name / _LOG / f"{1:020}.json").is_file()  # version 0 creates the ledger
 
 
 def _content_clause(root: Root, inside: Sequence[str]) -> str:

@@ -158,7 +158,7 @@ class Store:
 
     def _opened(self, name: str) -> _OpenTable:
         """Returns table ``name``, opened by the Delta library at the version that this program last wrote or read."""
-        known, version = self._open.get(name), self._known(name)
+        known, version = self._open.get(name), self.known_version(name)
         if known is None or known.table.version() != version:
             table = self._opened_at(name, max(version, 0))
             known = self._open[name] = _OpenTable(table, to_arrow_schema(_columns(table)))
@@ -168,7 +168,7 @@ class Store:
         """Appends a row to the ledger as its next version; raises `StoreError` if that version exists."""
         self._check_locked()
         name = ROUND_COMMIT.name
-        ledger, known = self._opened(name), self._known(name)
+        ledger, known = self._opened(name), self.known_version(name)
         # A local commit is an unconditional rename, which would replace the row of another program.
         if isinstance(self.root, Path) and self.version(name) > known:
             raise self._written_by_others(name)
@@ -202,7 +202,7 @@ class Store:
         concurrently(partial(restore, name) for name in versions)
 
     def _write(self, name: str, write: Callable[[], object]) -> None:
-        before = self._known(name)
+        before = self.known_version(name)
         try:
             write()
         except DeltaError:
@@ -211,7 +211,8 @@ class Store:
         if self.version(name) > before + 1:
             raise self._written_by_others(name)
 
-    def _known(self, name: str) -> int:
+    def known_version(self, name: str) -> int:
+        """Returns the version of a table that this program last wrote or read; else the newest version."""
         return self._versions[name] if name in self._versions else self.version(name)
 
     def _written_by_others(self, name: str) -> StoreError:

@@ -157,7 +157,9 @@ def established_subscriptions(facts: RunFacts, subscriber: int, publication: Pub
     return [
         subscription
         for subscription in satisfied_by(facts, subscriber, publication)
-        if _since(facts, subscription) <= publication.round < or_never(subscription.unsubscribed_round)
+        if (or_never(subscription.confirmed_round) if facts.confirms else subscription.issued_round)
+        <= publication.round
+        < or_never(subscription.unsubscribed_round)
     ]
 
 
@@ -236,10 +238,6 @@ def _ends_early(facts: RunFacts, subscription: SubscriptionFact, publication: Pu
 def _unsubscribed(name: str, subscriber: int, subscription: SubscriptionFact) -> Cause:
     round_ = or_never(subscription.unsubscribed_round)
     return Cause(UNSUBSCRIBED, subscriber, round_, f"{name} unsubscribed in round {round_}")
-
-
-def _since(facts: RunFacts, subscription: SubscriptionFact) -> int:
-    return or_never(subscription.confirmed_round) if facts.confirms else subscription.issued_round
 
 
 def issued_story(facts: RunFacts, subscriber: int, publication: PublicationFact) -> Story:
