@@ -21,11 +21,7 @@ class RoundtableError(Exception):
 
 
 class ScenarioError(RoundtableError, ValueError):
-    """A scenario file or an override is invalid.
-
-    Attributes:
-        problems: One line for each problem: ``place: what is wrong; what is allowed``.
-    """
+    """A scenario or an override is invalid. ``problems``: a line each, ``place: what is wrong; what is allowed``."""
 
     def __init__(self, problems: Iterable[str]) -> None:
         self.problems = tuple(problems)
@@ -38,12 +34,7 @@ KeyPath = tuple[str | int, ...]
 
 @dataclass(frozen=True)
 class Problem:
-    """A problem in the input of an experiment.
-
-    Attributes:
-        path: The path of the value in the scenario.
-        message: ``what is wrong; what is allowed or what to do``.
-    """
+    """A problem in the input: ``path`` of the value in the scenario, and ``message``: what is wrong; what to do."""
 
     path: KeyPath
     message: str
@@ -66,8 +57,7 @@ def raise_problems(problems: Iterable[Problem]) -> None:
 class PredicateError(RoundtableError, ValueError):
     """A subscription's predicate is not a valid conjunction of comparisons.
 
-    Attributes:
-        column: Position of the wrong character, from 1; None if the whole predicate is wrong.
+    ``column`` is the position of the wrong character, from 1; None if the whole predicate is wrong.
     """
 
     def __init__(self, message: str, column: int | None = None) -> None:
@@ -78,8 +68,7 @@ class PredicateError(RoundtableError, ValueError):
 class DataFileError(RoundtableError, OSError):
     """An input file is missing or cannot be read, or its content is invalid.
 
-    Attributes:
-        field: The scenario key that caused the error, beside the key of the file, for example ``"member"``.
+    ``field`` is the scenario key that caused the error, beside the key of the file, for example ``"member"``.
     """
 
     def __init__(self, message: str, field: str = "path") -> None:
@@ -109,12 +98,7 @@ class StoreError(RoundtableError, OSError):
 
 
 class VacuumedError(StoreError):
-    """A version of a table has lost its files, for example after VACUUM.
-
-    Attributes:
-        table: Name of the table.
-        version: The requested version.
-    """
+    """Version ``version`` of table ``table`` has lost its files, for example after VACUUM."""
 
     def __init__(self, root: object, table: str, version: int, newest: int) -> None:
         self.table = table
@@ -131,11 +115,7 @@ class QueryError(RoundtableError, ValueError):
 
 
 class ProtocolError(RoundtableError, ValueError):
-    """A protocol cannot be loaded, or it violates the protocol contract.
-
-    Attributes:
-        problems: One line for each problem: ``what is wrong; what is allowed``.
-    """
+    """A protocol cannot be loaded or violates the contract. ``problems``: a line each, what is wrong and allowed."""
 
     def __init__(self, protocol: str, problems: Iterable[str]) -> None:
         self.problems = tuple(problems)

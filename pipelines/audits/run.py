@@ -63,8 +63,7 @@ class Finding:
         summary: The statement of the guarantee.
         n_violations: Number of violations without an excuse; None if the audit failed.
         n_excused: Number of excused violations; None if the audit failed.
-        shown: The first violations without an excuse, at most `SHOWN`.
-        shown_excused: The first excused violations, at most `SHOWN`.
+        shown: The first violations without an excuse, at most `SHOWN`; ``shown_excused`` has the excused ones.
         error: The error of the audit; None if the audit succeeded.
         protocol: In a store with several protocols, the protocol of the audited runs; else an empty string.
     """
@@ -104,14 +103,7 @@ class Undecided(NamedTuple):
 
 
 class RunVerdict(NamedTuple):
-    """The columns of table ``run`` that an audit sets.
-
-    Attributes:
-        run_id: The id of the run.
-        verdict: The verdict of the run.
-        within_bound: Whether the protocol tolerates the faults of the run.
-        rounds: The last round of the run with an event.
-    """
+    """The columns of table ``run`` that an audit sets, of one run."""
 
     run_id: int
     verdict: Verdict

@@ -41,12 +41,9 @@ CONFIG: Mapping[str, Any] = {
 
 @dataclass(frozen=True)
 class Picture:
-    """A picture; notebooks display it without a network connection.
+    """A picture as SVG, which notebooks display without a network connection.
 
-    Attributes:
-        svg: The picture as SVG.
-        rows: The data: one row for each mark. If the picture has several datasets, column ``part`` names the dataset of
-            a row.
+    ``rows`` has the data, one row for each mark; if there are several datasets, column ``part`` names the dataset.
     """
 
     svg: str

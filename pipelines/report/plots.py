@@ -34,14 +34,10 @@ _ROWS = "select {columns} from (select r.*{more} from {relation} r{joined}) plot
 
 @dataclass(frozen=True)
 class Plot:
-    """The columns and rows of a plot.
+    """The columns and rows of a plot of numeric column ``y`` over column ``x``; ``colour`` None stands for one colour.
 
-    Attributes:
-        x: The column of the horizontal axis.
-        y: The numeric column of the vertical axis.
-        colour: The column whose values determine the colour; None for one colour.
-        where: A SQL condition on the columns of the relation and on the parameters of runs; None for all rows.
-        relation: A table or view; None for the first of `SOURCES` that has the columns.
+    ``where`` is a SQL condition on the columns of ``relation``, a table or view, and on the parameters of runs. The
+    default relation is the first of `SOURCES` that has the columns.
     """
 
     x: str
@@ -105,7 +101,7 @@ def draw_plot(reader: StoreReader, plot: Plot) -> Picture:
         is omitted if a column of the plot has its name.
 
     Raises:
-        QueryError: `plot_rows` raises the error, or column ``plot.colour`` has more than `MOST_COLOURS` values.
+        QueryError: As for `plot_rows`; or column ``plot.colour`` has more than `MOST_COLOURS` values.
     """
     rows = plot_rows(reader, plot)
     groups = [""]

@@ -52,9 +52,8 @@ class Difference:
         round: The round of the difference; None if the inputs of the runs differ.
         table: The table of the difference.
         event: The type of the event if ``table`` has several types, else an empty string.
-        in_first: At most ten rows of ``round`` and ``table`` that only the first run has. A row maps columns to values;
-            names of nodes replace their ids.
-        in_second: At most ten rows of ``round`` and ``table`` that only the second run has.
+        in_first: At most ten rows of ``round`` and ``table`` that only the first run has, with node names.
+        in_second: The rows of the second run.
         counts: For each table, the number of rows that only one run has, in all rounds.
     """
 

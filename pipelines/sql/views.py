@@ -44,8 +44,8 @@ class ViewHead:
         question: The question that the view answers.
         prose: The lines that state the grain and other facts; list items begin with ``*``.
         columns: Maps column names to meanings.
-        like: The relations in the lines ``:* relation``, in this order. A column without a meaning in `columns` has the
-            meaning of the equally named column of the first of these relations that has this column.
+        like: The relations in the lines ``:* relation``. The first of them that has a column gives the column its
+            meaning, unless `columns` has it.
     """
 
     question: str

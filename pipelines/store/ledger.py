@@ -19,16 +19,7 @@ from pipelines.tables import ROUND_COMMIT
 
 @dataclass(frozen=True)
 class Commit:
-    """A row of the ledger: a commit of the rounds of one batch of runs.
-
-    Attributes:
-        first_run: First run id of the batch.
-        last_run: Last run id of the batch.
-        n_later_runs: Number of runs in all later batches.
-        last_round: Last round that the commit contains.
-        is_final: Whether all runs of the batch ended with this commit.
-        versions: Delta version of each table at the end of the commit.
-    """
+    """A row of the ledger, table ``round_commit``: a commit of the rounds of one batch of runs."""
 
     first_run: int
     last_run: int
@@ -87,8 +78,6 @@ class Ledger:
 
     def history_round(self, round_: int | None) -> int | None:
         """Returns the last round whose history a query as of round ``round_`` reads; None stands for all rounds.
-
-        The result is ``round_``, or None if the newest commit is final and ``round_`` is not before `last_round`.
 
         Raises:
             QueryError: The round is no whole number, negative, or not committed yet.

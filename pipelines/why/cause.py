@@ -95,14 +95,10 @@ class Cause:
 
 @dataclass(frozen=True)
 class MissingDelivery:
-    """A missing delivery.
+    """A missing delivery of publication ``publication``, source and call number, to the end of ``trail``.
 
-    Attributes:
-        trail: The copies of the publication on the path to the subscriber.
-        publication: Source and call number of the publication.
-        node: The last node of the path that received the publication.
-        round: The round in which `node` received it.
-        subscriptions: The subscriber's matching subscriptions.
+    ``node`` is the last node of the path that received the publication, in round ``round``. ``subscriptions`` are the
+    subscriber's matching subscriptions.
     """
 
     trail: Trail

@@ -114,14 +114,9 @@ class Downtime:
 
 @dataclass(frozen=True)
 class LinkFault:
-    """A fault of one link or of all links. It affects the messages that are sent while it is active.
+    """A fault of the messages that are sent from ``src`` to ``dst``, from round ``round`` until before round ``until``.
 
-    Attributes:
-        kind: The value of column ``kind`` of table ``fault_event``.
-        src: The sender of the affected messages; None for all senders.
-        dst: The receiver of the affected messages; None for all receivers.
-        round: The first round.
-        until: The round after the last round; None if the fault lasts to the end of the history.
+    ``kind`` is the kind in table ``fault_event``. None stands for all senders, for all receivers, or for no end.
     """
 
     kind: str
@@ -149,10 +144,9 @@ class LinkFault:
 
 @dataclass(frozen=True)
 class Wait:
-    """A period in which ``node`` held a publication back before it sent or delivered the publication.
+    """A period in which ``node`` held a publication back before it sent or delivered it; ``reason`` is a phrase.
 
-    ``reason`` is a phrase. If a crash extended the period, ``crash`` is the crashed node and the round of the crash;
-    else it is ``None``.
+    ``crash`` is the node and the round of a crash that extended the period, or None.
     """
 
     node: int

@@ -61,8 +61,7 @@ class ApplicationMove(NamedTuple):
 class LostByMove:
     """A publication that a moving application missed.
 
-    ``source_seq`` is the number of the publication among all calls of ``source``. If the old node delivered the
-    publication after the application left, ``old_round`` is the round of this delivery; else ``old_round`` is ``None``.
+    ``old_round`` is the round in which the old node delivered it after the application had left, or None.
     """
 
     source: str
