@@ -5,7 +5,6 @@
 -- :quantile the quantile, as a proportion of the deliveries from 0 to 1
 -- :latency_rounds the smallest number of rounds such that at least this proportion of the deliveries has this latency
 --   or less
--- :latency_ms latency_rounds in ms
 with counted as (
   select run_id, latency_rounds, count(1) as n
   from delivery

@@ -1,6 +1,5 @@
 -- How many neighbours does each node have in the mesh of a topic, and how many have announced the topic?
 -- One row per run, node and topic that the node has joined at the end of the run (protocol gossipsub).
--- :topic the topic
 -- :n_peers neighbours of the node that have announced the topic
 -- :degree neighbours in the node's mesh of the topic
 -- :n_backoff neighbours that the node may not graft yet (backoff)

@@ -1,7 +1,6 @@
 -- In which rounds may each client publish or subscribe on a topic with an owner, according to the scenario?
 -- One row per run, topic, client, role and registration (protocol repository). A repository learns of a registration
 -- later, from the owner's event or from gossip.
--- :topic the topic
 -- :node_id the client
 -- :role role of the client: publisher or subscriber
 -- :from_round first round of the authorisation; -1: the scenario registers the client

@@ -1,7 +1,6 @@
 -- Which repository did each subscriber designate, and for how long?
 -- One row per run, subscriber, topic and designation (protocol repository). A designation is a subscriber's choice of a
 -- steering repository.
--- :topic the topic
 -- :designation number of the designation: the round in which the client chose the repository (rule P12)
 -- :repository designated repository
 -- :repository_name name of the repository

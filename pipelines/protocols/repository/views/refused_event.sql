@@ -6,7 +6,6 @@
 -- :repository_name name of the repository
 -- :client the client
 -- :client_name name of the client
--- :topic the topic
 -- :role role in which the client was refused
 select m.run_id, m.sent_round as round, m.src as repository, r.name as repository_name,
   cast(get_json_object(m.body, '$.to[0]') as bigint) as client, c.name as client_name,

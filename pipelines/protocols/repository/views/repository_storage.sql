@@ -2,7 +2,6 @@
 -- One row per run, repository and topic (protocol repository).
 -- :* state_log
 -- :node_id the repository
--- :topic the topic
 -- :n_stored sequence numbers with a message
 -- :n_reserved reserved sequence numbers; their messages are missing
 -- :n_void sequence numbers that will never have a message (rule P2)

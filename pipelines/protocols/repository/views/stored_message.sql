@@ -1,7 +1,6 @@
 -- Which messages does each repository have on its disk at the end, and under which numbers?
 -- One row per run, repository, topic and message (protocol repository).
 -- :node_id the repository
--- :topic the topic
 -- :incarnation round of the publisher's start
 -- :n catenation number of the message
 -- :seq sequence number of the message; null: the message is an orphan of a closed incarnation (rule P2)

@@ -1,6 +1,5 @@
 -- Which topics have an owner, and which clients does the scenario register for them?
 -- One row per run and topic with an owner (protocol repository). Everybody may use a topic without a row.
--- :topic the topic
 -- :owner id of the owner
 -- :owner_name name of the owner
 -- :publishers names of the publishers that the scenario registers

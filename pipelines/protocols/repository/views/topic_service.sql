@@ -3,7 +3,6 @@
 -- repository that joins the bundle needs needed_rounds (view settled_run) to fetch all messages. It counts only if no
 -- repository of the topic crashed permanently before this time had passed. It does not count if it was down in the
 -- round of its call.
--- :topic the topic
 -- :n_serving repositories that serve the topic, are not asked to leave, are not removed, and do not crash permanently
 -- :n_gone repositories of the topic that crashed permanently
 -- :n_gone_publishers publishers of the topic that crashed permanently

@@ -2,7 +2,6 @@
 -- One row per run, crash and topic (protocol skipring). A crash has a row only if a node that stayed up referred to the
 -- crashed node in its state of the topic.
 -- :node_id node that crashed
--- :topic the topic
 -- :forgotten_round first round without a reference to the crashed node; null: n_left references remain
 -- :forget_rounds rounds from the crash to forgotten_round
 -- :forget_ms forget_rounds in ms

@@ -1,7 +1,6 @@
 -- How long does a subscriber wait for its first configuration, and for publications older than its subscription?
 -- One row per run, subscriber and topic that the subscriber has subscribed to (protocol skipring).
 -- :node_id the subscriber
--- :topic the topic
 -- :issued_round round of the subscriber's first subscription to the topic
 -- :configured_round first round in which the subscriber has a label; -1: it has one in the initial state; null: never
 -- :waited_rounds rounds from issued_round to configured_round, at least 0

@@ -2,7 +2,6 @@
 -- One row per run, node, topic, side, held node, believed label and period (protocol skipring). Reports draw these
 -- edges.
 -- :node_id node at which the edge starts
--- :topic the topic
 -- :side variable of the node that has the edge: left, right, ring or shortcut
 -- :is_shortcut whether side is shortcut; all other edges form the ring
 -- :held_node_id held node: the node at which the edge ends

@@ -1,6 +1,5 @@
 -- How many neighbours does each node have on the ring of a topic, and how many over shortcuts?
 -- One row per run, node, topic and round in which an edge of the node changed (protocol skipring).
--- :topic the topic
 -- :round first round with these values; -1: the initial state
 -- :until_round first round with other values; null: the values did not change until the end
 -- :label label of the node; null: no label

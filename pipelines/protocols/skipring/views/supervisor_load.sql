@@ -2,7 +2,6 @@
 -- One row per run, supervisor, topic, type of message, reason and direction (protocol skipring).
 -- :* sent_message
 -- :node_id the supervisor
--- :topic the topic
 -- :reason field `reason` of the messages; GetConfiguration: label (action (ii)), minimum (action (iv)) or silence;
 --   SetData: round_robin, subscribe, request, moved or leave; other types: empty
 -- :is_sent true: messages that the supervisor sent; false: messages that were sent to it

@@ -1,6 +1,5 @@
 -- Which proportion of the publications reached tries by flooding, and which by the comparison of tries?
 -- One row per run, topic and way (protocol skipring). Only tries of nodes that are up at the end count.
--- :topic the topic
 -- :via way of a publication into a trie; publish: the node issued it; flooding: PublishNew; trie: comparison of tries;
 --   start: stored before the first round
 -- :n_publications publications in the tries of subscribers; a publication in n tries counts n times
