@@ -27,8 +27,7 @@ from pipelines.report.plots import Plot, draw_plot, measure_of
 from pipelines.report.replay import Span
 from pipelines.report.space_time import of_run
 from pipelines.sql.errors import readable_errors
-from pipelines.sql.query import StoreReader
-from pipelines.sql.small_store import fast_reader
+from pipelines.sql.query import StoreReader, fast_reader
 from pipelines.store.catalog import check_no_store
 from pipelines.store.damage import named_damage
 from pipelines.store.folder import MANIFEST, locked, resume_hint

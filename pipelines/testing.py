@@ -21,8 +21,7 @@ from pipelines.rounds.blocks import players
 from pipelines.rounds.execute import Experiment, execute
 from pipelines.scenario.expand import RunConfig
 from pipelines.scenario.model import Scenario
-from pipelines.sql.query import StoreReader
-from pipelines.sql.small_store import suited_to
+from pipelines.sql.query import StoreReader, suited_to
 from pipelines.sql.snapshot import StoredRuns, StoreSnapshot
 from pipelines.store.ledger import Ledger
 from pipelines.store.store import Store

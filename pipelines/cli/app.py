@@ -240,7 +240,7 @@ def _audit_and_exit(
     result: Result, fail_on: list[str] | None, *, quiet: bool, as_json: bool, has_report: bool = False
 ) -> NoReturn:
     from pipelines.cli import verdict
-    from pipelines.sql.small_store import suited_to
+    from pipelines.sql.query import suited_to
 
     with result, suited_to(result.store.absolute(), result.session):
         try:

@@ -37,8 +37,7 @@ from pipelines.rounds.execute import Experiment, execute
 from pipelines.scenario.expand import RunConfig
 from pipelines.scenario.model import Scenario
 from pipelines.sql.differences import check_run
-from pipelines.sql.query import StoreReader
-from pipelines.sql.small_store import fast_reader
+from pipelines.sql.query import StoreReader, fast_reader
 from pipelines.store.roots import Root
 from pipelines.store.store import Store
 

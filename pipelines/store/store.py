@@ -150,10 +150,7 @@ class Store:
         if digest is not None and digest == known.digest:
             return
         known.digest = None
-        try:
-            self._write(name, lambda: write_deltalake(known.table, whole, mode=mode, storage_options=self._options))
-        except CommitFailedError as error:
-            raise self._written_by_others(name) from error
+        self._write(name, lambda: write_deltalake(known.table, whole, mode=mode, storage_options=self._options))
         known.digest = digest
 
     def _opened(self, name: str) -> _OpenTable:
@@ -173,11 +170,7 @@ class Store:
         if isinstance(self.root, Path) and self.version(name) > known:
             raise self._written_by_others(name)
         once = CommitProperties(max_commit_retries=0)
-        try:
-            write_deltalake(ledger.table, ledger.of(row), mode="append", commit_properties=once)
-        except CommitFailedError as error:
-            raise self._written_by_others(name) from error
-        self._versions[name] = known + 1
+        self._write(name, lambda: write_deltalake(ledger.table, ledger.of(row), mode="append", commit_properties=once))
 
     def rewind(self, versions: Mapping[str, int]) -> None:
         """Restores each table that has a later version to its version in ``versions``, without reading its rows.
@@ -205,6 +198,8 @@ class Store:
         before = self.known_version(name)
         try:
             write()
+        except CommitFailedError as error:
+            raise self._written_by_others(name) from error
         except DeltaError:
             self._check_exists(name)
             raise
