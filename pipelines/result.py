@@ -313,14 +313,13 @@ class Result:
                 f"round before the horizon; {resume_hint(self.store)}"
             )
         root, is_kept = self.store.absolute(), is_writable(self.store)
-        store = Store(root, self.session)
         with (
             named_damage(self.store), locked(self.store) if is_kept else nullcontext(),
-            fast_reader(root, self.session, self.reader) as (reader, session, store.is_small),
+            fast_reader(root, self.session, self.reader) as (reader, session),
         ):  # fmt: skip
             report = audit_all(reader, session)
             if is_kept:
-                record(report, store)
+                record(report, Store(root, self.session))
         found = {run.run_id: run for run in report.runs}
         self.runs = [replace(run, **found[run.run_id]._asdict()) for run in self.runs]
         return report

@@ -8,13 +8,12 @@ from typing import Any, Literal, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import DataFrame, Row
+from pyspark.sql import Row
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from pipelines.contract.audit import FOUND, Audit, Evidence, Reader, Relation, sql_audits, sql_files
 from pipelines.contract.protocol import ASSUMPTIONS, NO_RUN, Bound, Protocol
 from pipelines.engines.checkpoints import checkpoints_for
-from pipelines.engines.frames import frame_of, union
 from pipelines.engines.session import Session
 from pipelines.errors import QueryError, plural, root_cause
 from pipelines.protocols import PROTOCOLS, protocol_named
@@ -125,7 +124,7 @@ class AuditReport:
     beyond: tuple[Beyond, ...]
     undecided: tuple[Undecided, ...]
     untested: tuple[Undecided, ...]
-    violation: DataFrame
+    violation: pa.Table
 
     @property
     def verdict(self) -> Verdict:
@@ -179,7 +178,7 @@ def audit_all(reader: StoreReader, session: Session) -> AuditReport:
         tuple(sorted(run for report in reports.values() for run in report.beyond)),
         tuple(run for report in reports.values() for run in report.undecided),
         tuple(sorted(run for report in reports.values() for run in report.untested)),
-        union(report.violation for report in reports.values()),
+        pa.concat_tables(report.violation for report in reports.values()),
     )
 
 
@@ -204,7 +203,7 @@ def audit_store(reader: Reader, session: Session, protocol: Protocol) -> AuditRe
             columns = ", ".join(Undecided._fields)
             undecided = evidence.sql(f"select {columns} from {_UNDECIDED} order by {columns}").collect()  # noqa: S608
     judged = tuple(Undecided(*row) for row in undecided)
-    return AuditReport(tuple(findings), runs, beyond, judged, untested, frame_of(session.spark, violation))
+    return AuditReport(tuple(findings), runs, beyond, judged, untested, violation)
 
 
 def found_by(name: str, reader: Reader, session: Session, protocol: Protocol) -> list[Row]:
@@ -237,7 +236,7 @@ def record(report: AuditReport, store: Store) -> None:
     if known["verdict"].null_count < len(known):
         unjudged = pa.concat_tables([known.slice(0, 0), kept], promote_options="default")
         store.load(RUN.name, unjudged, "overwrite")
-    store.overwrite(VIOLATION.name, report.violation)
+    store.load(VIOLATION.name, report.violation, "overwrite")
     store.load(RUN.name, kept.join(found, "run_id", join_type="inner").sort_by("run_id"), "overwrite")
 
 

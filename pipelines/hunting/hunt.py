@@ -401,12 +401,15 @@ class _Search:
         return new
 
     def _violations(self, report: AuditReport) -> dict[int, dict[str, str]]:
-        """Maps each run to its broken guarantees, and each guarantee to the alphabetically first detail."""
-        condition = "true" if self._is_excused else "not excused"
-        rows = report.violation.where(condition).groupBy("run_id", "guarantee").agg({"detail": "min"}).collect()
+        """Maps each run to its broken guarantees, and each of these guarantees to the detail of a violation.
+
+        The detail is the first in alphabetical order.
+        """
+        order = [(name, "ascending") for name in ("run_id", "guarantee", "detail")]
         found: dict[int, dict[str, str]] = {}
-        for run_id, guarantee, detail in sorted(rows):
-            found.setdefault(run_id, {})[guarantee] = detail
+        for row in report.violation.sort_by(order).to_pylist():
+            if self._is_excused or not row["excused"]:
+                found.setdefault(row["run_id"], {}).setdefault(row["guarantee"], row["detail"])
         return found
 
     def _key(self, guarantee: str, detail: str) -> tuple[str, str]:

@@ -417,7 +417,7 @@ def played(playable: Sequence[Playable], session: Session) -> Iterator[tuple[Sto
         with players(runs, session.engine, "auto"):
             inputs = build_inputs(runs, None, built=[one.built for one in playable])
         execute(Experiment(runs, inputs, commit_every=None), session, store, lambda _: None)
-        with fast_reader(store.root, session) as (reader, asked, _):
+        with fast_reader(store.root, session) as (reader, asked):
             yield reader, asked
 
 

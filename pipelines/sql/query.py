@@ -417,30 +417,27 @@ class StoreReader:
 
 
 @contextmanager
-def suited_to(root: Root, session: Session) -> Iterator[bool]:
-    """Configures the engine for the size of a store; yields whether the store has at most `VERY_FEW_BYTES`."""
+def suited_to(root: Root, session: Session) -> Iterator[None]:
+    """Configures the engine for the size of a store inside the ``with`` block."""
     n_bytes = Store(root, session).n_bytes()
     with session.suited(is_small=n_bytes <= INTERPRETED_BYTES, is_in_one=n_bytes <= VERY_FEW_BYTES):
-        yield n_bytes <= VERY_FEW_BYTES
+        yield
 
 
 @contextmanager
 def fast_reader(
     root: Root, session: Session, opened: StoreReader | None = None
-) -> Iterator[tuple[StoreReader, Session, bool]]:
-    """Opens a store on the engine that is fastest for many queries.
+) -> Iterator[tuple[StoreReader, Session]]:
+    """Opens a store on the engine that is fastest for many queries; yields the reader, and the engine's session.
 
     The engine is ``local`` if it is installed, the store has at most `INTERPRETED_BYTES`, and ``session`` is a local
     Spark that this program started. Spark takes ten times as long as Sail to plan the queries of a small store.
     Otherwise, the reader is ``opened``, a reader on ``session``; None opens one.
-
-    Yields:
-        The reader, the session of the engine, and whether one partition is enough for the queries.
     """
     is_own = session.engine == "spark" and session.owns and find_spec("pysail") is not None
     if is_own and Store(root, session).n_bytes() <= INTERPRETED_BYTES:
         with beside(session) as other:
-            yield StoreReader(other, root), other, True
+            yield StoreReader(other, root), other
         return
-    with suited_to(root, session) as is_very_small:
-        yield opened or StoreReader(session, root), session, is_very_small
+    with suited_to(root, session):
+        yield opened or StoreReader(session, root), session

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Literal, cast
 
+import pyarrow as pa
 import pytest
 from pyspark.sql import DataFrame
 from support.copies import Plant, Planting
@@ -197,11 +198,6 @@ def test_figure_1_is_no_loss_under_delta(sail: Session, root: Path) -> Planting:
     assert (runs.verdict, runs.broken) == ("valid", set())
 
 
-def interrupted(*_: object) -> None:
-    """Is killed."""
-    raise KeyboardInterrupt
-
-
 def test_verdicts_are_recorded_in_place_of_earlier_ones(
     clean: Store, root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -221,9 +217,15 @@ def test_verdicts_are_recorded_in_place_of_earlier_ones(
     ]  # fmt: skip
     assert sorted(lost.read("run").drop("verdict", "within_bound", "rounds").collect()) == sorted(before)
     lost.overwrite("delivery", clean.read("delivery"))
-    again = audited(lost)
+    again, load = audited(lost), Store.load
+
+    def interrupted(store: Store, name: str, rows: pa.Table, mode: Literal["append", "overwrite"]) -> None:
+        if name == "violation":
+            raise KeyboardInterrupt
+        load(store, name, rows, mode)
+
     with monkeypatch.context() as patch:
-        patch.setattr(Store, "overwrite", interrupted)
+        patch.setattr(Store, "load", interrupted)
         with pytest.raises(KeyboardInterrupt):
             record(again, lost)
     unknown = [(None, None, None)] * 2

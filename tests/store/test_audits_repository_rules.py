@@ -89,7 +89,7 @@ def report(sail: Session, tmp_path_factory: pytest.TempPathFactory) -> AuditRepo
 
 def test_runs_that_need_a_rule_break_nothing(report: AuditReport) -> None:
     assert [found.error for found in report.findings if found.error] == []
-    assert [tuple(row) for row in report.violation.select("run_id", "guarantee", "detail").collect()] == []
+    assert report.violation.select(["run_id", "guarantee", "detail"]).to_pylist() == []
 
 
 def test_the_audits_check_each_guarantee_that_a_rule_protects(report: AuditReport) -> None:

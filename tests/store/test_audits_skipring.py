@@ -255,7 +255,7 @@ def test_runs_that_end_too_early_are_unknown(ended: Store, early: Store) -> Plan
     assert (soon.verdict, soon.broken) == ("unknown", set())
     [(problem,)] = answer(early, "select problem from convergence where is_last")
     assert [(run.run_id, run.reason) for run in soon.undecided] == [(0, f"topic {NEWS}: {problem}")]
-    report = AuditReport((), tuple(soon.runs), (), tuple(soon.undecided), (), early.read("violation"))
+    report = AuditReport((), tuple(soon.runs), (), tuple(soon.undecided), (), early.read("violation").toArrow())
     with redirect_stdout(StringIO()) as said:
         print_findings(Result(early.root, early.session), report)
     assert f"run 0 cannot be judged: topic {NEWS}: {problem}" in said.getvalue()

@@ -124,7 +124,7 @@ def audited_copies(plants: Sequence[Plant], root: Path) -> list[Copy]:
     if errors := [found.error for found in report.findings if found.error]:
         raise AssertionError(errors)
     names = {(row.run_id, row.node_id): row.name for row in store.read("node").collect()}
-    violations = report.violation.toArrow().to_pylist()
+    violations = report.violation.to_pylist()
     return [_copy(report, violations, names, *span) for span in pairwise(firsts)]
 
 
