@@ -401,10 +401,7 @@ class _Search:
         return new
 
     def _violations(self, report: AuditReport) -> dict[int, dict[str, str]]:
-        """Maps each run to its broken guarantees, and each of these guarantees to the detail of a violation.
-
-        The detail is the first in alphabetical order.
-        """
+        """Maps each run to its broken guarantees, and each guarantee to the alphabetically first detail."""
         order = [(name, "ascending") for name in ("run_id", "guarantee", "detail")]
         found: dict[int, dict[str, str]] = {}
         for row in report.violation.sort_by(order).to_pylist():

@@ -41,8 +41,8 @@ def layout(
         n_nodes: The number of nodes; their ids are 0 to n_nodes - 1.
         links: The undirected links.
         places: Longitude and latitude of nodes, in degrees.
-        held: If the protocol builds the overlay, the edges that nodes held, in chronological order; they replace the
-            links. An edge is a triple: the node, its peer, and whether the node holds the edge at the end of the run.
+        held: If the protocol builds the overlay, the edges that nodes held, in chronological order, which replace the
+            links: the node, its peer, and whether the node holds the edge at the end of the run.
     """
     kept = {(node, peer) for node, peer, is_last in held if is_last}
     mutual = [(node, peer) for node, peer in sorted(kept) if (peer, node) in kept]

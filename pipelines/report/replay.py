@@ -165,9 +165,9 @@ def _events(rows: Mapping[str, Mapping[str, Sequence[Any]]], counts: Mapping[str
 def window(traffic: Traffic, asked: Span, events: Mapping[int, int]) -> tuple[int, int]:
     """Returns the first and the last round whose messages the replay shows.
 
-    The range is ``asked`` if it has at most `MOST_MESSAGES` messages. Otherwise, the function selects the range
-    within ``asked`` with the largest sum of weights (``events``) and at most `MOST_MESSAGES` messages. It then adds
-    rounds at both ends until one more round would exceed this limit. A single round may exceed the limit.
+    The range is ``asked`` if it has at most `MOST_MESSAGES` messages. Otherwise, it is the range in ``asked`` with the
+    largest sum of weights (``events``) and at most as many messages, extended at both ends up to this limit. A single
+    round may exceed the limit.
     """
     low, high = asked.first, asked.last or 0
     if traffic(low, high) <= MOST_MESSAGES:

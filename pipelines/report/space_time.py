@@ -151,15 +151,10 @@ def of_run(
     reader: StoreReader, run_id: int, source: str | None, call: int | None, node: str | None,
     rounds: tuple[int, int] | None,
 ) -> Diagram:  # fmt: skip
-    """Returns the diagram of the messages that satisfy all conditions. An argument ``None`` sets no condition.
+    """Returns the diagram of the messages that satisfy all conditions; an argument ``None`` sets no condition.
 
-    Args:
-        reader: A reader of the store.
-        run_id: The id of the run.
-        source: The name of a publisher; with ``call``, only messages of this publication.
-        call: The number of the publication among all calls of the publisher.
-        node: The name of a node; only messages that it sends or receives.
-        rounds: The first and the last round; only messages in flight in these rounds.
+    ``source`` and ``call``, the number of a call of ``source``, select the messages of a publication. ``node`` selects
+    the messages that it sends or receives, and ``rounds`` those in flight from the first to the last round.
 
     Raises:
         QueryError: Only one of ``source`` and ``call`` is given, the store has no such run or node, or the number of

@@ -5,15 +5,8 @@ temporary view, whose name is unique to the store and the round; the definition 
 query several stores and several rounds of a store, and a DataFrame stays bound to its store. If the WITH clause of the
 user's statement defines the name of a table or view, the user's definition takes precedence.
 
-As of round R:
-
-- History tables contain the events up to the end of round R, such as handled messages, issued publications and issued
-  subscriptions. ``sent_message`` also contains the messages in flight. If a publication or subscription is confirmed
-  or ended after R, the column of this round is null. If a run ends after R, its verdict is null.
-- State tables contain the state at the last commit up to round R. Before the first commit, the state tables do not
-  exist.
-- In a finished store, a round after the last round selects the last round. In an unfinished store, uncommitted rounds
-  are rejected. Negative rounds are always rejected.
+As of round R, tables have the rows that module `snapshot` selects. In a finished store, a round after the last round
+selects the last round. In an unfinished store, uncommitted rounds are rejected.
 
 In a store with several protocols, a view that belongs to one protocol reads only the runs of that protocol.
 `StoreReader.of_protocol` restricts the store to one protocol. An unfinished store is read as of its last commit.
@@ -150,13 +143,13 @@ class StoreReader:
 
         A view that reads a state table is listed only if the state table exists.
         """
-        stored = self._stored()
-        theirs = {
-            protocol: self.of_protocol(protocol)._stored() for protocol in self.protocols if protocol in PROTOCOLS
-        }
-        read = {name: theirs.get(view_owner(name) or "", stored) for name in view_names()}
-        views = [name for name in read if states_read(name) <= read[name].keys()]
-        return [*stored, *sorted([*views, SENT_MESSAGE, *self._computed_views()])]
+        stored = {reader: reader._stored() for reader in (self, *map(self.of_protocol, self._installed))}
+        views = [name for name in view_names() if states_read(name) <= stored[self._reader_of(name)].keys()]
+        return [*stored[self], *sorted([*views, SENT_MESSAGE, *self._computed_views()])]
+
+    @property
+    def _installed(self) -> list[str]:
+        return [name for name in self.protocols if name in PROTOCOLS]
 
     def _stored(self) -> Mapping[str, str]:
         """Maps the name of each table in a statement to the name under which the table is stored."""
@@ -168,7 +161,7 @@ class StoreReader:
     def _reader_of(self, view: str) -> StoreReader:
         """Returns the reader for ``view``: this reader, or a reader restricted to the protocol that owns the view."""
         owner = view_owner(view)
-        return self.of_protocol(owner) if owner in self.protocols and owner in PROTOCOLS else self
+        return self.of_protocol(owner) if owner in self._installed else self
 
     def table(self, name: str, as_of_round: int | None = None) -> DataFrame:
         """Returns a history table, a state table or a view; for ``as_of_round`` see `sql`.
@@ -389,7 +382,7 @@ class StoreReader:
     def _in_flight(self) -> Mapping[str, Sequence[str]]:
         """Maps each table of messages in flight to the protocols whose messages it contains."""
         found: dict[str, list[str]] = {}
-        for protocol in (name for name in self.protocols if name in PROTOCOLS):
+        for protocol in self._installed:
             name = IN_FLIGHT if self._only is not None else self._runs.stored(protocol, IN_FLIGHT)
             found.setdefault(name, []).append(protocol)
         return found
@@ -406,7 +399,7 @@ class StoreReader:
     def _computed_views(self) -> Mapping[str, Sequence[tuple[StoreReader, ComputedView]]]:
         """Maps the name of each computed view to its parts: readers, each with the view that is computed from it."""
         found = {name: [(self, view)] for name, view in COMPUTED.items()}
-        for protocol in (name for name in self.protocols if name in PROTOCOLS):
+        for protocol in self._installed:
             held = replace(COMPUTED[HELD_STATE], make=partial(self._held_state, protocol))
             for name, view in {HELD_STATE: held, **PROTOCOLS[protocol].made_views}.items():
                 found.setdefault(name, []).append((self.of_protocol(protocol), view))

@@ -1,9 +1,11 @@
 """Reads the tables of a store at the end of a round, and maps its runs to protocols.
 
-History tables are read at their newest version and filtered to events up to the round. State tables are read at the
-version that the ledger records for the last commit up to the round. An unfinished store is read as of its last commit,
-so rows of an interrupted commit are hidden. Calls whose history rows may still change (calls that are not final) are
-read from the call log.
+- History tables are read at their newest version and filtered to events up to the round, such as handled messages and
+  issued calls. ``sent_message`` also contains the messages in flight. If a call is confirmed or ended after the round,
+  the column of this round is null. If a run ends after the round, its verdict is null.
+- State tables are read at the version that the ledger records for the last commit up to the round.
+- An unfinished store is read as of its last commit, so rows of an interrupted commit are hidden. Calls whose history
+  rows may still change (calls that are not final) are read from the call log.
 """
 
 from __future__ import annotations
@@ -67,7 +69,7 @@ class StoredRuns:
         groups = ((protocol, [run for run, _ in of]) for protocol, of in groupby(ordered, key=lambda row: row[1]))
         return [(protocol, runs[0], runs[-1]) for protocol, runs in groups]
 
-    @property
+    @cached_property
     def protocols(self) -> list[str]:
         """The protocols, in the order of their first runs."""
         return list(dict.fromkeys(protocol for protocol, _, _ in self._spans))

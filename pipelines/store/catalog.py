@@ -88,7 +88,7 @@ def _created_schema(schema: Schema, session: Session, say: Callable[[str], None]
     root: Root | None = None
     try:
         root = _root(schema, _schema_location(schema.quoted, session) or "")
-        there = _tables(schema, session)
+        there = _tables(schema.quoted, session)
         if there:
             raise StoreError(
                 f"the schema {str(schema)!r} has tables already: {', '.join(sorted(there))}; name a new schema, or one "
@@ -123,7 +123,7 @@ def register(name: str, store: Store, say: Callable[[str], None]) -> None:
     if found is None or _root(schema, found).absolute() != store.root:
         say(f"the tables are not registered in {name}: the session's catalog does not have it for this store")
         return
-    there = _tables(schema, session)
+    there = _tables(schema.quoted, session)
     missing = [table for table in store.tables() if table not in there]
     if not missing:
         return
@@ -161,8 +161,7 @@ def check_no_store(name: str, session: Session) -> None:
         if session.owns:
             raise StoreError(f"the engine local keeps no schema; open the store with engine spark to write {name!r}")
         return  # the schemas of the caller's session end with it, so they have no stores
-    rows = session.spark.sql(f"SHOW TABLES IN {name}").collect()
-    if any(row.tableName == ROUND_COMMIT.name and not row.isTemporary for row in rows):
+    if ROUND_COMMIT.name in _tables(name, session):
         raise StoreError(f"the schema {name!r} has the tables of a store, which must not be overwritten; name another")
 
 
@@ -201,8 +200,8 @@ def _root(schema: Schema, location: str) -> Root:
     return root_of(location)
 
 
-def _tables(schema: Schema, session: Session) -> set[str]:
-    rows = session.spark.sql(f"SHOW TABLES IN {schema.quoted}").collect()
+def _tables(name: str, session: Session) -> set[str]:
+    rows = session.spark.sql(f"SHOW TABLES IN {name}").collect()
     return {row.tableName for row in rows if not row.isTemporary}
 
 

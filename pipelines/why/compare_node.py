@@ -37,9 +37,7 @@ the rows of the commit; ``gone`` names the removed versions of the table and the
 
 
 def compare_node(reader: StoreReader, run_id: int, node: str) -> pa.Table:
-    """Compares the state of a node before each of its crashes, after the recovery, and at the end of the run.
-
-    Returns a table with columns `COMPARED`; it is empty if the node never crashed.
+    """Returns a row (columns `COMPARED`) for each crash of a node and state table; none if the node never crashed.
 
     Raises:
         QueryError: The store has no such run, or the run has no such node.

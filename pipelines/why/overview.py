@@ -112,9 +112,8 @@ class Group:
     """Deliveries of one category with a common cause.
 
     Attributes:
-        what: ``missing``, ``twice``, ``late`` or ``excused``. An excused delivery did not happen, and the protocol does
-            not promise it: for example, because the subscriber crashed, or because the subscription was not yet
-            confirmed.
+        what: ``missing``, ``twice``, ``late`` or ``excused``: the delivery did not happen, and the protocol does not
+            promise it, for example because the subscriber crashed or the subscription was not yet confirmed.
         cause: The cause of the first delivery, as a phrase.
         stories: The stories of the deliveries. Deliveries whose cause was not computed have no story.
     """

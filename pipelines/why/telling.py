@@ -64,13 +64,8 @@ def story(
 ) -> Story:
     """Explains why one publication reached, or did not reach, one subscriber.
 
-    Args:
-        reader: A reader of the store.
-        run_id: The id of the run.
-        subscriber: The name of the subscriber.
-        source: The name of the publisher.
-        seq: The number of the publication among the publications of ``source``, from 1.
-        call: The number of the publication among all calls of ``source``, column ``source_seq``; replaces ``seq``.
+    The publication is number ``seq`` among the publications of ``source``, from 1, or number ``call`` among all its
+    calls.
 
     Raises:
         QueryError: The store has no such run, node or publication, or not exactly one of ``seq`` and ``call`` is set.
@@ -151,8 +146,8 @@ def _no_publication(facts: RunFacts, question: Question, what: str, n_issued: in
 def established_subscriptions(facts: RunFacts, subscriber: int, publication: PublicationFact) -> list[SubscriptionFact]:
     """Returns the subscriptions that match ``publication`` and were established when it was issued.
 
-    A subscription is established from its confirmation to the unsubscription. If the protocol does not confirm calls,
-    the subscription is established from the round in which it is issued.
+    A subscription is established from its confirmation, or, if the protocol does not confirm calls, from its issue, to
+    the unsubscription.
     """
     return [
         subscription
@@ -167,9 +162,7 @@ def exemption(facts: RunFacts, subscriber: int, publication: PublicationFact) ->
     """Returns the reason why view ``receiver`` does not list the publication for the subscriber.
 
     Returns None if the view lists the publication, or if established subscriptions match it and none of them ends
-    early.
-
-    The kind of the cause is ``no_subscription``, ``no_match``, ``issued_later``, ``not_confirmed`` or ``unsubscribed``.
+    early. The kind is ``no_subscription``, ``no_match``, ``issued_later``, ``not_confirmed`` or ``unsubscribed``.
     """
     is_asked = (subscriber, *publication.key) in facts.receivers
     standing = established_subscriptions(facts, subscriber, publication)
