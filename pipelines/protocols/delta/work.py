@@ -7,11 +7,7 @@ from dataclasses import dataclass, field
 from pyspark.sql import DataFrame
 
 from pipelines.contract.round import Round, RoundResult
-from pipelines.contract.rows import NODE
 from pipelines.protocols.delta.tables import SENT
-
-_BY_NODE = ("topology", "path", "routing_entry", "processing")
-"""The relations that have many rows at every node, and that `Work.narrow` restricts."""
 
 
 @dataclass
@@ -37,10 +33,6 @@ class Work:
         events: Rows of ``call_event``.
         statuses: Rows of ``node_status``.
         fates: Rows of ``fate``.
-        nodes: The nodes to which the current steps are restricted (see `narrow`): ``run_id, node_id``. None stands for
-            all nodes.
-        parts: The current rows of each relation at `nodes`.
-        changed: The names of the relations in `parts` that have changed since `narrow`.
     """
 
     round: Round
@@ -60,18 +52,10 @@ class Work:
     events: list[DataFrame] = field(default_factory=list)
     statuses: list[DataFrame] = field(default_factory=list)
     fates: list[DataFrame] = field(default_factory=list)
-    nodes: DataFrame | None = None
-    parts: dict[str, DataFrame] = field(default_factory=dict)
-    changed: set[str] = field(default_factory=set)
 
     def now(self, name: str) -> DataFrame:
-        """Returns the current rows of relation `name`. If `narrow` restricts it, returns only the rows of `nodes`."""
-        if self.nodes is None or name not in _BY_NODE:
-            return self.whole(name)
-        if name not in self.parts:
-            of_nodes = self.whole(name).join(self.nodes.hint("shuffle_hash"), NODE, "left_semi")
-            self.parts[name] = self.keep(f"near_{name}", of_nodes)
-        return self.parts[name]
+        """Returns the current rows of relation `name`."""
+        return self.result.state.get(name, self.round.state[name])
 
     def put(self, name: str, frame: DataFrame) -> DataFrame:
         """Sets relation `name` to `frame`, and materialises it for later steps. Returns the materialised frame."""
@@ -81,31 +65,7 @@ class Work:
 
     def change(self, name: str, frame: DataFrame) -> None:
         """Sets relation `name` to `frame` without materialising it."""
-        if self.nodes is None or name not in _BY_NODE:
-            self.result.state[name] = frame
-        else:
-            self.parts[name] = frame
-            self.changed.add(name)
-
-    def narrow(self, nodes: DataFrame) -> None:
-        """Restricts the large relations to `nodes` (``run_id, node_id``, a materialised frame) until `widen`."""
-        self.nodes = nodes
-
-    def widen(self) -> None:
-        """Ends the restriction to `nodes`. Merges the changed rows at `nodes` with the rows of all other nodes."""
-        whole = {name: self.whole(name) for name in sorted(self.changed)}
-        self.nodes = None
-        self.parts.clear()
-        self.changed.clear()
-        for name, frame in whole.items():
-            self.put(name, frame)
-
-    def whole(self, name: str) -> DataFrame:
-        """Returns the current rows of relation `name` at all nodes."""
-        before = self.result.state.get(name, self.round.state[name])
-        if self.nodes is None or name not in self.changed:
-            return before
-        return before.join(self.nodes.hint("shuffle_hash"), NODE, "left_anti").unionByName(self.parts[name])
+        self.result.state[name] = frame
 
     def of_crashing(self, row: DataFrame) -> DataFrame:
         """Returns the rows of `row` in runs with a scheduled crash. Only these runs store state for crashes."""

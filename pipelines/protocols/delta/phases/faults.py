@@ -22,7 +22,6 @@ from pipelines.protocols.delta.tables import with_value
 from pipelines.protocols.delta.work import Work
 
 _CONNECTING = ("CON_REQUEST", "SYN_REQUEST", "STATUS", "PAR_TOP")
-_CONCERNING = ("DETECT", "JOIN_REQUEST", *_CONNECTING, "PAR_SUB")
 
 
 def handle_faults(work: Work) -> None:
@@ -30,39 +29,13 @@ def handle_faults(work: Work) -> None:
 
     Reads crashes, the inbox and all relations. Writes all relations except detector and delivered.
     """
-    if work.round.kinds and (work.round.facts["status"]["returned"] or work.round.faults.recovered is not None):
+    recovered = work.round.faults.recovered
+    if work.round.kinds and (work.round.facts["status"]["returned"] or recovered is not None):
         _drop_old(work)
     if (crashed := work.round.faults.crashed) is not None:
         updates.set_detectors(work, crashed)
-    if work.has(*_CONCERNING) or work.round.faults.recovered is not None:
-        concerned = work.keep("concerned", _concerned(work))
-        if not work.is_empty(concerned):
-            work.narrow(concerned)
-            _mend(work)
-            work.widen()
-
-
-def _concerned(work: Work) -> DataFrame:
-    """Returns the nodes that phase 1 changes.
-
-    These are nodes that recover, receive a message of the kinds `_CONCERNING`, or have not yet answered a SYN_REQUEST.
-    """
-    told = work.of_disturbed(work.inbox.where(f"kind in {_CONCERNING}").selectExpr("run_id", "dst as node_id"))
-    concerned = [told] if work.has(*_CONCERNING) else []
-    if (recovered := work.round.faults.recovered) is not None:
-        concerned.append(recovered.select(NODE))
-    if work.is_recovering:
-        concerned += [
-            work.now("status").where("status = 'RECOVERING'").select(NODE),
-            work.now("syn_request").select(NODE),
-        ]
-    return union(concerned).distinct()
-
-
-def _mend(work: Work) -> None:
-    """Runs the steps of the phase, except the schedule of failure reports, at the nodes of `_concerned`."""
     before = work.now("peer")
-    if (recovered := work.round.faults.recovered) is not None:
+    if recovered is not None:
         _restart(work, recovered)
     if work.may_fail:
         _bypass(work)
@@ -132,12 +105,12 @@ def _bypass(work: Work) -> None:
     work.put("peer", connections.with_failures(work.now("peer"), failure, work.now("path")))
     if work.is_recovering or work.round.facts["join"]["detached"]:
         updates.add_received_links(
-            work, recovery.stored_links(work.whole("topology"), failure, updates.synchronising(work))
+            work, recovery.stored_links(work.now("topology"), failure, updates.synchronising(work))
         )
     lost, fail_pair = _lost_partners(work, failure), failure.select(*NODE, "peer")
     for name in ("synch", "syn_request"):
         work.put(name, work.now(name).join(fail_pair, [*NODE, "peer"], "left_anti"))
-    path = updates.update_paths(work, failure) if "topology" in work.changed else work.now("path")
+    path = updates.update_paths(work, failure) if "topology" in work.result.state else work.now("path")
     beyond = work.keep("frontier", connections.frontier(path, failure, work.now("peer")))
     recovering = updates.synchronising(work)
     asked = beyond.join(recovering, NODE, "left_anti").join(

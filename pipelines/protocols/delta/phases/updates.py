@@ -117,7 +117,7 @@ def update_paths(work: Work, changed: DataFrame) -> DataFrame:
     node, peer = work.keep("changed", changed.select(NODE).distinct()), work.now("peer")
     if work.is_empty(node):
         return work.now("path")
-    if "topology" in work.changed:
+    if "topology" in work.result.state:
         next_path = routing.next_paths(work.now("path"), work.now("topology"), node, work.radius, peer, work.keep)
     else:
         next_path = routing.next_responsible(work.now("path"), node, peer)
