@@ -205,13 +205,76 @@ def test_a_subscription_that_is_confirmed_late(
     assert broken == [(0, "C2", None, None, f"its subscription to t {detail}")]
 
 
-@pytest.mark.parametrize(("paused", "is_broken"), [(20, False), (21, True)])
-def test_a_pause_excuses_a_subscription_that_is_confirmed_later(
-    clean: Store, ids: dict[str, int], paused: int, is_broken: bool
+HELD = [
+    {"kind": "pause", "node": "B1", "round": 2, "until": 30},
+    {"kind": "pause", "node": "C2", "round": 0, "until": 30},
+    {"kind": "delay", "rate": 1, "rounds": [25, 25], "links": [["C2", "B2"]], "round": 0, "until": 40},
+]
+"""The faults of three runs. Each holds C2's subscription to t, and the last two hold no subscription of C1 or C3."""
+N_HELD = [27, 30, 50]
+"""The rounds in which the fault holds C2's subscription to t. Two of its messages cross the delayed link."""
+
+
+@pytest.fixture(scope="module")
+def held(sail: Session, root: Path) -> Store:
+    """C1 publishes on t in round 20, in three more runs in round 100, and on v in round 200."""
+    runs = [
+        scenario(
+            protocol={"name": "ginger"},
+            overlay={
+                "links": [["B0", "B1"], ["B0", "B2"], ["B1", "B3"]],
+                "clients": [{"name": name, "at": at} for name, at in CLIENTS.items()],
+            },
+            workload={
+                "subscriptions": [{"at": name, "topic": "t"} for name in CLIENTS]
+                + [{"at": "C2", "topic": "v", "round": 150}],
+                "publications": [
+                    {"at": at, "round": round_, "topic": topic, "guarantee": "causal", "keys": ["k"]}
+                    for at, round_, topic in (("C1", first, "t"), ("C2", 200, "v"))
+                ],
+            },
+            faults=[fault],
+        )
+        for first in (20, 100)
+        for fault in HELD
+    ]
+    return run_all(run_configs(runs), sail, root / "held")
+
+
+@pytest.mark.parametrize("run_id", range(6))
+def test_a_run_is_beyond_the_bound_if_a_fault_holds_a_subscription_until_a_publication(
+    held: Store, run_id: int
+) -> Planting:
+    [run] = yield [Plant(held, run_id)]
+    name = "C1" if run_id == 0 else "C2"
+    told = (20, f"a fault held the subscription of {name} to t until a publication on it")
+    assert [beyond[1:] for beyond in run.beyond] == ([told] if run_id < 3 else [])
+    assert (run.verdict, run.found("subscribed")) == ("valid", [])
+
+
+@pytest.mark.parametrize(("topic", "is_late"), [("t", True), ("t", False), ("v", True), ("v", False)])
+@pytest.mark.parametrize("run_id", range(3))
+def test_a_fault_excuses_the_confirmation_of_the_subscription_that_it_holds_as_long_as_it_holds_it(
+    held: Store, run_id: int, topic: str, is_late: bool
+) -> Planting:
+    """The faults hold no subscription to v."""
+    n_held = N_HELD[run_id] if topic == "t" else 0
+    confirmed = (20 if topic == "t" else 200) + n_held + is_late
+    change = replaced(f"subscription_id = {1 if topic == 't' else 3}", confirmed_round=str(confirmed))
+    [run] = yield [Plant(held, run_id, subscription=change)]
+    found = [row[1:] for row in run.found("subscribed")]
+    told = f"its subscription to {topic} was confirmed in round {confirmed}"
+    assert found == ([("C2", None, None, told)] if is_late else [])
+    assert ("subscribed" in run.broken) is is_late
+
+
+@pytest.mark.parametrize(("crashed", "is_broken"), [(20, False), (21, True)])
+def test_an_earlier_crash_excuses_a_subscription_that_is_confirmed_later(
+    clean: Store, ids: dict[str, int], crashed: int, is_broken: bool
 ) -> Planting:
     change = replaced(f"subscriber = {ids['C2']}", confirmed_round="21")
-    pause = added(run_id=0, round=paused, kind="pause", node_id=ids["B1"])
-    [run] = yield [Plant(clean, subscription=change, fault_event=pause)]
+    crash = added(run_id=0, round=crashed, kind="crash", node_id=ids["B1"])
+    [run] = yield [Plant(clean, subscription=change, fault_event=crash)]
     assert bool(run.found("subscribed")) is is_broken
 
 

@@ -44,6 +44,7 @@ class ScenarioRun:
     subscriptions: Sequence[tuple[int, str, int]] = ()  # client, topic and round
     joins: Sequence[tuple[int, int, int | None]] = ()  # broker, join point and round; None: the join is confirmed
     names: Mapping[int, str] = field(default_factory=dict)
+    late: Sequence[tuple[int, str, int, int]] = ()  # the structs ``late`` of `beyond_runs`
 
     @property
     def mend_rounds(self) -> int:
@@ -86,11 +87,22 @@ def _bursts(given: ScenarioRun) -> list[list[tuple[int, int]]]:
 
 
 def _too_early(given: ScenarioRun, tree: Tree) -> Iterator[tuple[int, str]]:
-    """Yields a pair (round, reason) for the first crash if it precedes the confirmation of a subscription."""
+    """Yields a pair (round, reason) for each type of fault that breaks rule G6: the first crash, and the first delay.
+
+    A crash may precede the confirmation of a subscription. A delay or a pause may hold the subscription until the
+    topic's first publication.
+    """
     stand = max((issued + tree.confirm_rounds(client) for client, _, issued in given.subscriptions), default=-1)
     early = [at for at, _ in given.crashes if at < stand]
     if early:
         yield min(early), "a node crashed before all subscriptions were confirmed"
+    late = [
+        (published, topic, client) for client, topic, held_until, published in given.late
+        if published < held_until + tree.confirm_rounds(client)
+    ]  # fmt: skip
+    if late:
+        published, topic, client = min(late)
+        yield published, f"a fault held the subscription of {given.name(client)} to {topic} until a publication on it"
 
 
 def _of_burst(
@@ -193,7 +205,9 @@ def beyond_runs(run: Mapping[str, Any]) -> Iterable[tuple[int, str]]:
     Args:
         run: ``parameters`` (JSON), and lists of structs: ``nodes`` (``node_id, name, role``), ``links`` (``src, dst,
             latency_rounds``), ``faults`` (``round, kind, node_id``), ``subscriptions`` (``subscriber, topic,
-            issued_round``), and ``joins`` (``node_id, contact, issued_round``).
+            issued_round``), ``joins`` (``node_id, contact, issued_round``), and ``late`` (``subscriber, topic,
+            held_until_round, published_round``). ``held_until_round`` is the round of the call of a late subscription,
+            plus the number of rounds in which faults held the subscription.
     """
     return reasons(_given(run))
 
@@ -210,10 +224,11 @@ def _given(run: Mapping[str, Any]) -> ScenarioRun:
     names = {node["node_id"]: node["name"] for node in run["nodes"]}
     brokers = frozenset(node["node_id"] for node in run["nodes"] if node["role"] == "broker")
     root = min(broker for broker in brokers if setting["root"] in (None, names[broker]))
-    at = {kind: [(f["round"], f["node_id"]) for f in run["faults"] if f["kind"] == kind] for kind in _KINDS}
+    at = {kind: [(f["round"], f["node_id"]) for f in run["faults"] or () if f["kind"] == kind] for kind in _KINDS}
     return ScenarioRun(
         root, brokers, {(link["src"], link["dst"]): link["latency_rounds"] for link in run["links"]},
         setting["max_hops"], setting["timer_rounds"], setting["detection_rounds"], at["crash"], at["recovery"],
         [tuple(subscription.values()) for subscription in run["subscriptions"] or ()],
         [tuple(join.values()) for join in run["joins"] or ()], names,
+        [tuple(late.values()) for late in run["late"] or ()],
     )  # fmt: skip

@@ -100,6 +100,13 @@ def test_links_with_a_slow_direction_confirm_subscriptions_later() -> None:
     assert told(replace(slow, crashes=[(37, 1)])) == []
 
 
+def test_a_fault_may_hold_a_subscription_until_it_is_confirmed_before_the_first_publication() -> None:
+    """Without the fault, the subscription of CD is confirmed eight rounds after its call."""
+    run = replace(given([]), late=[(6, "t", 42, 50), (6, "u", 43, 50), (6, "v", 60, 51)])
+    assert [*reasons(run)] == [(50, "a fault held the subscription of CD to u until a publication on it")]
+    assert told(replace(run, late=run.late[:1])) == []
+
+
 def test_some_broker_has_to_be_left() -> None:
     assert "all brokers are down" in told(given([(208, 0), (210, 1), (212, 2), (214, 3)]))
 
@@ -339,9 +346,11 @@ def test_runs_are_read_as_their_stores_have_them(root: str | None) -> None:
         "faults": [{"round": at, "kind": kind, "node_id": node} for at, kind, node in faults],
         "subscriptions": [{"subscriber": 4, "topic": "t", "issued_round": 0}],
         "joins": [{"node_id": 3, "contact": 1, "issued_round": 401}],
+        "late": [{"subscriber": 4, "topic": "t", "held_until_round": 495, "published_round": 500}],
     }
     (out,) = beyond_runs([pa.RecordBatch.from_pylist([run])])
     assert [tuple(row.values()) for row in out.to_pylist()] == [
+        (3, 500, "a fault held the subscription of CA to t until a publication on it"),
         *([] if root is None else [(3, 208, "all brokers that CA sees failed")]),
         (3, 400, "A recovers, and none of its neighbours is up"),
         (3, 401, "D joins at A, which is down"),
