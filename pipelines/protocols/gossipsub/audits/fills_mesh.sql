@@ -1,7 +1,8 @@
 -- audit, is_unconditional: at the end no mesh lacks neighbours that its node may graft
 -- Rules S1 and S12. The audit does not check nodes with a fault in the last two heartbeats, nor nodes that sent or
 -- received GRAFT, PRUNE or ANNOUNCE in the last two heartbeats, nor nodes of which a neighbour or a link had a fault in
--- the last three heartbeats. A backoff that ended three heartbeats ago prevents no GRAFT.
+-- the last three heartbeats. A backoff that ended three heartbeats ago prevents no GRAFT. A mesh may contain a
+-- neighbour whose ANNOUNCE was lost (S10).
 with moved as (
   select run_id, node_id, max(round) as round from (
     select run_id, src as node_id, sent_round as round from sent_message where kind in ('GRAFT', 'PRUNE', 'ANNOUNCE')
@@ -25,8 +26,11 @@ with moved as (
   where k.kept.value + 3 * r.protocol_heartbeat_rounds >= e.round
 ), opened as (
   select run_id, topic, node_id, peer,
-    case when (node_id < peer) = ((node_id + peer) % 2 = 0) then 1 else 0 end as is_outbound
-  from (select run_id, topic, node_id, explode(peers) as peer from state_topic where is_joined) known
+    case when (node_id < peer) = ((node_id + peer) % 2 = 0) then 1 else 0 end as is_outbound,
+    array_contains(peers, peer) as is_known
+  from (
+    select run_id, topic, node_id, peers, explode(array_union(peers, mesh)) as peer from state_topic where is_joined
+  ) known
 ), meshed as (
   select run_id, topic, node_id, peer from (
     select run_id, topic, node_id, explode(mesh) as peer from state_topic where is_joined
@@ -34,8 +38,8 @@ with moved as (
 ), has as (
   select o.run_id, o.topic, o.node_id, sum(case when m.run_id is null then 0 else 1 end) as n_mesh,
     sum(case when m.run_id is null then 0 else o.is_outbound end) as n_outbound,
-    sum(case when m.run_id is null and b.run_id is null then 1 else 0 end) as n_free,
-    sum(case when m.run_id is null and b.run_id is null then o.is_outbound else 0 end) as n_free_outbound
+    sum(case when o.is_known and m.run_id is null and b.run_id is null then 1 else 0 end) as n_free,
+    sum(case when o.is_known and m.run_id is null and b.run_id is null then o.is_outbound else 0 end) as n_free_outbound
   from opened o
   left join meshed m on m.run_id = o.run_id and m.topic = o.topic and m.node_id = o.node_id and m.peer = o.peer
   left join blocked b on b.run_id = o.run_id and b.topic = o.topic and b.node_id = o.node_id and b.peer = o.peer
