@@ -34,6 +34,23 @@ CASES: dict[str, Case] = {
         "members", {"replies_when_asked": "156 F A3: REPLY to node 0, which has not asked for it"},
         message=message("REPLY", "F", "A", 156, 159, of="A3", topic="a", fate="duplicate"),
     ),
+    "a second REPLY": case(
+        "members", {"replies_when_asked": "72 F F1: 2 REPLY to node 2 for 1 IWANT"},
+        message=message("REPLY", "F", "C", 72, of="F1", topic="a", fate="duplicate"),
+    ),
+    "a second REPLY to a second IWANT": case(
+        "members", {}, message=[message("REPLY", "F", "C", 72, of="F1", topic="a", fate="duplicate"),
+                                message("IWANT", "C", "F", 71, ids=ids("F1"))],
+    ),
+    "a second REPLY, and a link fault duplicates messages": case(
+        "members", {}, message=message("REPLY", "F", "C", 72, of="F1", topic="a", fate="duplicate"),
+        fault_event=fault("duplicate", 72),
+    ),
+    "a second REPLY, and a link fault duplicates messages later": case(
+        "members", {"replies_when_asked": "72 F F1: 2 REPLY to node 2 for 1 IWANT"},
+        message=message("REPLY", "F", "C", 72, of="F1", topic="a", fate="duplicate"),
+        fault_event=fault("duplicate", 73),
+    ),
     # answers_from_cache: history_length is 5
     "IWANT without REPLY": case(
         "members", {"answers_from_cache": "72 F F1: does not answer node 3, and has had it since round 70"},

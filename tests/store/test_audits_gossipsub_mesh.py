@@ -32,6 +32,13 @@ JOINED: dict[str, Any] = {"topic": "a", "is_joined": True}
 CROSSING = [message("PRUNE", "A", "D", 400, topic="a", backoff_rounds=2), message("GRAFT", "D", "A", 400, topic="a")]
 """A GRAFT crosses a PRUNE on its way, and arrives one round before the end of the backoff."""
 LEAVES = "250 G -: leaves topic a without PRUNE to node 4, which is in the mesh since round 144"
+
+
+def again(round_: int) -> Change:
+    """Returns the change that adds a push of A2 from B to E."""
+    return message("PUB", "B", "E", round_, of="A2", topic="a", fate="duplicate")
+
+
 CASES: dict[str, Case] = {
     # backoff: E leaves in round 110, and unsubscribe_backoff is 2
     "the sender of a PRUNE grafts 29 rounds later": case(
@@ -129,11 +136,57 @@ CASES: dict[str, Case] = {
         message=message("PUB", "E", "F", 62, of="A2", topic="a", fate="duplicate"),
     ),
     "a push in the round of the PRUNE": case(
-        "members", {}, message=message("PUB", "E", "D", 110, of="C2", topic="a", fate="duplicate"),
+        "members", {}, message=message("PUB", "E", "D", 110, of="C9", topic="a", fate="lost_crash"),
     ),
     "a push after the PRUNE": case(
-        "members", {"pushes_over_mesh": "111 E C2: pushed to node 3, which left the mesh in round 110"},
-        message=message("PUB", "E", "D", 111, of="C2", topic="a", fate="duplicate"),
+        "members", {"pushes_over_mesh": "111 E C9: pushed to node 3, which left the mesh in round 110"},
+        message=message("PUB", "E", "D", 111, of="C9", topic="a", fate="lost_crash"),
+    ),
+    # pushes_once: B has pushed A2 to E in round 61
+    "a second push": case(
+        "flood", {"pushes_once": "62 B A2: pushed to node 4, and before that in round 61"}, message=again(62),
+    ),
+    "a second push of the publisher": case(
+        "flood", {"pushes_once": "100 A A2: pushed to node 1, and before that in round 60"},
+        message=message("PUB", "A", "B", 100, of="A2", topic="a", fate="duplicate"),
+    ),
+    "a third push": case(
+        "flood", {"pushes_once": ["70 B A2: pushed to node 4, and before that in round 61",
+                                  "80 B A2: pushed to node 4, and before that in round 70"]},
+        message=[again(70), again(80)],
+    ),
+    "a second push in the round of the first": case(
+        "flood", {"pushes_once": "61 B A2: pushed to node 4 2 times in this round"}, message=again(61),
+    ),
+    "a second push in the round of the first, and a link fault duplicates messages": case(
+        "flood", {}, message=again(61), fault_event=fault("duplicate", 61),
+    ),
+    "a second push in the round of the first, and a link fault duplicates messages later": case(
+        "flood", {"pushes_once": "61 B A2: pushed to node 4 2 times in this round"},
+        message=again(61), fault_event=fault("duplicate", 62),
+    ),
+    "a second push, and a link fault duplicates messages": case(
+        "flood", {"pushes_once": "62 B A2: pushed to node 4, and before that in round 61"},
+        message=again(62), fault_event=fault("duplicate", 0),
+    ),
+    "a second push before the node forgets the id": case(
+        "flood", {"pushes_once": "180 B A2: pushed to node 4, and before that in round 61"},
+        message=again(180),
+    ),
+    "a second push after the node has forgotten the id": case("flood", {}, message=again(181)),
+    "a second push after a crash of the receiver": case(
+        "flood", {"pushes_once": "110 B A2: pushed to node 4, and before that in round 61"},
+        message=[again(110), *(message("HELLO", "E", to, 104, topics=["a"]) for to in "BDFG")],
+        fault_event=fault("crash", 100, E, 104),
+    ),
+    "a second push before a crash": case(
+        "flood", {"pushes_once": "99 B A2: pushed to node 4, and before that in round 61"},
+        message=[again(99), *(message("HELLO", "B", to, 104, topics=["a"]) for to in "ACEG")],
+        fault_event=fault("crash", 100, B, 104),
+    ),
+    "a second push after a crash": case(
+        "flood", {}, fault_event=fault("crash", 100, B, 104),
+        message=[again(104), *(message("HELLO", "B", to, 104, topics=["a"]) for to in "ACEG")],
     ),
     # pushes_to_mesh
     "a node does not push to its mesh": case(
@@ -333,6 +386,19 @@ CASES: dict[str, Case] = {
             state_topic=state(F, mesh=mesh(C), backoff=backoff(until, A, D, E, G)),
         )
         for until, is_found in ((402, False), (401, True))
+    },
+    **{
+        f"{name} mesh has a neighbour whose announcement was lost": case(
+            "flood", {"known_peers": "- F -: topic a: node 2 has joined it, and is no peer"} | found,
+            state_topic=state(F, mesh=mesh(*nodes), peers=mesh(A, D, E, G)),
+        )
+        for name, nodes, found in (
+            ("a full", (C, E), {}),
+            (
+                "a small", (C,),
+                {"fills_mesh": "- F -: topic a: 1 neighbours in the mesh, 1 of them outbound, and 4 that it may graft"},
+            ),
+        )
     },
     # keeps_fanout: fanout_ttl is 2
     "no push to the fanout": case(

@@ -176,7 +176,8 @@ FLAGS = {
         " own_events_last pulls_reach_subscribers tables_follow_links tables_return tree_copies_pass",
     },
     "ginger": {
-        "": "balances causal_order nobody_alone nothing_lost nothing_waiting one_tree subscribed total_order",
+        "": "balances causal_order nobody_alone nothing_lost nothing_waiting one_tree total_order",
+        "is_unconditional": "subscribed",
         "is_dated": "absent_silent answers_votes asks_ancestors_first elects_highest holds_messages newcomer_answers"
         " reports_present sends_view shows_electors",
     },
@@ -185,8 +186,8 @@ FLAGS = {
         "": "symmetric_mesh",
         "is_unconditional": "answers_from_cache asks_at_once asks_for_gossip backoff bounded_gossip bounded_mesh"
         " fills_mesh floods_own forgets_crashed gossips_widely grafts_when_joining heartbeats keeps_fanout known_peers"
-        " never_back no_mesh_outside prunes_when_leaving pushes_over_mesh pushes_to_mesh refuses_in_backoff"
-        " refuses_when_full replies_when_asked varies_gossip",
+        " never_back no_mesh_outside prunes_when_leaving pushes_once pushes_over_mesh pushes_to_mesh"
+        " refuses_in_backoff refuses_when_full replies_when_asked varies_gossip",
     },
     "repository": {
         "": "asked_to_steer cuts_in_time kept_until_stable nothing_pending stored_once subscription_confirmed",
