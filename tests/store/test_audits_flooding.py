@@ -120,7 +120,58 @@ def test_a_copy_that_travels_too_far_is_found(sail: Session, root: Path) -> Plan
     ]  # fmt: skip
     assert (clean.broken, most.broken) == (set(), set())
     found = f"32 {'ABCDE'[one.src]} {'ABCDE'[one.source]}{one.source_seq}: goes over link 4 of its way, max_hops is 3"
-    assert lines(far) == {"bounded_hops": [found]}
+    assert lines(far)["bounded_hops"] == [found]
+
+
+# A publishes in round 30 with max_hops 3, so B sends a copy to C in round 31 for link 2, and C one to D for link 3.
+B_TO_C = "src = 1 and dst = 2 and source = 0 and sent_round = 31"
+C_TO_D = "src = 2 and dst = 3 and source = 0 and sent_round = 32"
+
+
+@pytest.fixture(scope="module")
+def limited(sail: Session, root: Path) -> Store:
+    """A ring with a chord, and the same overlay with a fault that duplicates messages from round 32 on."""
+    settings = {"name": "flooding", "max_hops": 3}
+    twice = {"kind": "duplicate", "rate": 1.0, "round": 32}
+    return run_all(run_configs([given(settings), given(settings, faults=[twice])]), sail, root / "limited")
+
+
+@pytest.mark.parametrize(
+    ("run_id", "changes", "found"),
+    [
+        (0, {}, {}),
+        (1, {}, {}),
+        (0, {"message": removed(C_TO_D)}, {"forwards_copies": ["32 C A2: sends 0 of 1 copies to node 3 for link 3"]}),
+        (0, {"message": copied(C_TO_D, message_id="-1")},
+         {"forwards_copies": ["32 C A2: sends 2 of 1 copies to node 3 for link 3"]}),
+        (0, {"message": copied(C_TO_D, message_id="-1"), "fault_event": added(run_id=0, round=32, kind="duplicate")},
+         {}),
+        (0, {"message": copied(C_TO_D, message_id="-1"), "fault_event": added(run_id=0, round=33, kind="duplicate")},
+         {"forwards_copies": ["32 C A2: sends 2 of 1 copies to node 3 for link 3"]}),
+        (1, {"message": removed(C_TO_D)}, {"forwards_copies": ["32 C A2: sends 0 of 1 copies to node 3 for link 3"]}),
+        (0, {"message": replaced(C_TO_D, sent_round="33")},
+         {"forwards_copies": ["32 C A2: sends 0 of 1 copies to node 3 for link 3",
+                              "33 C A2: sends 1 of 0 copies to node 3 for link 3"]}),
+        (0, {"message": replaced(C_TO_D, dst="1")},
+         {"forwards_copies": ["32 C A2: sends 0 of 1 copies to node 3 for link 3",
+                              "32 C A2: sends 1 of 0 copies to node 1 for link 3"]}),
+        (0, {"message": removed("src = 0 and dst = 4 and sent_round = 30")},
+         {"forwards_copies": ["30 A A2: sends 0 of 1 copies to node 4 for link 1",
+                              "31 E A2: sends 1 of 0 copies to node 3 for link 2"]}),
+        (0, {"message": replaced(B_TO_C, fate="'lost_crash'")},
+         {"forwards_copies": ["32 C A2: sends 1 of 0 copies to node 0 for link 3",
+                              "32 C A2: sends 1 of 0 copies to node 3 for link 3"]}),
+        (0, {"delivery": removed("subscriber = 2 and source = 0 and round = 32")},
+         {"forwards_copies": ["32 C A2: gets it, and does not deliver it"]}),
+        (0, {"delivery": removed("subscriber = 0 and source = 0 and round = 30")},
+         {"forwards_copies": ["30 A A2: gets it, and does not deliver it"]}),
+    ],
+)  # fmt: skip
+def test_each_copy_is_forwarded_until_the_maximum(
+    limited: Store, run_id: int, changes: dict[str, Change], found: dict[str, list[str]]
+) -> Planting:
+    [copy] = yield [Plant(limited, run_id, **changes)]
+    assert lines(copy) == found
 
 
 def dense(*faults: dict[str, Any]) -> dict[str, Any]:

@@ -181,7 +181,7 @@ FLAGS = {
         "is_dated": "absent_silent answers_votes asks_ancestors_first elects_highest holds_messages newcomer_answers"
         " reports_present sends_view shows_electors",
     },
-    "flooding": {"is_unconditional": "bounded_hops floods_all_links", "": "reached_everybody"},
+    "flooding": {"is_unconditional": "bounded_hops floods_all_links forwards_copies", "": "reached_everybody"},
     "gossipsub": {
         "": "symmetric_mesh",
         "is_unconditional": "answers_from_cache asks_at_once asks_for_gossip backoff bounded_gossip bounded_mesh"
