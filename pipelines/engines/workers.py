@@ -40,6 +40,9 @@ _NO_WORKER = (
     (re.compile(r"ModuleNotFoundError: No module named '([^']+)'"), "module {0} is not installed"),
 )
 """The errors of a Python worker that cannot execute a function, and their descriptions."""
+_EXITED = re.compile(r"EXIT\((\d+)\)")
+_KILLED = re.compile(r"(SIG\w+)\(")
+"""The end of a process in the message of `BrokenProcessPool`: its exit code, or the signal that ended it."""
 _LOG = logging.getLogger("roundtable")
 _lock = Lock()
 _Answer = TypeVar("_Answer")
@@ -110,25 +113,58 @@ def _applied(text: bytes, n_workers: int, batches: Iterable[pa.RecordBatch]) -> 
 def _submitted(text: bytes, n_workers: int, pool: _Pool, part: pa.Buffer) -> Callable[[], list[pa.RecordBatch]]:
     """Submits a batch to a worker process; returns a function that waits for the result.
 
-    If the worker process dies, the returned function computes the result in the process that calls it.
+    If a worker process dies, the pool accepts no further batch, and the returned function calls `_applied_alone`.
     """
 
     def result() -> list[pa.RecordBatch]:
         try:
             return future.result()
         except BrokenProcessPool:
-            if pool.is_stopped:
-                raise
-            with _lock:  # a pool with a dead process accepts no further batch
-                if _pools.get(n_workers) is pool:
-                    del _pools[n_workers]
-            return apply(text, part)
+            _remove(n_workers, pool)
+            return _applied_alone(text, part)
 
     try:
         future: Future[list[pa.RecordBatch]] = pool.executor.submit(apply, text, part)
     except BrokenProcessPool:
-        return partial(apply, text, part)
+        return partial(_applied_alone, text, part)
     return result
+
+
+def _remove(n_workers: int, pool: _Pool) -> None:
+    """Removes a pool that is broken. Raises the current exception again if `stop_workers` has killed the pool."""
+    if pool.is_stopped:
+        raise
+    with _lock:
+        if _pools.get(n_workers) is pool:
+            del _pools[n_workers]
+
+
+def _applied_alone(text: bytes, part: pa.Buffer) -> list[pa.RecordBatch]:
+    """Applies an Arrow function to each run of a batch in a process that executes no other run at that time.
+
+    Raises:
+        ProgramError: A handler ends the process.
+        EngineError: The system ends the process.
+    """
+    found: list[pa.RecordBatch] = []
+    for batch in pa.ipc.open_stream(part):
+        for row in range(batch.num_rows):
+            pool = _pool(1)
+            try:
+                found += pool.executor.submit(apply, text, stream_of(batch.slice(row, 1))).result()
+            except BrokenProcessPool as error:
+                _remove(1, pool)
+                run = f"run {batch['run_id'][row]}"
+                if exited := _EXITED.search(str(error)):
+                    told = f"{run}: a handler ends its process with exit code {exited[1]}; allowed: raise an exception"
+                    raise ProgramError(told) from error
+                killed = _KILLED.search(str(error))
+                how = f"by {killed[1]}" if killed else "without a message"
+                raise EngineError(
+                    f"{run}: the process that executes it ended {how}; a process also ends if memory is full: take "
+                    "fewer runs, or a smaller --batch-runs"
+                ) from error
+    return found
 
 
 def n_workers_of(engine: str) -> int:
@@ -193,10 +229,13 @@ def mapped_here(rows: pa.Table, function: Play, schema: pa.Schema, n_cores: int)
     """Calls an Arrow function in this process; the function may submit slices of ``rows`` to worker processes.
 
     Raises:
+        EngineError: The system ends a worker process.
         PySparkException: The function raises an exception.
     """
     try:
         return pa.Table.from_batches(function(slices_of(rows, n_cores)), schema)
+    except EngineError:
+        raise
     except Exception as error:
         raise PySparkException(f"{type(error).__name__}: {error}") from error
 

@@ -140,16 +140,18 @@ def test_processes_of_their_own_leave_the_same_rows(
 
 
 def _batches() -> list[pa.RecordBatch]:
-    return pa.table({"place": range(43)}).to_batches(5)
+    return pa.table({"run_id": range(43)}).to_batches(5)
 
 
-def _marking(deadly_row: int | None = None) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """Returns a function that adds who works on a row; other processes than this one end at one of the rows."""
-    own = os.getpid()
+def _marking(
+    deadly_run: int | None = None, killed: Path | None = None
+) -> Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """Returns a function that adds its process to each row; the first process of ``deadly_run`` ends there."""
 
     def mark(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
-            if deadly_row in batch.column("place").to_pylist() and os.getpid() != own:
+            if killed is not None and not killed.exists() and deadly_run in batch.column("run_id").to_pylist():
+                killed.touch()
                 os.kill(os.getpid(), signal.SIGKILL)
             yield batch.append_column("process", pa.array([os.getpid()] * batch.num_rows))
 
@@ -160,17 +162,18 @@ def test_rows_keep_their_order_on_any_number_of_workers() -> None:
     function = _marking()
     assert in_workers(lambda: function, 1) is function
     found = pa.Table.from_batches(in_workers(lambda: function, 2)(_batches())).to_pydict()
-    assert found["place"] == [*range(43)]
+    assert found["run_id"] == [*range(43)]
     assert os.getpid() not in found["process"]
 
 
-def test_a_process_that_dies_costs_no_row() -> None:
-    deadly, function = _marking(deadly_row=5), _marking()
+def test_a_process_that_dies_costs_no_row(tmp_path: Path) -> None:
+    deadly, function = _marking(5, tmp_path / "killed"), _marking()
     found = pa.Table.from_batches(in_workers(lambda: deadly, 2)(_batches())).to_pydict()
-    assert found["place"] == [*range(43)]
-    assert found["process"][5] == os.getpid()
     again = pa.Table.from_batches(in_workers(lambda: function, 2)(_batches())).to_pydict()
-    assert os.getpid() not in again["process"]
+    assert (tmp_path / "killed").exists()
+    for rows_of_job in (found, again):
+        assert rows_of_job["run_id"] == [*range(43)]
+        assert os.getpid() not in rows_of_job["process"]
 
 
 def _endless(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Callable
+import signal
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext
+from functools import partial
+from pathlib import Path
 from unittest.mock import MagicMock
+from uuid import uuid4
 
 import pyarrow as pa
 import pytest
+from pyspark.errors import PySparkException
 
 from pipelines.contract.forms import AskedForm
 from pipelines.engines import workers
@@ -76,6 +81,42 @@ def test_no_process_starts_for_one_core() -> None:
     with pytest.raises(ValueError, match="no such overlay"), workers.starting(_make, 1):
         raise ValueError("no such overlay")
     assert not workers._pools
+
+
+END = {"exit": lambda: os._exit(3), "kill": lambda: os.kill(os.getpid(), signal.SIGKILL)}
+
+
+def _make_ending(way: str, folder: Path) -> Play:
+    """Returns an Arrow function that ends its process for run 5, and before that adds a file to ``folder``."""
+
+    def play(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            if 5 in batch["run_id"].to_pylist():
+                (folder / uuid4().hex).touch()
+                END[way]()
+            yield batch
+
+    return play
+
+
+@pytest.mark.parametrize(
+    ("way", "error", "told"),
+    [
+        ("exit", PySparkException, "ProgramError: run 5: a handler ends its process with exit code 3; allowed: raise"),
+        ("kill", EngineError, "run 5: the process that executes it ended by SIGKILL; a process also ends if memory is"),
+    ],
+)
+def test_a_run_that_ends_its_process_is_named(way: str, error: type[Exception], told: str, tmp_path: Path) -> None:
+    """Before the error, a second process executes each run of the batch alone."""
+    rows = pa.table({"run_id": range(20)})
+    play = workers.in_workers(partial(_make_ending, way, tmp_path), 2)
+    try:
+        with pytest.raises(error) as raised:
+            workers.mapped_here(rows, play, rows.schema, 2)
+    finally:
+        workers.stop_workers()
+    assert str(raised.value).startswith(told)
+    assert len([*tmp_path.iterdir()]) == 2
 
 
 @pytest.mark.parametrize("code", [errno.ENOENT, errno.EROFS, errno.ENOSPC])
