@@ -292,6 +292,8 @@ def test_a_node_sets_caches_and_properties(name: str) -> None:
     ("action", "told"),
     [
         (lambda program, ctx: ctx.send(0, Order(0, "a")), "Order.n is 'a'; allowed: bigint"),
+        (lambda program, ctx: ctx.send(0, Order(0, 2**63)), f"Order.n is {2**63}; allowed: bigint"),
+        (lambda program, ctx: ctx.send(0, Order(0, -(2**63) - 1)), f"Order.n is {-(2**63) - 1}; allowed: bigint"),
         (lambda program, ctx: ctx.status(5), "a value of status is not of type string"),
         (lambda program, ctx: ctx.confirm("a"), "a value of source_seq is not of type bigint"),
         (lambda program, ctx: ctx.deliver(0, "a", 4, 1), "a value of source_seq is not of type bigint"),

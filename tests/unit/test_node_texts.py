@@ -228,6 +228,17 @@ def test_a_number_that_no_column_holds_is_told_with_its_field() -> None:
         lists_of([1], {"n": [2**63], "of": ["x"]}, structs(n=pa.int64(), of=pa.string()))
 
 
+@pytest.mark.parametrize("n", [2**63 - 1, -(2**63)])
+def test_the_largest_numbers_of_a_column_are_written(n: int) -> None:
+    assert json_writer(spec_of(Counted).types)(Counted(n)) == f'{{"n":{n},"of":""}}'
+
+
+@pytest.mark.parametrize("n", [2**63, -(2**63) - 1, 2**70])
+def test_a_number_that_no_column_holds_is_not_written(n: int) -> None:
+    with pytest.raises(TypeError, match=f"{n} is not an integer of 64 bits"):
+        json_writer(spec_of(Counted).types)(Counted(n))
+
+
 def test_a_string_that_is_no_unicode_is_told_with_its_field() -> None:
     with pytest.raises(ProgramError, match="a value of of is not of type string"):
         lists_of([1], {"n": [1], "of": ["\ud800"]}, structs(n=pa.int64(), of=pa.string()))

@@ -79,9 +79,16 @@ def _finite(value: object) -> float:
     raise TypeError(f"{value!r} is not a finite number")
 
 
+def _long(value: int) -> int:
+    if -_MOST <= (number := int.__index__(value)) < _MOST:
+        return number
+    raise TypeError(f"{value!r} is not an integer of 64 bits")
+
+
+_MOST = 1 << 63
 # The methods of the classes raise a TypeError for an object of another class, and convert True in an int field to 1.
 _PLAIN: Mapping[Any, FieldType] = {
-    int: FieldType(pa.int64(), int.__index__, is_hashable=True),
+    int: FieldType(pa.int64(), _long, is_hashable=True),
     float: FieldType(pa.float64(), _finite),
     str: FieldType(pa.string(), str.__str__, is_hashable=True),
     bool: FieldType(pa.bool_(), lambda value: bool.__and__(value, True), is_hashable=True),
