@@ -26,7 +26,7 @@ from pipelines.experiment.jobs import (
     jobs_of,
     runs_per_batch,
 )  # fmt: skip
-from pipelines.experiment.plan import Combination, combinations, mappings, notes
+from pipelines.experiment.plan import FINAL_CROSSINGS, Combination, combinations, mappings, notes
 from pipelines.experiment.prepared import Prepared, labelled
 from pipelines.protocols import PROTOCOLS, protocol_form
 
@@ -37,11 +37,6 @@ _SETTINGS = 3
 _NAMES = (
     "nodes", "links", "diameter", "subscribe", "unsubscribe", "publish", "join", "crash", "fault", "messages of a kind",
 )  # fmt: skip
-_FINAL_CROSSINGS = 4
-"""Number of times that messages cross the overlay from end to end after the last call or fault.
-
-A call and its confirmation cross the overlay once each. After a crash, both cross the overlay again on another path.
-"""
 _MESSAGES_PER_LINK = 2
 """Number of messages that a call sends over each link: one for the call and one for its confirmation."""
 _ROW_GIB = 3e-6
@@ -180,14 +175,27 @@ def _size(
     n_batches = len(batches_of(prepared.runs, runs_per_batch(len(prepared.runs), n_rows, used)))
     if not all(row.n_links for row in rows):
         return n_rows, n_batches, None
-    last = max(row.last_round + _FINAL_CROSSINGS * row.diameter * row.most_latency for row in rows)
-    n_rounds = min(prepared.horizon, last)
+    last = max(row.last_round + FINAL_CROSSINGS * row.diameter * row.most_latency for row in rows)
+    n_rounds = min(prepared.horizon, last, _n_busy_rounds(prepared, rows))
     n_messages = n_seeds * _MESSAGES_PER_LINK * sum(row.n_crossings for row in rows)
     measured = _OF[engine, "dataflow" if "dataflow" in used else "program"]
     of_round = measured.round_s + (measured.crash_s if any(row.n_crashes for row in rows) else 0)
     seconds = measured.start_s + n_batches * n_rounds * of_round + n_messages / measured.messages_per_s
     memory = measured.memory_gib + _ROW_GIB * n_rows / n_batches
     return n_rows, n_batches, Costs(n_rounds, seconds / 60, memory, _STORE_MB + _MESSAGE_MB * n_messages)
+
+
+def _n_busy_rounds(prepared: Prepared, rows: list[Combination]) -> int:
+    """Returns an upper estimate of the rounds in which a run has an event. The other rounds are not executed.
+
+    Nodes that draw, or maintain their links, send messages in any round.
+    """
+    used = [PROTOCOLS[name] for name in prepared.protocols]
+    if any(one.draws or one.maintenance for one in used):
+        return prepared.horizon
+    scenario = prepared.scenario.model_dump_json(include={"workload", "faults"}, exclude_none=True)
+    n_inputs = len(prepared.scenario.runs.all_seeds()) if '"generate":' in scenario else 1
+    return n_inputs * sum(row.n_busy_rounds for row in rows)
 
 
 def _tables(forms: Mapping[str, tuple[Form, str]]) -> list[tuple[str, str]]:

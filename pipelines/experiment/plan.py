@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import product
+from itertools import pairwise, product
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +33,11 @@ from pipelines.scenario.load import to_scenario_error
 from pipelines.scenario.model import calls
 from pipelines.scenario.times import rounding_error_ms
 
+FINAL_CROSSINGS = 4
+"""Number of times that messages cross the overlay from end to end after a call or a fault.
+
+A call and its confirmation cross the overlay once each. After a crash, both cross the overlay again on another path.
+"""
 _EXACT_STEPS = 5_000_000
 _MAX_PROBLEMS = 100
 _INPUTS = {"overlay", "workload", "faults", "time"}
@@ -62,6 +67,7 @@ class Combination:
         n_faults: Number of events of link faults and pauses up to the horizon, ends excluded. Each direction of a link
             counts. If a link is replaced, its break, its removal and the new link count.
         last_round: The last round, up to the horizon, with a call or a fault.
+        n_busy_rounds: Estimated number of rounds, up to the horizon, with a call, a fault or a message of a call.
         most_latency: Largest latency of a link in rounds; 0 for an overlay without links.
     """
 
@@ -78,6 +84,7 @@ class Combination:
     n_crashes: int
     n_faults: int
     last_round: int
+    n_busy_rounds: int
     most_latency: int
 
     @property
@@ -246,15 +253,18 @@ def _measured(run: RunConfig, built: Mapped, hops: int, is_exact: bool) -> Combi
     n_joins = len(calls) - calls["join_point"].null_count
     n_others = len(calls) - n_joins - sum(n_of[kind] for kind in ("subscribe", "unsubscribe", "publish"))
     rounds = (calls["round"], faults.crash["round"], faults.crash["end_round"], faults.fault_event["round"])
-    known = {value for column in rounds for value in pc.unique(column).to_pylist() if value is not None}
+    events = {value for column in rounds for value in pc.unique(column).to_pylist() if value is not None}
+    horizon, most_latency = run.scenario.time.rounds, int(overlay.directed_rounds.max(initial=0))
+    known = sorted(value for value in events if value <= horizon)
+    n_after = FINAL_CROSSINGS * hops * most_latency
+    n_busy = sum(min(after - before, n_after + 1) for before, after in pairwise([*known, horizon + 1]))
     return Combination(
         parameters=run.parameters, n_nodes=len(overlay.names), n_links=len(overlay.a),
         diameter=hops, is_diameter_exact=is_exact,
         n_subscriptions=n_of["subscribe"], n_unsubscriptions=n_of["unsubscribe"], n_publications=n_of["publish"],
         n_joins=n_joins, n_other_calls=n_others, n_crashes=len(faults.crash),
         n_faults=sum(not kind.endswith("_end") for kind in faults.fault_event["kind"].to_pylist()),
-        last_round=max((value for value in known if value <= run.scenario.time.rounds), default=0),
-        most_latency=int(overlay.directed_rounds.max(initial=0)),
+        last_round=known[-1] if known else 0, n_busy_rounds=n_busy, most_latency=most_latency,
     )  # fmt: skip
 
 

@@ -301,6 +301,32 @@ def test_plan_says_what_would_run_and_writes_nothing(example: Path) -> None:
     assert list(Path.cwd().iterdir()) == []
 
 
+def test_plan_charges_no_rounds_without_an_event(tmp_path: Path) -> None:
+    """A call keeps the three links busy for 12 rounds after its round, the last two calls together for 17."""
+    parts = {
+        "name": "sparse", "protocol": {"name": "delta"}, "overlay": {"links": [["A", "B"], ["B", "C"], ["C", "D"]]},
+        "workload": {
+            "subscriptions": [{"at": "D", "topic": "a"}],
+            "publications": [{"at": "A", "round": at, "topic": "a"} for at in (100, 190_000, 190_005)],
+        },
+        "faults": [{"kind": "crash", "node": "C", "round": 199_995}],
+        "time": {"rounds": 200_000}, "runs": {"seeds": {"count": 10}},
+    }  # fmt: skip
+    file = tmp_path / "sparse.yaml"
+    file.write_text(json.dumps(parts), "utf-8")
+    costs = json.loads(cli("plan", file, "--json").stdout)["costs"]
+    assert costs["n_rounds"] == 13 + 13 + 18 + 6
+    assert costs["minutes"] < 1
+    parts["faults"] = [{"generate": {"kind": "crash", "count": 1, "rounds": [199_995, 199_996]}}]
+    file.write_text(json.dumps(parts), "utf-8")
+    drawn = json.loads(cli("plan", file, "--json").stdout)["costs"]["n_rounds"]
+    assert drawn % 10 == 0
+    assert 490 <= drawn <= 500
+    assert json.loads(cli("plan", file, "--json", "--set", "protocol={name: gossipsub}").stdout)["costs"][
+        "n_rounds"
+    ] == (200_000)
+
+
 def test_what_became_of_an_overlay_file_is_told(example: Path) -> None:
     example.with_name("net.csv").write_text("src,dst\nA,B\nB,C\nC,A\nC,D\nC,E\nX,Y\n")
     example.write_text(EXAMPLE.replace("{links: [[A, B], [B, C], [C, D], [C, E]]}", "{file: {path: net.csv}}"))
