@@ -243,21 +243,41 @@ def execute_and_survive(
     """Calls `execute`. If an executor is lost, calls `execute` again, which resumes from the last commit.
 
     `open_store` opens the store before each call: a `Store` caches table versions, which are wrong after a failure.
-    `say` receives a line for each loss.
+    `say` receives a line for each loss. The next `Progress` subtracts the messages of the rounds that are repeated.
 
     Raises:
         EngineError: Executors were lost more than `MOST_LOSSES` times without a commit in between.
     """
     n_losses, before = 0, last_commit(open_store())
+    batch: Batch | None = None
+    seen: list[Progress] = []  # the jobs of the batch since its start, or since the last loss
+    n_repeated = 0
+
+    def begin(begun: Batch) -> None:
+        nonlocal batch
+        batch = begun
+        seen.clear()
+        start(begun)
+
+    def count(progress: Progress) -> None:
+        nonlocal n_repeated
+        seen.append(progress)
+        observe(replace(progress, n_handled=progress.n_handled - n_repeated))
+        n_repeated = 0
+
     while True:
         try:
-            execute(experiment, session, open_store(), observe, start)
+            execute(experiment, session, open_store(), count, begin)
         except Exception as error:
             if not is_executor_lost(error):
                 raise
             last = last_commit(open_store())
             n_losses = n_losses + 1 if last == before else 1
             before = last
+            is_begun = last is not None and batch is not None and last.first_run == batch.first_run
+            kept = -2 if last is None or not is_begun else last.last_round  # the first block ends in round -1 or later
+            n_repeated += sum(job.n_handled for job in seen if job.round > kept)
+            seen.clear()
             if n_losses > MOST_LOSSES:
                 hint = "nothing was committed" if last is None else resume_hint(open_store().root)
                 raise EngineError(

@@ -26,7 +26,8 @@ class Progress:
     Attributes:
         round: The last executed round.
         n_in_flight: The number of messages in flight after that round.
-        n_handled: The number of messages that nodes handled in the job.
+        n_handled: The number of messages that nodes handled in the job. In the first job after the loss of an
+            executor, this number is reduced by the messages of the rounds that are executed again.
         scheduled_round: The last round with a call or a fault.
     """
 
@@ -92,7 +93,7 @@ class Reporter:
         last, now = self._last, self._clock()
         if last is None:
             return
-        pace = round((self._messages - self._messages_read) / max(now - self._read_at, 1e-9))
+        pace = round(max(self._messages - self._messages_read, 0) / max(now - self._read_at, 1e-9))
         self._read_at, self._messages_read, self._last = now, self._messages, None
         round_, scheduled = last.round, last.scheduled_round
         started, first = self._first or (now, round_)
