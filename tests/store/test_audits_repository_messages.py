@@ -209,6 +209,9 @@ CASES: dict[str, Case] = {
              [repository("Broker-Up-ACK", "b2", "b1", 1302, broker=0, up_round=1280)], {}),
             (" before a pause", False, [], {"fault_event": fault("pause", 1301, 1, 1302)}),
             (" after a pause", True, [], {"fault_event": fault("pause", 1298, 1, 1300)}),
+            (" during a pause of the broker", False, [], {"fault_event": fault("pause", 1298, 0, 1390)}),
+            (" during a pause of the receiver", False, [], {"fault_event": fault("pause", 1298, 1, 1390)}),
+            (" during a pause of another node", True, [], {"fault_event": fault("pause", 1298, R2, 1390)}),
         )
     },
     # removal_told
