@@ -19,6 +19,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from pipelines.api import observer, run_prepared
+from pipelines.contract.audit import result_columns
 from pipelines.engines.names import AskedEngine
 from pipelines.errors import QueryError, ScenarioError, nearest
 from pipelines.experiment.plan import check
@@ -27,7 +28,7 @@ from pipelines.protocols import PROTOCOLS
 from pipelines.rounds.progress import Progress
 from pipelines.scenario.expand import RunConfig
 from pipelines.scenario.load import read_scenario
-from pipelines.sql.views import view_head
+from pipelines.sql.views import view_sql
 from pipelines.store.roots import Root, Schema, place_of
 
 WANTED = "exactly_once, per_source_order"
@@ -44,8 +45,8 @@ _MEASURES = {
     "delivered": "wanted_ratio", "duplicates": "n_duplicates", "messages": "messages_per_delivery",
     "bytes": "bytes_per_delivery", "state": "held_rows_per_node", "storage": "durable_bytes_per_node",
 }  # fmt: skip
-_SHARED = ("n_wanted", "n_wanted_delivered", "wanted_ratio", "n_messages")
-"""The measures of view `comparison` that other views also have; the head of the view does not describe them."""
+_OTHERS = {"run_id", "protocol", "seed", "parameters", "verdict", "within_bound"}
+"""The columns of view `comparison` that are no measures."""
 _UNITS = {"rounds": ("rounds", 1.0), "ms": ("ms", 1.0), "s": ("ms", 1000.0)}
 
 
@@ -214,7 +215,7 @@ _NAMED = {
 
 def measures() -> list[str]:
     """Returns the numeric columns of view `comparison`, without ``run_id`` and ``seed``."""
-    return [*_SHARED, *view_head(_VIEW).columns]
+    return [name for name in result_columns(view_sql(_VIEW)) if name not in _OTHERS]
 
 
 def parse_wants(text: str) -> dict[str, tuple[Condition, ...]]:

@@ -161,7 +161,7 @@ class Audit:
         Raises:
             QueryError: The result of ``find`` lacks a required column.
         """
-        columns: Sequence[str] = _result_columns(self.find)
+        columns: Sequence[str] = result_columns(self.find)
         if not {*_REQUIRED} <= {*columns}:
             columns = evidence.sql(self.find).columns  # or the error of the engine, which names the wrong part
         if missing := [name for name in _REQUIRED if name not in columns]:
@@ -172,7 +172,7 @@ class Audit:
 
 
 @cache
-def _result_columns(text: str) -> tuple[str, ...]:
+def result_columns(text: str) -> tuple[str, ...]:
     """Returns the names of the result columns of a query; empty for ``*``, or if the parser does not accept it."""
     try:
         names = cast(sqlglot.exp.Query, sqlglot.parse_one(text, dialect="spark")).named_selects
