@@ -118,7 +118,7 @@ def before_each_write(then: Callable[[str], None], *, is_ordered: bool = True) -
         original = getattr(Store, method)
 
         def write(store: Store, what: Any, *arguments: Any) -> None:
-            then(ROUND_COMMIT.name if method == "commit" else what if isinstance(what, str) else what.name)
+            then(what if isinstance(what, str) else what.name)
             original(store, what, *arguments)
 
         return write
@@ -126,7 +126,7 @@ def before_each_write(then: Callable[[str], None], *, is_ordered: bool = True) -
     with pytest.MonkeyPatch.context() as patch:
         if is_ordered:
             patch.setattr("pipelines.engines.session.ThreadPoolExecutor", one_by_one)
-        for method in ("_create", "_write", "commit"):
+        for method in ("_create", "_write"):
             patch.setattr(Store, method, watched(method))
         yield
 

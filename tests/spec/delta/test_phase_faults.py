@@ -310,6 +310,5 @@ def test_who_is_handed_nothing_over_keeps_its_view(sail: Session) -> None:
         ],
         path=[], topology=[{"node_id": 0, "a": 0, "b": 1, "is_marked": False}],
     )  # fmt: skip
-    one.narrow(frame(sail, "node_id", HERE, {"node_id": 0}))
     faults._apply_routing_information(one)
     assert found(one.now("path"), "node_id target") == [(N, target) for target in (0, 1, 2, 3, 4, 5, 8)]

@@ -19,7 +19,6 @@ from pipelines.protocols.delta.tables import (
     PROCESSING,
     ROUTING_ENTRY,
     STATUS,
-    SYN_REQUEST,
     SYNCH,
     TOPOLOGY,
 )
@@ -42,23 +41,6 @@ def statuses(sail: Session, **status: str) -> DataFrame:
 
 def failed(sail: Session, *pairs: tuple[int, int]) -> DataFrame:
     return frame(sail, FAILURE, *({"node_id": n, "peer": p, "round": 20, "incarnation": 0} for n, p in pairs))
-
-
-def test_faults_concern_who_hears_of_them_comes_back_recovers_or_has_to_answer(sail: Session) -> None:
-    """1 hears of a failure, 2 gets a publication, 3 comes back, 4 recovers, 5 is up, 6 was asked for its routing."""
-    inbox = frame(sail, INBOX, {"dst": 1, "kind": "DETECT"}, {"dst": 2, "kind": "PUB"})
-    status = statuses(sail, n4="RECOVERING", n5="OPERATIONAL")
-    request = frame(sail, SYN_REQUEST.columns, {"node_id": 6, "peer": 4})
-    back = frame(sail, "node_id round", {"node_id": 3, "round": 20})
-    one = work(due("DETECT PUB", {"recovered": back}), status=status, syn_request=request)
-    one.inbox = inbox
-    assert found(faults._concerned(one), "node_id") == [(1,), (3,), (4,), (6,)]
-    heard = work(due("DETECT PUB"), status=status, syn_request=request)
-    heard.inbox = inbox
-    assert found(faults._concerned(heard), "node_id") == [(1,)]
-    quiet = work(due("PUB", recovering=1), status=status, syn_request=request)
-    quiet.inbox = inbox
-    assert found(faults._concerned(quiet), "node_id") == [(4,), (6,)]
 
 
 def test_who_comes_back_gets_nothing_that_was_meant_for_its_earlier_life(sail: Session) -> None:

@@ -6,6 +6,7 @@
 -- :topic topic of the subscription
 -- :called_round issued_round; if the subscriber issued the subscription at the end of a pause, first round of the pause
 -- :held_rounds number of rounds before the confirmation in which a fault held the subscription
+-- :held_ms held_rounds in ms
 with asked as (
   select s.run_id, s.subscription_id, s.subscriber, p.text as topic, s.issued_round, s.confirmed_round
   from subscription s
@@ -31,10 +32,12 @@ with asked as (
   select run_id, subscription_id, explode(sequence(first_round, end_round - 1)) as round from late
 )
 select a.run_id, a.subscription_id, a.subscriber, n.name as subscriber_name, a.topic,
-  coalesce(p.first_round, a.issued_round) as called_round, count(distinct h.round) as held_rounds
+  coalesce(p.first_round, a.issued_round) as called_round, count(distinct h.round) as held_rounds,
+  count(distinct h.round) * r.round_ms as held_ms
 from asked a
+join run r on r.run_id = a.run_id
 join node n on n.run_id = a.run_id and n.node_id = a.subscriber
 join held h on h.run_id = a.run_id and h.subscription_id = a.subscription_id
   and (a.confirmed_round is null or h.round < a.confirmed_round)
 left join paused p on p.run_id = a.run_id and p.subscription_id = a.subscription_id
-group by a.run_id, a.subscription_id, a.subscriber, n.name, a.topic, p.first_round, a.issued_round
+group by a.run_id, a.subscription_id, a.subscriber, n.name, a.topic, p.first_round, a.issued_round, r.round_ms
