@@ -220,7 +220,7 @@ class RunSet:
         if self.run is None:
             # Spark replaces a filter that is always false by an empty relation, which loses the partitioning of `rows`.
             return rows.where("run_id < 0")
-        return rows.join(self.run.hint("shuffle_hash"), "run_id", "left_semi")
+        return rows.join(self.run, "run_id", "left_semi")
 
 
 @dataclass(frozen=True)
@@ -257,7 +257,7 @@ class FaultsDue:
         if self.crashing.is_all:
             return rows
         if run is not None:
-            rows = rows.join(run.selectExpr("run_id", "true as is_crashing").hint("shuffle_hash"), "run_id", "left")
+            rows = rows.join(run.selectExpr("run_id", "true as is_crashing"), "run_id", "left")
         value = f"case when {'false' if run is None else 'is_crashing'} then {column} end as {column}"
         return rows.selectExpr(*(value if name == column else name for name in names))
 

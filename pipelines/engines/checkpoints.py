@@ -1,10 +1,11 @@
 """Checkpoints of DataFrames: computes a DataFrame once, so that later plans read its rows instead of its plan.
 
-`Checkpoints.checkpoint` ends a dataflow round. It computes the union of all frames of the round (`_tagged`) in one job.
+`Checkpoints.checkpoint` ends a dataflow round. It computes the union of all frames of the round in one job.
 The job also returns the counts and rows that the driver needs. Two classes store the rows:
 
 - `SparkCheckpoints`, for Spark with many rows: in the executors' memory. The rows are partitioned by run, or by run and
-  node if the number of runs is less than the number of partitions.
+  node if the number of runs is less than the number of partitions. Joins of a round need no exchange, except joins of
+  sent messages with their receivers.
 - `DriverCheckpoints`, for Sail, and for Spark with few rows: in this process. Later plans contain the rows inline.
   Spark prunes the parts of a plan that read empty inline frames. Pruning halves the CPU time of a round of `delta` with
   a crash. Large tables of Sail are written to files in the scratch folder, which later plans read.
@@ -80,6 +81,7 @@ class _Slots:
 
     types: Mapping[str, str]  # the SQL type of each shared column
     of: Mapping[str, Mapping[str, str]]  # for each relation, the column of each field
+    tags: Mapping[str, int]  # the number of each relation, which column ``tag`` contains
 
 
 class Checkpoints(ABC):
@@ -89,8 +91,13 @@ class Checkpoints(ABC):
         self.session = session
 
     @abstractmethod
-    def load(self, rows: pa.Table) -> DataFrame:
-        """Returns a frame with the rows of an Arrow table."""
+    def load(self, rows: pa.Table, node: str | None = None) -> DataFrame:
+        """Returns a frame with the rows of an Arrow table.
+
+        Args:
+            rows: The table.
+            node: The column with the node by which steps join the rows. By default, `_NODE` determines the column.
+        """
 
     @abstractmethod
     def __call__(self, name: str, frame: DataFrame) -> DataFrame:
@@ -141,11 +148,14 @@ class SparkCheckpoints(Checkpoints):
         else:
             self.session.spark.conf.set(_CUT_ALL, self._was_cut_all)
 
-    def load(self, rows: pa.Table) -> DataFrame:
-        """Returns the rows of an Arrow table as a frame, partitioned so that later joins need no exchange."""
-        by = [name for name in (_place(rows.schema.names) if one == "place" else one for one in self._by) if name]
-        frame = frame_of(self.session.spark, rows).repartition(self.session.partitions, *by)
-        return frame.localCheckpoint(eager=False)
+    def load(self, rows: pa.Table, node: str | None = None) -> DataFrame:
+        """Returns the rows of an Arrow table as a frame, partitioned or broadcast so that joins need no exchange."""
+        place, frame = node or _place(rows.schema.names), frame_of(self.session.spark, rows)
+        if place is None and "place" in self._by:
+            return frame.coalesce(1).localCheckpoint(eager=False).hint("broadcast")
+        by = ("run_id",) if place is None or "place" not in self._by else ("run_id", place)
+        loaded = frame.repartition(self.session.partitions, *by).localCheckpoint(eager=False)
+        return loaded.hint("shuffle_hash") if place is None else loaded
 
     def __call__(self, name: str, frame: DataFrame) -> DataFrame:
         """Marks a frame for a checkpoint: the first job that reads the frame keeps the frame's rows.
@@ -163,14 +173,18 @@ class SparkCheckpoints(Checkpoints):
         Otherwise its estimates would multiply at each checkpoint, and planning would take minutes after 20 rounds.
         """
         slots = _slots({name: part.schema for name, part in parts.items()})
-        whole = _tagged(parts, slots).repartition(self.session.partitions, *self._by).cache()
+        # Spark omits the exchange of a frame that has this partitioning. Before Spark 4.1, a union has no known
+        # partitioning, so it needs an exchange.
+        to = self.session.partitions, *self._by
+        whole = union(frame.repartition(*to) for frame in _tagged(parts, slots)).repartition(*to).cache()
         found = _counts_and_rows(whole, slots, fetched).toArrow()
         cut = whole.localCheckpoint(eager=False)
         self._uncache(whole)
         counted = found.filter(pc.is_valid(found["n_rows"]))
         counts: dict[str, dict[str, int]] = {name: {} for name in parts}
+        names = [*parts]
         for row in counted.select(["tag", "digest", "n_rows"]).to_pylist():
-            counts[row["tag"]][row["digest"]] = row["n_rows"]
+            counts[names[row["tag"]]][row["digest"]] = row["n_rows"]
         rows = found.filter(pc.is_null(found["n_rows"]))
         tables = {name: _part_of(rows, name, parts[name].schema, slots) for name in parts if name in fetched}
         kept = {
@@ -208,7 +222,7 @@ class DriverCheckpoints(Checkpoints):
         """Removes the files of all materialised frames."""
         self.end_round(())
 
-    def load(self, rows: pa.Table) -> DataFrame:
+    def load(self, rows: pa.Table, node: str | None = None) -> DataFrame:
         """Returns a frame of an Arrow table."""
         return self._frame("loaded", rows, is_kept=False)
 
@@ -219,9 +233,9 @@ class DriverCheckpoints(Checkpoints):
     def checkpoint(self, parts: Mapping[str, Part], fetched: Collection[str] = ()) -> CheckpointResult:
         """Fetches the rows of all frames with one query."""
         slots = _slots({name: part.schema for name, part in parts.items()})
-        found = _tagged(parts, slots).toArrow()
+        found = union(_tagged(parts, slots)).toArrow()
         tables = {name: _part_of(found, name, part.schema, slots) for name, part in parts.items()}
-        counts = {name: _counts(found, name) for name in parts}
+        counts = {name: _counts(found, slots.tags[name]) for name in parts}
         kept = {name: self._frame(name, tables.pop(name), is_kept=True) for name in parts if name not in fetched}
         return CheckpointResult(kept, tables, counts)
 
@@ -267,30 +281,31 @@ def _slots(schemas: Mapping[str, T.StructType]) -> _Slots:
                 kind = field.dataType.simpleString()
                 of[name][field.name] = names.setdefault((kind, n_of_type[kind]), f"c{len(names)}")
                 n_of_type[kind] += 1
-    return _Slots({name: kind for (kind, _), name in names.items()}, of)
+    tags = {name: tag for tag, name in enumerate(schemas)}
+    return _Slots({name: kind for (kind, _), name in names.items()}, of, tags)
 
 
-def _tagged(parts: Mapping[str, Part], slots: _Slots) -> DataFrame:
-    """Returns the union of the frames ``parts``: columns ``tag, digest, run_id, place`` and the columns of ``slots``.
+def _tagged(parts: Mapping[str, Part], slots: _Slots) -> list[DataFrame]:
+    """Returns the frames ``parts`` with columns ``tag, digest, run_id, place`` and the columns of ``slots``.
 
-    ``tag`` is the name of a row's frame, and ``digest`` is the value of `Part.digest` for the row. ``place`` is the
+    ``tag`` is the number of a row's frame, and ``digest`` is the value of `Part.digest` for the row. ``place`` is the
     node of the row, or null if the frame has none of the columns `_NODE`.
     """
     frames = []
     for name, part in parts.items():
         field_of = {slot: field for field, slot in slots.of[name].items()}
         place = field_of.get("place", "null")
-        head = [f"'{name}' as tag", f"{part.digest} as digest", "run_id", f"cast({place} as bigint) as place"]
+        head = [f"{slots.tags[name]} as tag", f"{part.digest} as digest", "run_id", f"cast({place} as bigint) as place"]
         columns = (
             f"cast({f'`{field_of[slot]}`' if slot in field_of else 'null'} as {kind}) as {slot}"
             for slot, kind in slots.types.items()
         )
         frames.append(part.rows.selectExpr(*head, *columns))
-    return union(frames)
+    return frames
 
 
 def _counts_and_rows(whole: DataFrame, slots: _Slots, fetched: Collection[str]) -> DataFrame:
-    """Returns counts and fetched rows of ``whole``, the result of `_tagged`.
+    """Returns counts and fetched rows of ``whole``, the union of the result of `_tagged`.
 
     A count has the number of rows ``n_rows`` of one ``tag`` and one ``digest``. A fetched row has a ``tag`` in
     ``fetched``, and its ``n_rows`` is null.
@@ -302,22 +317,23 @@ def _counts_and_rows(whole: DataFrame, slots: _Slots, fetched: Collection[str]) 
     )  # fmt: skip
     if not fetched:
         return counts
-    wanted = whole.where(f"tag in ({', '.join(map(repr, fetched))})").selectExpr(
+    wanted = whole.where(f"tag in ({', '.join(f'{slots.tags[name]}' for name in fetched)})").selectExpr(
         "tag", "digest", "cast(null as bigint) as n_rows", "run_id", "place", *read
     )  # fmt: skip
     return counts.unionByName(wanted)
 
 
 def _frame_of_part(cut: DataFrame, name: str, schema: T.StructType, slots: _Slots) -> DataFrame:
-    return cut.where(f"tag = '{name}'").selectExpr(*(f"{slots.of[name][field]} as `{field}`" for field in schema.names))
+    columns = (f"{slots.of[name][field]} as `{field}`" for field in schema.names)
+    return cut.where(f"tag = {slots.tags[name]}").selectExpr(*columns)
 
 
 def _part_of(found: pa.Table, name: str, schema: T.StructType, slots: _Slots) -> pa.Table:
-    rows, wanted = found.filter(pc.equal(found["tag"], name)), to_arrow_schema(schema)
+    rows, wanted = found.filter(pc.equal(found["tag"], slots.tags[name])), to_arrow_schema(schema)
     columns = [rows[slots.of[name][field.name]].cast(field.type) for field in wanted]
     return pa.table(columns, schema=pa.schema([field.with_nullable(True) for field in wanted]))
 
 
-def _counts(found: pa.Table, name: str) -> dict[str, int]:
-    digests = found.filter(pc.equal(found["tag"], name))["digest"].combine_chunks().value_counts()
+def _counts(found: pa.Table, tag: int) -> dict[str, int]:
+    digests = found.filter(pc.equal(found["tag"], tag))["digest"].combine_chunks().value_counts()
     return {row["values"]: row["counts"] for row in digests.to_pylist()}

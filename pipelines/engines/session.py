@@ -48,8 +48,19 @@ from pipelines.engines.remote import connect_from_environment, engine_of, start_
 from pipelines.errors import EngineError
 
 _INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
-# With derived constraints, a union of checkpointed frames that drops a column fails ("key not found").
-_SUITED = {"spark.sql.constraintPropagation.enabled": "false"}
+_SUITED = {
+    # With derived constraints, a union of checkpointed frames that drops a column fails ("key not found").
+    "spark.sql.constraintPropagation.enabled": "false",
+    # A round reads the cached rows of the round before once. Their compression took 15 % of the executors' CPU time.
+    "spark.sql.inMemoryColumnarStorage.compressed": "false",
+}
+_EXCLUDED = "spark.sql.optimizer.excludedRules"
+_ALIASES = "org.apache.spark.sql.catalyst.optimizer.RemoveRedundantAliases"
+"""A rule that `Session.suited` excludes. It replaces an alias of a column by the column.
+
+A checkpoint of such a plan has no known partitioning, so each join of its rows would need an exchange: a round of
+`delta` would have 21 stages instead of 7.
+"""
 _DESCRIPTION = "spark.job.description"
 _NO_TAG = re.compile(r"[,\s]+")
 """A pattern of the characters that Spark Connect rejects in a tag."""
@@ -166,6 +177,7 @@ class Session:
         conf = self.spark.conf
         wanted = _SUITED | {_PARTITIONS: "1" if is_in_one else str(self.partitions)}
         wanted |= _INTERPRETED if is_small else {}
+        wanted[_EXCLUDED] = ",".join(filter(None, (conf.get(_EXCLUDED, None), _ALIASES)))
         chosen = {} if self.engine == "local" else wanted
         earlier = {key: conf.get(key, None) for key in chosen if conf.isModifiable(key)}
         for key in earlier:

@@ -170,8 +170,8 @@ def _run(
             messages = stored(names[IN_FLIGHT], last), stored(MESSAGE.name, last)
             blocks.resume(last.last_round, state(last), *messages)
     else:
-        given = (inputs.node, inputs.link, setting, inputs.subscription)
-        run = RunTables(*(checkpoints.load(rows) for rows in given))
+        load = checkpoints.load
+        run = RunTables(load(inputs.node), load(inputs.link, "src"), load(setting), load(inputs.subscription))
         start = _start(experiment, run, calls.all(), checkpoints)
         rounds = engine = RoundEngine(
             name=batch.protocol, protocol=protocol, checkpoints=checkpoints, calls=calls, history=history,

@@ -76,14 +76,31 @@ def test_a_server_has_rows_in_executors(connect: Session) -> None:
         check(found)
 
 
-def test_relations_of_a_run_need_no_exchange(spark: Session, capsys: pytest.CaptureFixture[str]) -> None:
-    with spread(spark, 3) as session, closing(SparkCheckpoints(session)) as found:
-        rows = pa.table({"run_id": [0, 1, 2], "node_id": [4, 5, 6], "path": [[1], [2], [3]]})
-        cut = found.checkpoint({name: Part(found.load(rows), ENTRY) for name in ("one", "other")})
-        joined = cut.frames["one"].hint("shuffle_hash").join(cut.frames["other"], ["run_id", "node_id"])
-        joined.explain()
-        assert joined.count() == 3
-    assert "Exchange" not in capsys.readouterr().out
+@pytest.mark.parametrize("n_runs", [None, 1], ids=["by run", "by node"])
+def test_joins_of_a_round_need_no_exchange(
+    spark: Session, capsys: pytest.CaptureFixture[str], n_runs: int | None
+) -> None:
+    """A second checkpoint of a frame, a union of frames, and a table with one row per run keep the partitioning."""
+    on = ENTRY.names[:2]
+    rows = pa.table({"run_id": [0, 0, 0], "node_id": [4, 5, 6], "path": [[1], [2], [3]]})
+    with (
+        spread(spark, 3) as session, session.suited(is_small=False),
+        closing(checkpoints_for(session, n_runs)) as found,
+    ):  # fmt: skip
+        setting = found.load(pa.table({"run_id": [0], "delta": [1]}))
+        link = found.load(pa.table({"run_id": [0], "src": [5], "dst": [4]}), "src").withColumnRenamed("src", "node_id")
+        loaded = found.load(rows)
+        cut = found.checkpoint({name: Part(loaded, ENTRY) for name in ("one", "other")}).frames
+        short = found("short", cut["one"].where("node_id < 6"))
+        counted = found("counted", short.groupBy(on).count().join(setting.select("run_id", "delta"), "run_id"))
+        both = found("both", counted.unionByName(counted)).distinct()
+        joined = both.join(cut["other"].hint("shuffle_hash"), on).join(link.hint("shuffle_hash"), on, "left")
+        again = found.checkpoint({"entry": Part(joined, ENTRY)}).frames["entry"]
+        capsys.readouterr()
+        for frame in (joined, again.hint("shuffle_hash").join(cut["other"], on)):
+            frame.explain()
+            assert frame.count() == 2
+    assert "Exchange" not in capsys.readouterr().out.replace("BroadcastExchange", "")
 
 
 def test_sizes_do_not_multiply(spark: Session, capsys: pytest.CaptureFixture[str]) -> None:

@@ -179,7 +179,7 @@ def flooded(subscribe: DataFrame, neighbour: DataFrame, setting: DataFrame) -> D
     onward = brokers.join(subscribe.hint("shuffle_hash"), NODE).where("neighbour <> sender")
     direction = "array(case towards when 'child' then 'down' else 'up' end)"
     return outbox(
-        onward.join(setting.select("run_id", "max_hops").hint("shuffle_hash"), "run_id"), PAYLOAD, trigger="trigger",
+        onward.join(setting.select("run_id", "max_hops"), "run_id"), PAYLOAD, trigger="trigger",
         kind="'Subscribe'", src="node_id", dst="neighbour", sent_round="round", source="source",
         source_seq="source_seq", topic="topic", subscription_id="subscription_id", edge="coalesce(edge, node_id)",
         directions=f"slice(concat({direction}, directions), 1, cast(max_hops as int))",

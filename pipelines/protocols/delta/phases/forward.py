@@ -91,7 +91,7 @@ def _by_detector(work: Work, copy: DataFrame) -> list[tuple[str, DataFrame]]:
         return [(name, copy) for name in work.detectors]
     parts = []
     for name in sorted(work.detectors):
-        run = work.setting.where(f"detector = '{name}'").select("run_id").hint("shuffle_hash")
+        run = work.setting.where(f"detector = '{name}'").select("run_id")
         parts.append((name, copy.join(run, "run_id", "left_semi")))
     return parts
 

@@ -206,7 +206,7 @@ def rewrite_origins(outbox: DataFrame, path: DataFrame, setting: DataFrame, *, i
     to_origin = path.selectExpr("run_id", "node_id as src", "target as origin", "distance", "path as seen_path")
     kept = [column for column in SENT_AS if column not in {"origin", "origin_path"}]
     row = outbox.join(to_origin.hint("shuffle_hash"), ["run_id", "src", "origin"], "left").join(
-        setting.select("run_id", "delta").hint("shuffle_hash"), "run_id"
+        setting.select("run_id", "delta"), "run_id"
     )
     if not is_disturbed:
         origin = "case when distance > delta then get(seen_path, delta) else origin end as origin"
@@ -231,7 +231,7 @@ def visited_lists(outbox: DataFrame, path: DataFrame, setting: DataFrame) -> Dat
     whole = f"case when distance > 1 then concat(visited, {skipped}) else visited end as visited"
     return (
         outbox.join(hops, _END, "left")
-        .join(setting.select("run_id", "delta").hint("shuffle_hash"), "run_id")
+        .join(setting.select("run_id", "delta"), "run_id")
         .selectExpr(*kept, whole, "delta")
         .selectExpr(*kept, "slice(visited, greatest(size(visited) - delta, 1), delta + 1) as visited")
         .select(*SENT_AS)

@@ -205,7 +205,7 @@ def join_recipients(first: DataFrame, path: DataFrame, setting: DataFrame) -> Da
     message = first.where("kind in ('J', 'REJOIN')").select(*KEY, "kind", "sender_hop", "join_point")
     to_join_point = path.selectExpr(*NODE, "target as join_point", "distance as to_join_point")
     scoped = to_join_point.join(message.hint("shuffle_hash"), [*NODE, "join_point"]).join(
-        setting.select("run_id", "delta").hint("shuffle_hash"), "run_id"
+        setting.select("run_id", "delta"), "run_id"
     )
     in_scope = "distance + to_join_point <= case when kind = 'J' then delta else delta + 1 end"
     return (
