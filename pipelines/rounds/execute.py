@@ -192,6 +192,7 @@ def _start(experiment: Experiment, run: RunTables, calls: DataFrame, keep: Check
         link = run.link.select("run_id", "src", "dst")
         for end in ("src", "dst"):
             link = link.join(joining.withColumnRenamed("node_id", end), ["run_id", end], "left_anti")
+        link = keep("initial_link", link)
         node = run.node.join(joining, ["run_id", "node_id"], "left_anti").select("run_id", "node_id")
         found = delta_paths(keep.session, link, max_hops).where("distance > 0")
         own = node.selectExpr(

@@ -30,7 +30,7 @@ class DeltaProtocol(DataflowForm):
             "run_id", "node_id", "join_point", "source_seq", "false as is_asked", "'DETACHED' as status"
         )
         setting, path = start.run.setting.select("run_id", "delta"), start.paths(_radius(start.settings))
-        path = path.join(setting, "run_id").where("distance <= delta + 1").select(PATH.columns)
+        path = start.keep("path", path.join(setting, "run_id").where("distance <= delta + 1").select(PATH.columns))
         near = path.select("run_id", "node_id", "target")
         link = start.run.link.where("src < dst").selectExpr("run_id", "src as a", "dst as b")
         topology = (
