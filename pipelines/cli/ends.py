@@ -23,7 +23,7 @@ from typer.core import TyperGroup
 from pipelines.cli.signals import interruptions
 from pipelines.engines.names import engine_cure
 from pipelines.errors import InternalError, RoundtableError, ScenarioError, root_cause, shortened
-from pipelines.store.damage import disk_error, lost_engine
+from pipelines.store.damage import surroundings_error
 
 VALID, INVALID, UNKNOWN = 0, 1, 2
 WRONG_INPUT = 64
@@ -140,7 +140,7 @@ def _code_of(command: Callable[[], object]) -> int:
         complain(f"error: {cure}")
         return WRONG_INPUT
     except Exception as error:  # users get one line; ROUNDTABLE_DEBUG=1 shows the traceback
-        told = error if isinstance(error, RoundtableError) else disk_error(error) or lost_engine(error)
+        told = error if isinstance(error, RoundtableError) else surroundings_error(error)
         if told is None:
             return _internal(error)
         complain(f"error: {'; '.join((str(told), *_notes(error)))}")

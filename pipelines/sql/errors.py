@@ -13,7 +13,7 @@ from pyspark.errors import PySparkException
 
 from pipelines.errors import QueryError, nearest
 from pipelines.sql.statement import place
-from pipelines.store.damage import disk_error
+from pipelines.store.damage import surroundings_error
 
 _MAX_LENGTH = 300
 _NO_TABLE = (
@@ -45,13 +45,15 @@ _END = re.compile(r"\b(?:found|[Ss]yntax error at or near) '?\)'?[.:]? at the en
 def readable_errors() -> Iterator[None]:
     """Converts an engine's error inside the ``with`` block to a `QueryError` with a message of one line.
 
+    An error about the disk or about a lost engine becomes a `StoreError` or an `EngineError`.
+
     The block contains the code that collects rows, because the engine then executes the query.
     """
     try:
         yield
     except PySparkException as error:
-        if damage := disk_error(error):
-            raise damage from None
+        if told := surroundings_error(error):
+            raise told from None
         raise QueryError(f"the statement cannot be answered: {_one_line(str(error), '', '')}") from None
 
 

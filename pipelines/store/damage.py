@@ -56,13 +56,13 @@ _NO_SERVER = re.compile(r"StatusCode\.UNAVAILABLE|SESSION_NOT_FOUND|SESSION_CHAN
 
 @contextmanager
 def named_damage(root: object) -> Iterator[None]:
-    """Converts errors about the disk, the files of store ``root`` or a lost engine (`disk_error`, `lost_engine`)."""
+    """Converts errors about the disk, the files of store ``root`` or a lost engine (`surroundings_error`)."""
     try:
         yield
     except RoundtableError:
         raise
     except Exception as error:
-        told = disk_error(error, root) or lost_engine(error)
+        told = surroundings_error(error, root)
         if told is None:
             raise
         for note in getattr(error, "__notes__", ()):
@@ -76,6 +76,11 @@ def _has_working_directory() -> bool:
     except FileNotFoundError:
         return False
     return True
+
+
+def surroundings_error(error: BaseException, root: object = None) -> StoreError | EngineError | None:
+    """Returns the error for the disk or a file of store ``root``, or for a lost engine; None for any other error."""
+    return disk_error(error, root) or _lost_engine(error)
 
 
 def disk_error(error: BaseException, root: object = None) -> StoreError | None:
@@ -108,7 +113,7 @@ def disk_error(error: BaseException, root: object = None) -> StoreError | None:
     return None
 
 
-def lost_engine(error: BaseException) -> EngineError | None:
+def _lost_engine(error: BaseException) -> EngineError | None:
     """Returns the `EngineError` for an error of an engine that has ended; None for any other error."""
     errors = list(_chain(error))
     if any(isinstance(one, ConnectionRefusedError) or _NO_JVM.fullmatch(str(one)) for one in errors):

@@ -15,15 +15,17 @@ from pathlib import Path
 
 import pytest
 from deltalake import DeltaTable
+from pyspark.errors import PySparkException
 from support.commands import cli
 
 import pipelines as rt
 from pipelines.cli.stores import stores
 from pipelines.engines.session import Session
-from pipelines.errors import ProtocolError, StoreError
+from pipelines.errors import EngineError, ProtocolError, StoreError
 from pipelines.protocols import protocol_named
 from pipelines.rounds.progress import Progress
-from pipelines.store.damage import disk_error, lost_engine
+from pipelines.sql.errors import readable_errors
+from pipelines.store.damage import disk_error, surroundings_error
 from pipelines.store.store import Store
 
 SCENARIO = """name: small
@@ -228,8 +230,13 @@ def test_other_errors_are_no_damage() -> None:
 def test_the_loss_of_an_engine_is_told_from_its_errors(error: Exception, said: str | None) -> None:
     outer = RuntimeError("in a round")
     outer.__cause__ = error
-    found = lost_engine(outer)
+    found = surroundings_error(outer)
     assert found is None if said is None else said in str(found)
+
+
+def test_a_query_names_an_engine_that_is_lost_while_rows_are_computed() -> None:
+    with pytest.raises(EngineError, match="the Spark Connect server has ended"), readable_errors():
+        raise PySparkException("<_MultiThreadedRendezvous of RPC: status = StatusCode.UNAVAILABLE")
 
 
 def test_a_file_without_rights_is_no_damaged_file() -> None:
