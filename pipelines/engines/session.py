@@ -58,7 +58,7 @@ _EXCLUDED = "spark.sql.optimizer.excludedRules"
 _ALIASES = "org.apache.spark.sql.catalyst.optimizer.RemoveRedundantAliases"
 """A rule that `Session.suited` excludes. It replaces an alias of a column by the column.
 
-A checkpoint of such a plan has no known partitioning, so each join of its rows would need an exchange: a round of
+Then a checkpoint of the plan has no known partitioning, so each join of its rows would need an exchange: a round of
 `delta` would have 21 stages instead of 7.
 """
 _DESCRIPTION = "spark.job.description"
