@@ -14,9 +14,9 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cache
 from hashlib import blake2b
@@ -30,6 +30,7 @@ from zipfile import ZipFile
 os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
 
 import pyspark
+from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 import udfs
@@ -48,19 +49,8 @@ from pipelines.engines.remote import connect_from_environment, engine_of, start_
 from pipelines.errors import EngineError
 
 _INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
-_SUITED = {
-    # With derived constraints, a union of checkpointed frames that drops a column fails ("key not found").
-    "spark.sql.constraintPropagation.enabled": "false",
-    # A round reads the cached rows of the round before once. Their compression took 15 % of the executors' CPU time.
-    "spark.sql.inMemoryColumnarStorage.compressed": "false",
-}
-_EXCLUDED = "spark.sql.optimizer.excludedRules"
-_ALIASES = "org.apache.spark.sql.catalyst.optimizer.RemoveRedundantAliases"
-"""A rule that `Session.suited` excludes. It replaces an alias of a column by the column.
-
-Then a checkpoint of the plan has no known partitioning, so each join of its rows would need an exchange: a round of
-`delta` would have 21 stages instead of 7.
-"""
+# With derived constraints, a union of checkpointed frames that drops a column fails ("key not found").
+_SUITED = {"spark.sql.constraintPropagation.enabled": "false"}
 _DESCRIPTION = "spark.job.description"
 _NO_TAG = re.compile(r"[,\s]+")
 """A pattern of the characters that Spark Connect rejects in a tag."""
@@ -174,14 +164,20 @@ class Session:
 
         If `is_small`, the jobs have few rows, and Spark interprets plans: compilation would take longer.
         """
-        conf = self.spark.conf
         wanted = _SUITED | {_PARTITIONS: "1" if is_in_one else str(self.partitions)}
         wanted |= _INTERPRETED if is_small else {}
-        wanted[_EXCLUDED] = ",".join(filter(None, (conf.get(_EXCLUDED, None), _ALIASES)))
-        chosen = {} if self.engine == "local" else wanted
-        earlier = {key: conf.get(key, None) for key in chosen if conf.isModifiable(key)}
-        for key in earlier:
-            conf.set(key, chosen[key])
+        with self.configured({} if self.engine == "local" else wanted):
+            yield
+
+    @contextmanager
+    def configured(self, wanted: Mapping[str, str]) -> Iterator[None]:
+        """Changes Spark's settings inside the block. Settings that this session must not change keep their values."""
+        conf, earlier = self.spark.conf, dict[str, str | None]()
+        for key, value in wanted.items():
+            before = conf.get(key, None)
+            with suppress(PySparkException):
+                conf.set(key, value)
+                earlier[key] = before
         try:
             yield
         finally:

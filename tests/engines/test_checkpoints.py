@@ -103,6 +103,20 @@ def test_joins_of_a_round_need_no_exchange(
     assert "Exchange" not in capsys.readouterr().out.replace("BroadcastExchange", "")
 
 
+def test_the_settings_of_a_caller_are_restored(spark: Session) -> None:
+    """Rules that the caller excludes stay excluded while rows are in executors."""
+    rules, own = "spark.sql.optimizer.excludedRules", "org.apache.spark.sql.catalyst.optimizer.CombineFilters"
+    conf = spark.spark.conf
+    before = {key: conf.get(key, None) for key in checkpoints._SETTINGS}
+    with spark.configured({rules: own, "spark.sql.adaptive.enabled": "true"}):
+        with closing(checkpoints_for(spark)):
+            assert own in (conf.get(rules) or "").split(",")
+            assert {key: conf.get(key, None) for key in checkpoints._SETTINGS} == checkpoints._SETTINGS
+        assert conf.get(rules) == own
+        assert conf.get("spark.sql.adaptive.enabled") == "true"
+    assert before == {key: conf.get(key, None) for key in checkpoints._SETTINGS}
+
+
 def test_sizes_do_not_multiply(spark: Session, capsys: pytest.CaptureFixture[str]) -> None:
     """The planner's estimate of a join is the product of its sides; those of 12 joins of each other take minutes."""
     with spread(spark, 2) as session, closing(SparkCheckpoints(session)) as found:

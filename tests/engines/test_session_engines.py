@@ -105,20 +105,6 @@ def test_an_exchange_of_a_callers_session_has_a_partition_for_each_core(spark: S
         conf.set(key, before)
 
 
-def test_rules_that_a_caller_excludes_stay_excluded(spark: Session) -> None:
-    key, own = "spark.sql.optimizer.excludedRules", "org.apache.spark.sql.catalyst.optimizer.CombineFilters"
-    conf = spark.spark.conf
-    before = conf.get(key, None)
-    conf.set(key, own)
-    try:
-        with open_session(spark=spark.spark) as session:
-            with session.suited(is_small=False):
-                assert own in (conf.get(key) or "").split(",")
-            assert conf.get(key) == own
-    finally:
-        conf.unset(key) if before is None else conf.set(key, before)
-
-
 def test_a_session_that_its_caller_has_stopped_is_refused(spark: Session, monkeypatch: pytest.MonkeyPatch) -> None:
     running = spark.spark
     with open_session("spark", running) as given:
