@@ -174,8 +174,8 @@ class Session:
         """Changes Spark's settings inside the block. Settings that this session must not change keep their values."""
         conf, earlier = self.spark.conf, dict[str, str | None]()
         for key, value in wanted.items():
-            before = conf.get(key, None)
             with suppress(PySparkException):
+                before = conf.get(key, None)
                 conf.set(key, value)
                 earlier[key] = before
         try:
