@@ -30,25 +30,26 @@ from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 
 from pipelines.engines.frames import frame_of, union
 from pipelines.engines.session import Session
+from pipelines.engines.settings import shipped_settings
 
 _NODE: Final = ("node_id", "dst", "subscriber", "source", "src")
 """Columns that can identify the node of a row. The first of these columns that a relation has identifies its nodes."""
 _FEW_BYTES: Final = 1024**2
 """Size up to which plans of Sail contain the rows of a table inline."""
-_SETTINGS: Final = {
-    # A job truncates the lineage of all marked frames that it reads, not only that of its result.
-    "spark.checkpoint.checkpointAllMarkedAncestors": "true",
-    # Rows keep their partitioning. With Spark's defaults, rounds of delta take twice the CPU time.
-    "spark.sql.adaptive.enabled": "false",
-    "spark.sql.requireAllClusterKeysForCoPartition": "false",
-    "spark.sql.unionOutputPartitioning": "true",
-    "spark.sql.autoBroadcastJoinThreshold": "-1",
-    # The planner overestimates checkpointed frames: it would build a bloom filter, a separate job, for each join.
-    "spark.sql.optimizer.runtime.bloomFilter.enabled": "false",
-    # A round reads the cached rows of the round before once. Their compression took 15 % of the executors' CPU time.
-    "spark.sql.inMemoryColumnarStorage.compressed": "false",
-}
-"""Spark's settings while rows are in the executors' memory."""
+_CUT_ALL: Final = "spark.checkpoint.checkpointAllMarkedAncestors"
+"""The Spark setting with which a job truncates the lineage of all marked frames that it reads.
+
+By default, a job truncates only the lineage of its result.
+"""
+_SHIPPED: Final = (
+    "spark.sql.adaptive.enabled",
+    "spark.sql.requireAllClusterKeysForCoPartition",
+    "spark.sql.unionOutputPartitioning",
+    "spark.sql.autoBroadcastJoinThreshold",
+    "spark.sql.optimizer.runtime.bloomFilter.enabled",
+    "spark.sql.inMemoryColumnarStorage.compressed",
+)
+"""Settings of ``local.conf`` that a caller's session also needs. With Spark's defaults, rounds take twice the time."""
 _EXCLUDED: Final = "spark.sql.optimizer.excludedRules"
 _ALIASES: Final = "org.apache.spark.sql.catalyst.optimizer.RemoveRedundantAliases"
 """An excluded rule, which replaces an alias of a column by the column.
@@ -155,8 +156,9 @@ class SparkCheckpoints(Checkpoints):
         self._by = ("run_id", "place") if is_by_node else ("run_id",)
         self._cached: DataFrame | None = None
         rules = ",".join(filter(None, (session.spark.conf.get(_EXCLUDED, None), _ALIASES)))
+        shipped = {key: value for key, value in shipped_settings().items() if key in _SHIPPED}
         self._settings = ExitStack()
-        self._settings.enter_context(session.configured(_SETTINGS | {_EXCLUDED: rules}))
+        self._settings.enter_context(session.configured({**shipped, _CUT_ALL: "true", _EXCLUDED: rules}))
 
     def close(self) -> None:
         """Frees the cached rows and restores the session's settings."""
@@ -165,12 +167,13 @@ class SparkCheckpoints(Checkpoints):
 
     def load(self, rows: pa.Table, node: str | None = None) -> DataFrame:
         """Returns the rows of an Arrow table as a frame, partitioned or broadcast so that joins need no exchange."""
-        place, frame = node or _place(rows.schema.names), frame_of(self.session.spark, rows)
-        if place is None and "place" in self._by:
-            return frame.coalesce(1).localCheckpoint(eager=False).hint("broadcast")
-        by = ("run_id",) if place is None or "place" not in self._by else ("run_id", place)
-        loaded = frame.repartition(self.session.partitions, *by).localCheckpoint(eager=False)
-        return loaded.hint("shuffle_hash") if place is None else loaded
+        place, is_by_node = node or _place(rows.schema.names), "place" in self._by
+        frame = frame_of(self.session.spark, rows)
+        if place is None:
+            loaded = frame.coalesce(1) if is_by_node else frame.repartition(self.session.partitions, *self._by)
+            return loaded.localCheckpoint(eager=False).hint("broadcast" if is_by_node else "shuffle_hash")
+        by = ("run_id", place) if is_by_node else self._by
+        return frame.repartition(self.session.partitions, *by).localCheckpoint(eager=False)
 
     def __call__(self, name: str, frame: DataFrame) -> DataFrame:
         """Marks a frame for a checkpoint: the first job that reads the frame keeps the frame's rows.

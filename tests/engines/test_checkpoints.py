@@ -13,6 +13,7 @@ from pipelines.engines import checkpoints
 from pipelines.engines.checkpoints import Checkpoints, Part, SparkCheckpoints, checkpoints_for
 from pipelines.engines.frames import frame_of
 from pipelines.engines.session import Session
+from pipelines.engines.settings import shipped_settings
 
 LONG, STRING = T.LongType(), T.StringType()
 ENTRY = T.StructType([
@@ -107,14 +108,15 @@ def test_the_settings_of_a_caller_are_restored(spark: Session) -> None:
     """Rules that the caller excludes stay excluded while rows are in executors."""
     rules, own = "spark.sql.optimizer.excludedRules", "org.apache.spark.sql.catalyst.optimizer.CombineFilters"
     conf = spark.spark.conf
-    before = {key: conf.get(key, None) for key in checkpoints._SETTINGS}
+    wanted = {key: shipped_settings()[key] for key in checkpoints._SHIPPED} | {checkpoints._CUT_ALL: "true"}
+    before = {key: conf.get(key, None) for key in wanted}
     with spark.configured({rules: own, "spark.sql.adaptive.enabled": "true"}):
         with closing(checkpoints_for(spark)):
             assert own in (conf.get(rules) or "").split(",")
-            assert {key: conf.get(key, None) for key in checkpoints._SETTINGS} == checkpoints._SETTINGS
+            assert {key: conf.get(key, None) for key in wanted} == wanted
         assert conf.get(rules) == own
         assert conf.get("spark.sql.adaptive.enabled") == "true"
-    assert before == {key: conf.get(key, None) for key in checkpoints._SETTINGS}
+    assert before == {key: conf.get(key, None) for key in wanted}
 
 
 def test_sizes_do_not_multiply(spark: Session, capsys: pytest.CaptureFixture[str]) -> None:
