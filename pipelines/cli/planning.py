@@ -193,8 +193,13 @@ def _n_busy_rounds(prepared: Prepared, rows: list[Combination]) -> int:
     used = [PROTOCOLS[name] for name in prepared.protocols]
     if any(one.draws or one.maintenance for one in used):
         return prepared.horizon
-    scenario = prepared.scenario.model_dump_json(include={"workload", "faults"}, exclude_none=True)
-    n_inputs = len(prepared.scenario.runs.all_seeds()) if '"generate":' in scenario else 1
+    parts = (
+        part
+        for run in prepared.combinations()
+        for part in (*dict(run.scenario.workload).values(), *run.scenario.faults)
+    )
+    is_drawn = any(hasattr(part, "generate") for part in parts)
+    n_inputs = len(prepared.scenario.runs.all_seeds()) if is_drawn else 1
     return n_inputs * sum(row.n_busy_rounds for row in rows)
 
 

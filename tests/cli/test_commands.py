@@ -270,6 +270,22 @@ def test_the_first_command_of_the_readme_needs_no_java(monkeypatch: pytest.Monke
     assert {load_scenario(path).scenario.engine for path in scenarios} == {"auto", "local"}
 
 
+def test_calls_that_only_the_grid_generates_differ_between_seeds_too(tmp_path: Path) -> None:
+    """The calls of all seeds would otherwise be expected in the same rounds."""
+    calls = "{generate: {kind: topics, topics: 1, nodes: 1, rate: 0.01, rounds: [0, 4000]}}"
+    head = "name: drawn\nprotocol: {name: flooding}\noverlay: {generate: {kind: line, nodes: 3}}\ntime: {rounds: 5000}\n"
+    takes = []
+    for name, parts in {
+        "scenario": f"runs: {{seeds: {{from: 0, count: 10}}}}\nworkload: {{publications: {calls}}}\n",
+        "grid": f"runs:\n  seeds: {{from: 0, count: 10}}\n  grid:\n    workload.publications:\n      - {calls}\n",
+    }.items():
+        file = tmp_path / f"{name}.yaml"
+        file.write_text(head + parts)
+        takes += [line for line in cli("plan", file).stdout.splitlines() if line.startswith("takes")]
+    assert takes[0] == takes[1]
+    assert len(takes) == 2
+
+
 def test_an_overlay_of_one_node_is_planned(example: Path) -> None:
     example.write_text("name: one\nprotocol: {name: flooding}\noverlay: {generate: {kind: line, nodes: 1}}\n")
     rows = [line.split() for line in cli("plan", example).stdout.splitlines()]

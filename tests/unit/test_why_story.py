@@ -11,7 +11,7 @@ from dataclasses import replace
 import pytest
 
 from pipelines.report.space_time import of_story
-from pipelines.why.facts import Downtime, LinkFault, MessageFact, PublicationFact, RunFacts, SubscriptionFact
+from pipelines.why.facts import Downtime, LinkFault, MessageFact, PublicationFact, RunFacts, SubscriptionFact, Wait
 from pipelines.why.overview import MISSING, TWICE, CauseKey, cause_key
 from pipelines.why.story import Story, print_story, publication_name
 from pipelines.why.telling import excuse, issued_story
@@ -412,6 +412,14 @@ def test_each_late_delivery_has_a_cause(
     story = told(history(*copies, delivered=delivered, link_faults=faults, downs=downs))
     assert ended(story) == ("delivered", "S", *wanted)
     assert words in story.verdict
+
+
+def test_a_wait_within_one_round_delays_nothing() -> None:
+    waits = {(P, 1): [Wait(A, 11, 11, "its key items were locked", (A, 5))]}
+    downs = {A: [Downtime(A, 5, 8, 8, None, ())]}
+    story = told(history(FIRST, copy(101, A, B, 11), copy(102, B, S, 15), delivered=18, waited=waits, downs=downs))
+    assert story.cause is not None
+    assert story.cause.text == "it waited at B from round 12 to 15"
 
 
 def test_an_early_delivery_is_not_late() -> None:
