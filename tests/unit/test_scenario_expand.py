@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 
 import pytest
@@ -50,13 +49,11 @@ def test_null_takes_a_value_away(tmp_path: Path) -> None:
     assert [run.scenario.overlay.generate and run.scenario.overlay.generate.tree for run in runs] == ["minimum", None]
 
 
-def test_many_runs_share_their_scenarios_and_expand_fast(tmp_path: Path) -> None:
+def test_many_runs_share_their_scenarios(tmp_path: Path) -> None:
     path = tmp_path / "s.yaml"
     path.write_text(HEAD + f"runs: {{seeds: {list(range(5000))}, grid: {{protocol.delta: [0, 1, 2]}}}}\n")
     loaded = load_scenario(path)
-    start = time.perf_counter()
     runs = expand(loaded)
-    assert time.perf_counter() - start < 1.0
     assert [run.run_id for run in runs] == list(range(15000))
     assert len({id(run.scenario) for run in runs}) == 3
 
