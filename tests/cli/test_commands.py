@@ -273,7 +273,8 @@ def test_the_first_command_of_the_readme_needs_no_java(monkeypatch: pytest.Monke
 def test_calls_that_only_the_grid_generates_differ_between_seeds_too(tmp_path: Path) -> None:
     """The calls of all seeds would otherwise be expected in the same rounds."""
     calls = "{generate: {kind: topics, topics: 1, nodes: 1, rate: 0.01, rounds: [0, 4000]}}"
-    head = "name: drawn\nprotocol: {name: flooding}\noverlay: {generate: {kind: line, nodes: 3}}\ntime: {rounds: 5000}\n"
+    head = "name: drawn\nprotocol: {name: flooding}\ntime: {rounds: 5000}\n"
+    head += "overlay: {generate: {kind: line, nodes: 3}}\n"
     takes = []
     for name, parts in {
         "scenario": f"runs: {{seeds: {{from: 0, count: 10}}}}\nworkload: {{publications: {calls}}}\n",

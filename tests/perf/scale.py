@@ -3,11 +3,12 @@
     python tests/perf/scale.py [--what sweep] [--executors 1 --executors 2] [--runs 1000] [--nodes 20000] [--limit 600]
         [--until 2000] [--warm]
 
-The clusters are Spark's ``local-cluster``: a driver and executors, each a separate process on this machine. With
-``--executors 0``, engine `local` plays the runs in processes of this machine, without a JVM. ``sweep``: runs of `delta`
-on trees of ``--brokers`` brokers as in `rounds.py`, in form program. ``bank``: runs of `ginger` as in `nodes.py`.
-``overlay``: one run of `delta` with δ = 1 on a random tree of ``--nodes`` brokers with five subscribers, in form
-dataflow, partitioned by run and node. ``program``: the run of ``overlay`` in form program.
+The clusters are standalone clusters of Spark: a driver, and one executor for each worker, all separate processes on
+this machine. Each worker has its own loopback address (`support.cluster.standalone`). With ``--executors 0``, engine
+`local` plays the runs in processes of this machine, without a JVM. ``sweep``: runs of `delta` on trees of
+``--brokers`` brokers as in `rounds.py`, in form program. ``bank``: runs of `ginger` as in `nodes.py`. ``overlay``: one
+run of `delta` with δ = 1 on a random tree of ``--nodes`` brokers with five subscribers, in form dataflow, partitioned
+by run and node. ``program``: the run of ``overlay`` in form program.
 
 Columns: seconds; the last round, with ``+`` if ``--limit`` seconds or round ``--until`` ended the measurement;
 messages; messages per second; millions of rows that executors wrote for exchanges, and the MiB of these rows; CPU
@@ -29,6 +30,8 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -41,6 +44,7 @@ from pyspark.sql import SparkSession
 from rich.console import Console
 from rich.table import Table
 from rounds import START, experiment as sweep
+from support.cluster import standalone
 
 from pipelines.contract.forms import AskedForm
 from pipelines.engines.jars import engine_jars
@@ -88,8 +92,9 @@ def bank(n_runs: int) -> Experiment:
     return Experiment(runs, build_inputs(runs, None), commit_every=None)
 
 
-def cluster(n_executors: int) -> SparkSession:
-    """Starts a cluster of executors with one core each."""
+@contextmanager
+def cluster(n_executors: int) -> Iterator[SparkSession]:
+    """Starts a cluster of executors with one core each; stops it at the end of the ``with`` block."""
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     jars = os.pathsep.join(map(str, engine_jars(print)))
     of_cluster = read_settings(find_file("conf/spark/cluster.conf", None))
@@ -100,10 +105,13 @@ def cluster(n_executors: int) -> SparkSession:
         "spark.ui.retainedStages": "100000",
         "spark.executorEnv.PYTHONPATH": str(Path(__file__).parents[2]),
     }  # fmt: skip
-    builder = SparkSession.builder.master(f"local-cluster[{n_executors},1,{EXECUTOR_MB}]").appName("scale")
-    for key, value in settings.items():
-        builder = builder.config(key, value)
-    return builder.getOrCreate()
+    with tempfile.TemporaryDirectory() as folder, standalone(Path(folder), n_executors, EXECUTOR_MB) as (url, _):
+        builder = SparkSession.builder.master(url).appName("scale")
+        for key, value in settings.items():
+            builder = builder.config(key, value)
+        spark = builder.getOrCreate()
+        yield spark
+        spark.stop()
 
 
 def exchanged(spark: SparkSession) -> tuple[int, int]:
@@ -124,6 +132,8 @@ def usage(root: int) -> tuple[dict[str, float], dict[str, float]]:
     cpu, peak = ({"program": 0.0, "driver": 0.0, "executors": 0.0} for _ in range(2))
     for process in processes(root):
         line = (process / "cmdline").read_bytes()
+        if any(name in line for name in (b"deploy.master.Master", b"deploy.worker.Worker")):
+            continue
         is_executor = any(name in line for name in (b"CoarseGrainedExecutorBackend", b"pyspark.daemon", b"loky"))
         role = "executors" if is_executor else "driver" if b"java" in line else "program"
         cpu[role] += cpu_of(process)
@@ -135,7 +145,7 @@ def measured(
     n_executors: int, what: Experiment, limit: float, until: int, before: Experiment | None = None
 ) -> dict[str, Any]:
     """Measures an experiment up to ``limit`` seconds or round ``until``; executes experiment ``before`` first."""
-    spark, n_messages, round_ = cluster(n_executors) if n_executors else None, 0, -1
+    n_messages, round_ = 0, -1
 
     def observe(progress: Progress) -> None:
         nonlocal n_messages, round_
@@ -143,8 +153,10 @@ def measured(
         if round_ >= until or time.perf_counter() > start + limit:
             raise LimitReachedError
 
-    session = open_session(spark=spark) if spark else open_session("local")
-    with tempfile.TemporaryDirectory() as folder, session:
+    with ExitStack() as closing:
+        spark = closing.enter_context(cluster(n_executors)) if n_executors else None
+        session = closing.enter_context(open_session(spark=spark) if spark else open_session("local"))
+        folder = closing.enter_context(tempfile.TemporaryDirectory())
         if before:
             execute(before, session, Store(Path(folder, "before"), session), lambda _: None)
         earlier, _ = usage(os.getpid())
@@ -158,8 +170,6 @@ def measured(
         seconds = time.perf_counter() - start
         after, peak = usage(os.getpid())
         exchanges = exchanged(spark) if spark else (0, 0)
-    if spark:
-        spark.stop()
     cpu = {role: after[role] - earlier[role] for role in after}
     return {
         "seconds": seconds, "round": round_, "is_whole": is_whole, "messages": n_messages, "rows": exchanges[0],

@@ -105,19 +105,44 @@ def daemon_environment() -> dict[str, str]:
 @contextmanager
 def cluster(folder: Path) -> Iterator[Cluster]:
     """Starts a master and two workers with one core each, and stops them at the end of the ``with`` block."""
+    package = Package.build(folder / "package")
+    with standalone(folder, N_WORKERS, _WORKER_MB) as (url, workers):
+        yield Cluster(url, package, folder, workers)
+
+
+@contextmanager
+def standalone(
+    folder: Path, n_workers: int, memory_mb: int
+) -> Iterator[tuple[str, list[subprocess.Popen[bytes]]]]:  # fmt: skip
+    """Starts a master and workers with one core each; yields the master's URL and the workers' processes.
+
+    Each worker has its own address, as in a cluster of machines: Spark then runs a task where its cached rows are. On
+    executors with one address, half of these tasks fetch their rows from the other executor.
+    """
+    port = free_port()
+    url = f"spark://127.0.0.1:{port}"
     with ExitStack() as closing:
-        port = free_port()
-        url = f"spark://127.0.0.1:{port}"
-        found = Cluster(url, Package.build(folder / "package"), folder)
-        master = ["--host", "127.0.0.1", "--port", str(port), "--webui-port", "0"]
-        closing.enter_context(_daemon("master", folder / "master.log", *master))
-        worker = ["--host", "127.0.0.1", "--cores", "1", "--memory", f"{_WORKER_MB}m", "--webui-port", "0"]
-        for number in range(N_WORKERS):
-            work = folder / f"worker{number}"
-            daemon = _daemon("worker", folder / f"worker{number}.log", *worker, "--work-dir", str(work), url)
-            found.workers.append(closing.enter_context(daemon))
-        wait_for(lambda: _said(folder / "master.log").count("Registering worker") == N_WORKERS, "two workers")
-        yield found
+        master = ["--port", str(port), "--webui-port", "0"]
+        closing.enter_context(_daemon("master", folder / "master.log", "127.0.0.1", *master))
+        worker = ["--cores", "1", "--memory", f"{memory_mb}m", "--webui-port", "0"]
+        workers = []
+        for number, host in enumerate(_hosts(n_workers)):
+            log, work = folder / f"worker{number}.log", folder / f"worker{number}"
+            workers.append(closing.enter_context(_daemon("worker", log, host, *worker, "--work-dir", str(work), url)))
+        wait_for(lambda: _said(folder / "master.log").count("Registering worker") == n_workers, "workers")
+        yield url, workers
+
+
+def _hosts(n_hosts: int) -> list[str]:
+    """Returns loopback addresses: different ones if the system has them, as Linux does."""
+    hosts = [f"127.0.0.{2 + number}" for number in range(n_hosts)]
+    try:
+        for host in hosts:
+            with socket.socket() as probe:
+                probe.bind((host, 0))
+    except OSError:
+        return ["127.0.0.1"] * n_hosts
+    return hosts
 
 
 @contextmanager
@@ -140,9 +165,9 @@ def connect_server(on: Cluster, log: Path, confs: Mapping[str, str]) -> Iterator
 
 
 @contextmanager
-def _daemon(name: str, log: Path, *arguments: str) -> Iterator[subprocess.Popen[bytes]]:
-    command = [str(SPARK / "bin" / "spark-class"), _CLASSES[name], *arguments]
-    environment = daemon_environment() | {"SPARK_DAEMON_MEMORY": "256m"}
+def _daemon(name: str, log: Path, host: str, *arguments: str) -> Iterator[subprocess.Popen[bytes]]:
+    command = [str(SPARK / "bin" / "spark-class"), _CLASSES[name], "--host", host, *arguments]
+    environment = daemon_environment() | {"SPARK_DAEMON_MEMORY": "256m", "SPARK_LOCAL_IP": host}
     with log.open("wb") as said:
         process = subprocess.Popen(command, env=environment, stdout=said, stderr=subprocess.STDOUT)
     try:
