@@ -51,19 +51,20 @@ def outbox_types(payload: T.StructType) -> dict[str, str]:
 CALL_EVENT_COLUMNS = ("run_id", "source", "source_seq", "round", "event")
 
 
+def grown(increments: DataFrame) -> DataFrame:
+    """Returns `increments`; the default of `StateRelation.compact`."""
+    return increments
+
+
 @dataclass(frozen=True)
 class StateRelation:
     """A state relation of a protocol, stored as table ``state_<name>``.
-
-    A relation *grows* if rounds only add rows to it; the rows that a round adds are an *increment*. A round that
-    changes any other relation returns all rows of the relation.
 
     Attributes:
         table: The schema. Its name has no prefix ``state_``.
         facts: The counters of the relation, which later rounds may read. Maps the name of a counter to the SQL
             condition of the counted rows.
-        compact: A function that computes a growing relation from the union of its increments, or None if the relation
-            does not grow.
+        compact: A function that computes the relation from the union of the rows that rounds have added.
         is_durable: Whether the rows of a node survive its crash; other rows are deleted. Durable rows are committed
             before the crash takes effect, and the node reads them from the store when it recovers.
         derived_from: The relation from which each commit derives this relation, or None if rounds read and write this
@@ -72,14 +73,9 @@ class StateRelation:
 
     table: Table
     facts: Mapping[str, str] = field(default_factory=dict)
-    compact: Callable[[DataFrame], DataFrame] | None = None
+    compact: Callable[[DataFrame], DataFrame] = grown
     is_durable: bool = False
     derived_from: str | None = None
-
-
-def grown(increments: DataFrame) -> DataFrame:
-    """Returns `increments`; the `StateRelation.compact` of a relation whose rows are never replaced."""
-    return increments
 
 
 @dataclass(frozen=True)
@@ -110,7 +106,7 @@ class Round:
         calls: The due application calls, or None if no call is due.
         kinds: The kinds of the due messages and calls; kinds of calls are in lower case. A round skips the steps of
             kinds that are not due.
-        state: The relations of the protocol. A growing relation is the union of its increments.
+        state: The relations of the protocol: the rows that `StateRelation.compact` has not computed yet are a union.
         facts: The counters of `StateRelation.facts` at the end of the previous round, by relation and name.
         run: The constant tables of the runs.
         settings: The distinct settings objects of the runs.
@@ -135,7 +131,8 @@ class RoundResult:
     """The output of a round. A frame of None stands for no rows.
 
     Attributes:
-        state: The changed relations by name: the new increment of a growing relation, all rows of any other relation.
+        state: The relations whose rows the round replaces, by name.
+        added: The rows that the round adds to other relations, by name.
         outbox: The messages to send.
         delivery: The deliveries, columns of table ``delivery``.
         call_event: One row per event of a call: ``held`` (the node will issue the call later), ``issued`` or
@@ -148,6 +145,7 @@ class RoundResult:
     """
 
     state: dict[str, DataFrame] = field(default_factory=dict)
+    added: dict[str, DataFrame] = field(default_factory=dict)
     outbox: DataFrame | None = None
     delivery: DataFrame | None = None
     call_event: DataFrame | None = None

@@ -161,17 +161,17 @@ class EntryChanges:
     Attributes:
         added: The new entries, each with the ``trigger`` of the message that adds it.
         removed: The removed entries: ``run_id, node_id, subscription_id`` and ``removed_trigger``, the trigger of the
-            message that removes the entry.
+            message that removes the entry. None if no message of the round removes entries.
     """
 
     added: DataFrame
-    removed: DataFrame
+    removed: DataFrame | None
 
 
 def remaining_entries(entry: DataFrame, changes: EntryChanges) -> DataFrame:
     """Returns the entries after the changes of a round: ``run_id, node_id, subscription_id`` and further columns."""
     whole = entry.unionByName(changes.added.drop("trigger"))
-    return whole.join(changes.removed.hint("shuffle_hash"), _KEY, "left_anti")
+    return whole if changes.removed is None else whole.join(changes.removed.hint("shuffle_hash"), _KEY, "left_anti")
 
 
 def seen_entries(message: DataFrame, entry: DataFrame, changes: EntryChanges | None) -> DataFrame:
@@ -193,5 +193,7 @@ def seen_entries(message: DataFrame, entry: DataFrame, changes: EntryChanges | N
     seen = seen.unionByName(
         message.hint("shuffle_hash").join(fresh, _KEY).where("trigger > added_trigger").drop("added_trigger")
     )
+    if changes.removed is None:
+        return seen
     kept = seen.join(changes.removed.hint("shuffle_hash"), _KEY, "left")
     return kept.where("removed_trigger is null or trigger < removed_trigger").drop("removed_trigger")

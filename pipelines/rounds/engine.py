@@ -10,7 +10,9 @@ A round has these steps:
    (`engines.checkpoints`); the driver receives the history rows, and counts of all other rows;
 5. **commit**, every k rounds: the engine writes history and state to the store.
 
-A relation *grows* if rounds only add rows to it; the rows that a round adds are an *increment*.
+A round replaces a relation or adds rows to it. The added rows are kept apart from the rows before, so that a round with
+few messages writes few rows. Each round writes all added rows again; when this has cost as much as it takes to write
+the whole relation, a round writes the whole relation.
 
 The driver knows from the counts which kinds of messages are due in each later round. The engine skips rounds without
 due messages and calls. If no message or call of a kind is due in a round, the plan omits the steps for this kind.
@@ -19,6 +21,7 @@ due messages and calls. If no message or call of a kind is due in a round, the p
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 from pyspark.sql import DataFrame, types as T
@@ -41,9 +44,10 @@ from pipelines.rounds.faults import Crashes
 from pipelines.rounds.loop import Rounds
 from pipelines.tables import DELIVERY, MESSAGE, NODE_STATUS, STRING
 
-_MAX_INCREMENTS = 16
 _NODE = ["run_id", "node_id"]
 _IN_FLIGHT: Final = "in_flight"
+_ADDED: Final = "added-"
+"""The prefix of the name of a checkpoint's part with rows that are added to a relation."""
 _EVENTS: Final = {
     DELIVERY.name: DELIVERY.schema,
     NODE_STATUS.name: NODE_STATUS.schema,
@@ -54,6 +58,36 @@ _EVENTS: Final = {
 """The history tables that a round adds rows to, except ``message``, named like attributes of `RoundResult`."""
 
 
+@dataclass(frozen=True)
+class _Rows:
+    """Materialised rows of a relation.
+
+    Attributes:
+        base: The rows at the last round that wrote the whole relation.
+        added: The rows that rounds have added since; None if there are no such rows.
+        counts: The number of rows of `base` and of `added` for each digest (`Part.digest`).
+        n_rewritten: The number of added rows that rounds have written since; each round writes all added rows again.
+    """
+
+    base: DataFrame
+    added: DataFrame | None = None
+    counts: tuple[Mapping[str, int], Mapping[str, int]] = ({}, {})
+    n_rewritten: int = 0
+
+    @property
+    def frames(self) -> list[DataFrame]:
+        return [self.base] if self.added is None else [self.base, self.added]
+
+    @property
+    def is_fragmented(self) -> bool:
+        """Whether rounds have written more added rows than it takes to write `base` again."""
+        return self.n_rewritten > sum(self.counts[0].values())
+
+    def with_added(self, added: DataFrame, counts: Mapping[str, int]) -> _Rows:
+        n_rewritten = self.n_rewritten + sum(counts.values())
+        return _Rows(self.base, added, (self.counts[0], counts), n_rewritten)
+
+
 class Relations:
     """The state relations of one protocol that rounds read and write."""
 
@@ -61,22 +95,28 @@ class Relations:
         """Starts with empty relations; `checkpoints` computes their rows and truncates their lineage."""
         self._checkpoints = checkpoints
         self._states = {state.table.name: state for state in protocol.states}
-        self._parts: dict[str, list[DataFrame]] = {
-            name: [checkpoints.empty(state.table.schema)] for name, state in self._states.items()
-        }
+        self._rows = {name: _Rows(checkpoints.empty(state.table.schema)) for name, state in self._states.items()}
         self._changed: set[str] = set()
-        self.facts: dict[str, dict[str, int]] = {
-            name: dict.fromkeys(state.facts, 0) for name, state in self._states.items()
-        }
 
     @property
     def kept(self) -> list[DataFrame]:
         """The materialised frames of all relations, which later rounds read."""
-        return [part for parts in self._parts.values() for part in parts]
+        return [frame for rows in self._rows.values() for frame in rows.frames]
+
+    @property
+    def facts(self) -> dict[str, dict[str, int]]:
+        """The counters of each relation, by name."""
+        return {
+            name: {
+                fact: sum(n for counts in rows.counts for digest, n in counts.items() if fact in digest.split(","))
+                for fact in self._states[name].facts
+            }
+            for name, rows in self._rows.items()
+        }
 
     def frames(self) -> dict[str, DataFrame]:
         """Returns the frame of each relation, by name, for the next round."""
-        return {name: union(parts) for name, parts in self._parts.items()}
+        return {name: union(rows.frames) for name, rows in self._rows.items()}
 
     def after_faults(
         self, crashes: FaultsDue, stored: Callable[[str], DataFrame]
@@ -96,54 +136,47 @@ class Relations:
                 state[name] = _without(state[name], crashes.crashed)
             else:
                 continue
-            if known.compact is None:
-                touched.append(name)
-            else:
-                state[name] = self._fold(name, known.compact(state[name]))
+            touched.append(name)
         return state, touched
 
-    def part(self, name: str, rows: DataFrame) -> Part:
-        """Returns `rows` as an argument of a checkpoint. They are the increment of relation `name` if it grows."""
+    def parts(self, state: Mapping[str, DataFrame], added: Mapping[str, DataFrame]) -> dict[str, Part]:
+        """Returns the arguments of a checkpoint for the relations that a round replaces (`state`) or adds rows to.
+
+        A relation in `state` and `added` is replaced by the rows of both. The part of a fragmented relation has all its
+        rows.
+        """
+        found = {name: self._part(name, rows) for name, rows in state.items() if name not in added}
+        for name, new in added.items():
+            rows, compact = self._rows[name], self._states[name].compact
+            if name in state:
+                found[name] = self._part(name, compact(state[name].unionByName(new)))
+            elif rows.is_fragmented:
+                found[name] = self._part(name, compact(union([*rows.frames, new])))
+            else:
+                found[f"{_ADDED}{name}"] = self._part(name, union([*rows.frames[1:], new]))
+        return found
+
+    def _part(self, name: str, rows: DataFrame) -> Part:
         state = self._states[name]
         flags = ", ".join(f"case when {condition} then '{fact}' end" for fact, condition in state.facts.items())
         return Part(rows, state.table.schema, f"concat_ws(',', {flags})" if flags else "''")
 
     def take(self, result: CheckpointResult, *, is_stored: bool = False) -> None:
-        """Replaces relations by the frames in `result`, or adds increments. If `is_stored`, the store has the rows."""
-        for name in self._states.keys() & result.frames.keys():
-            if self._states[name].compact is None:
-                self._parts[name] = [result.frames[name]]
-                self._count(name, result.counts[name])
-            elif result.counts[name]:
-                self._parts[name].append(result.frames[name])
-            if not is_stored:
+        """Takes over the frames of a checkpoint of `parts`. If `is_stored`, the store has their rows."""
+        for name, before in self._rows.items():
+            added = f"{_ADDED}{name}"
+            if name in result.frames:
+                self._rows[name] = _Rows(result.frames[name], None, (result.counts[name], {}))
+            elif result.counts.get(added):
+                self._rows[name] = before.with_added(result.frames[added], result.counts[added])
+            if not is_stored and self._rows[name] is not before:
                 self._changed.add(name)
-            if len(self._parts[name]) > _MAX_INCREMENTS:
-                self._compact(name)
-
-    def _count(self, name: str, counts: Mapping[str, int]) -> None:
-        for fact in self.facts[name]:
-            self.facts[name][fact] = sum(count for digest, count in counts.items() if fact in digest.split(","))
 
     def to_write(self, *, only_durable: bool = False) -> dict[str, DataFrame]:
         """Returns the state tables that changed since the last call, by table name, each as one frame."""
-        names = [name for name in self._changed if self._states[name].is_durable or not only_durable]
-        for name in names:
-            self._compact(name)
+        names = sorted(name for name in self._changed if self._states[name].is_durable or not only_durable)
         self._changed.difference_update(names)
-        return {f"state_{name}": self._parts[name][0] for name in sorted(names)}
-
-    def _compact(self, name: str) -> None:
-        compact = self._states[name].compact
-        if compact is not None and len(self._parts[name]) > 1:
-            self._fold(name, compact(union(self._parts[name])))
-
-    def _fold(self, name: str, whole: DataFrame) -> DataFrame:
-        """Replaces the growing relation `name` by the frame `whole`, checkpoints it, and returns the new frame."""
-        cut = self._checkpoints.checkpoint({name: self.part(name, whole)})
-        self._parts[name] = [cut.frames[name]]
-        self._changed.add(name)
-        return cut.frames[name]
+        return {f"state_{name}": self._states[name].compact(union(self._rows[name].frames)) for name in names}
 
 
 def _without(frame: DataFrame, node: DataFrame) -> DataFrame:
@@ -175,7 +208,7 @@ class RoundEngine(Rounds):
 
     def resume(self, round_: int, state: Mapping[str, DataFrame], in_flight: DataFrame) -> None:
         """Restores the relations and the messages in flight as stored at the end of round `round_`."""
-        parts = {name: self._relations.part(name, rows) for name, rows in state.items()}
+        parts = self._relations.parts(state, {})
         cut = self._checkpoint(f"resume after round {round_}", {**parts, _IN_FLIGHT: self._flight(in_flight)})
         self._relations.take(cut, is_stored=True)
         self.round = round_
@@ -243,8 +276,7 @@ class RoundEngine(Rounds):
             link, payload = self._run.link, self._protocol.payload
             messages.append(network.put_on_links(result.outbox, link, self._latency, payload, self._crashes.schedule))
         flight = union(messages) if messages else self._checkpoints.empty(self._schema)
-        parts = {name: self._relations.part(name, rows) for name, rows in result.state.items()}
-        return {**parts, _IN_FLIGHT: self._flight(flight)}
+        return {**self._relations.parts(result.state, result.added), _IN_FLIGHT: self._flight(flight)}
 
     def _flight(self, rows: DataFrame) -> Part:
         return Part(rows, self._schema, network.DIGEST)

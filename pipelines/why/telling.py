@@ -309,7 +309,8 @@ def _waited(trail: Trail, publication: tuple[int, int], round_: int) -> Cause | 
     facts = trail.facts
     ended = [
         wait for wait in facts.waited.get(publication, ())
-        if wait.since < wait.until <= round_ and (wait.node in trail.path or not facts.deliveries.get((wait.node, *publication)))
+        if wait.since < wait.until <= round_
+        and (wait.node in trail.path or not facts.deliveries.get((wait.node, *publication)))
     ]  # fmt: skip
     if not ended:
         return None

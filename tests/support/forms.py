@@ -111,7 +111,7 @@ def stored_rows(store: Store, protocol: ProtocolForm, name: str, columns: Sequen
     """Returns the rows of a table. If a state table stores increments, they are merged into rows first."""
     frame = store.read(name)
     state = next((one for one in protocol.states if f"{STATE}{one.table.name}" == name), None)
-    if state is not None and state.compact is not None:
+    if state is not None:
         frame = state.compact(frame)
     rows: pa.Table = frame.select(*columns).toArrow()
     return [tuple(_plain(value) for value in row.values()) for row in rows.to_pylist()]

@@ -53,7 +53,7 @@ STATES = (
     StateRelation(TOPOLOGY, is_durable=True),
     StateRelation(PATH),
     StateRelation(ROUTING_ENTRY),
-    StateRelation(PROCESSING, facts={"routing": "kind <> 'PUB'", "joining": "kind = 'J'"}),
+    StateRelation(PROCESSING, facts={"routing": "kind <> 'PUB'", "joining": "kind = 'J'", "ending": "kind = 'UNSUB'"}),
     StateRelation(WAITING),
     StateRelation(DETECTOR, compact=newest_per_source),
     StateRelation(JOIN, facts={"detached": "status <> 'VALID_JOINED'", "joiners": "true"}, is_durable=True),

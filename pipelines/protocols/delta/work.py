@@ -55,7 +55,9 @@ class Work:
 
     def now(self, name: str) -> DataFrame:
         """Returns the current rows of relation `name`."""
-        return self.result.state.get(name, self.round.state[name])
+        added = self.result.added.get(name)
+        rows = self.result.state.get(name, self.round.state[name])
+        return rows if added is None else rows.unionByName(added)
 
     def put(self, name: str, frame: DataFrame) -> DataFrame:
         """Sets relation `name` to `frame`, and materialises it for later steps. Returns the materialised frame."""
@@ -66,6 +68,13 @@ class Work:
     def change(self, name: str, frame: DataFrame) -> None:
         """Sets relation `name` to `frame` without materialising it."""
         self.result.state[name] = frame
+        self.result.added.pop(name, None)
+
+    def add(self, name: str, frame: DataFrame) -> None:
+        """Adds the rows of `frame` to relation `name` without materialising them."""
+        state, added = self.result.state, self.result.added
+        to = state if name in state else added
+        to[name] = to[name].unionByName(frame) if name in to else frame
 
     def of_crashing(self, row: DataFrame) -> DataFrame:
         """Returns the rows of `row` in runs with a scheduled crash. Only these runs store state for crashes."""
@@ -145,6 +154,12 @@ class Work:
         """Whether the SUBS_SET of any node may change in this round."""
         finishing = self.has("CONF") and self.round.facts["processing"]["routing"] > 0
         return self.has(*SENT, "PAR_SUB") or self.may_release_calls or finishing or self.is_disturbed
+
+    @property
+    def may_end_subscriptions(self) -> bool:
+        """Whether an UNSUB may be finished in this round."""
+        ending = self.has("UNSUB", "unsubscribe") or self.round.facts["processing"]["ending"] > 0
+        return ending or self.may_release_calls or self.is_disturbed
 
     @property
     def may_finish_joins(self) -> bool:

@@ -47,13 +47,15 @@ def handled_rows(inbox: DataFrame, calls: DataFrame | None) -> DataFrame:
     return came.unionByName(called(calls, _CALLS, PAYLOAD, **own))
 
 
-def entry_changes(message: DataFrame) -> EntryChanges:
-    """Returns the routing entries that SUB adds and UNSUB removes. Each tree link carries one SUB of a subscription."""
+def entry_changes(message: DataFrame, *, may_end: bool) -> EntryChanges:
+    """Returns the routing entries that SUB adds and UNSUB removes. Each tree link carries one SUB of a subscription.
+
+    ``may_end`` states whether `message` may contain UNSUB.
+    """
     next_hop = "coalesce(sender, node_id) as next_hop"
-    return EntryChanges(
-        message.where("kind = 'SUB'").selectExpr(*NODE, "subscription_id", next_hop, "trigger"),
-        message.where("kind = 'UNSUB'").selectExpr(*NODE, "subscription_id", "trigger as removed_trigger"),
-    )
+    ended = message.where("kind = 'UNSUB'").selectExpr(*NODE, "subscription_id", "trigger as removed_trigger")
+    added = message.where("kind = 'SUB'").selectExpr(*NODE, "subscription_id", next_hop, "trigger")
+    return EntryChanges(added, ended if may_end else None)
 
 
 def flooded(message: DataFrame, link: DataFrame) -> DataFrame:
@@ -91,8 +93,11 @@ class ForwardingProtocol(DataflowForm):
         message = round_.keep("message", handled_rows(round_.inbox, round_.calls))
         entry, changes, out = round_.state["routing_entry"], None, []
         if not kinds.isdisjoint(("SUB", "UNSUB", "subscribe", "unsubscribe")):
-            changes = entry_changes(message)
-            result.state["routing_entry"] = remaining_entries(entry, changes)
+            changes = entry_changes(message, may_end=not kinds.isdisjoint(("UNSUB", "unsubscribe")))
+            if changes.removed is None:
+                result.added["routing_entry"] = changes.added.drop("trigger")
+            else:
+                result.state["routing_entry"] = remaining_entries(entry, changes)
             out.append(flooded(message, round_.run.link))
         if not kinds.isdisjoint(("PUB", "publish")):
             out.append(round_.keep("matched", matched(message, entry, changes)))

@@ -56,7 +56,7 @@ class GingerSteps(DataflowForm):
             if "Metadata" in kinds:
                 copies = message.where("kind = 'Metadata' and relationship = 'edge'")
                 result.delivery = deliveries(copies)
-                result.state["delivered"] = delivery_rows(copies)
+                result.added["delivered"] = delivery_rows(copies)
         if round_.calls is not None:
             out.append(called_out(round_.calls, state["neighbour"]))
             event = issued(round_.calls)

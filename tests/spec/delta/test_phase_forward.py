@@ -58,7 +58,7 @@ def test_a_publication_is_delivered_sent_on_and_remembered(sail: Session) -> Non
     assert found(one.now("processing"), "source_seq recipient responsible matches") == [(1, 4, 4, None)]
     assert found(one.now("detector"), "source last_seq") == [(SOURCE, k) for k in (1, 2, 3)]
     assert both(one.finished, "source_seq") == [(2,), (3,)]
-    assert {*one.result.state} == {"processing", "detector"}
+    assert ({*one.result.added}, one.result.state) == ({"processing", "detector"}, {})
     assert one.fates == []
 
 
@@ -74,7 +74,7 @@ def test_by_visited_lists_a_node_notes_whom_a_message_passed(sail: Session) -> N
     forward.forward_copies(one)
     number = 20 * 2**20 + 1
     assert sent(one, "kind source_seq visited") == [("CONF", 1, None), ("PUB", 2, [(0, 31), (N, number)])]
-    assert found(one.now("detector"), "source last_seq") == [(0, 31)]
+    assert found(one.result.added["detector"], "source last_seq") == [(0, 31)]
     assert found(one.now("processing"), "source_seq msg_id") == [(2, number)]
 
 
@@ -161,7 +161,7 @@ def test_duplicates_are_refused_and_their_senders_answered(sail: Session) -> Non
     assert found(one.now("waiting"), "source_seq sender") == [(6, 2)]
     assert both(one.fates, "message_id fate") == [(50, "duplicate"), (52, "duplicate")]
     assert both(one.finished, "source_seq") == []
-    assert found(one.now("detector"), "source last_seq") == [(SOURCE, 6)]
+    assert found(one.result.added["detector"], "source last_seq") == [(SOURCE, 6)]
 
 
 def test_without_first_copies_the_round_goes_on(sail: Session) -> None:
@@ -175,7 +175,7 @@ def test_without_first_copies_the_round_goes_on(sail: Session) -> None:
     forward.forward_copies(one)
     assert sent(one, "kind dst source_seq") == [("CONF", 0, 5)]
     assert found(one.now("routing_entry"), "subscription_id first_hop") == [(6, 4)]
-    assert "detector" not in one.result.state
+    assert "detector" not in one.result.added
 
 
 def guide(*paths: list[int]) -> list[dict[str, Any]]:
@@ -266,7 +266,7 @@ def test_finished_messages_change_entries(sail: Session, peers: int) -> None:
         {**HERE, "subscription_id": s, "origin": 0, "distance": 1, "first_hop": 0, "responsible": 0, "trigger": 55}
         for s in ((5, 6) if peers else (6,))
     ))  # fmt: skip
-    one = network(sail, due("SUB PAR_SUB", peers=peers), N, routing_entry=ENTRIES)
+    one = network(sail, due("SUB PAR_SUB", peers=peers, ending=1), N, routing_entry=ENTRIES)
     own = {"source": N, "sender": None}
     one.finished += [ends(sail, {**SUB, **own}, {**UNSUB, **own}), ends(sail, {"kind": "PUB", "source_seq": 3})]
     one.added.append(told)
@@ -280,12 +280,15 @@ def test_finished_messages_change_entries(sail: Session, peers: int) -> None:
 
 
 def test_one_change_is_enough_to_change_entries(sail: Session) -> None:
-    for row, expected in ((SUB, [5, 7, 8, 9]), (UNSUB, [8, 9])):
+    for row, kinds, expected in ((SUB, "SUB", [5, 7, 8, 9]), (UNSUB, "UNSUB", [8, 9])):
         for peers in (0, 1):
-            one = network(sail, with_faults(due("SUB", peers=peers), crashing=NEVER), N, routing_entry=ENTRIES)
+            one = network(sail, with_faults(due(kinds, peers=peers), crashing=NEVER), N, routing_entry=ENTRIES)
             one.finished.append(ends(sail, row))
             assert updates.change_entries(one)[1] is not None
             assert found(one.now("routing_entry"), "subscription_id") == [(s,) for s in expected]
+            is_added = row is SUB and not peers
+            assert ({*one.result.added} == {"routing_entry"}) == is_added
+            assert ("routing_entry" in one.result.state) != is_added
             assert "own_subscription" not in one.result.state
 
 

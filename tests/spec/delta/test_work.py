@@ -60,6 +60,10 @@ CASES: dict[str, dict[bool, list[Any]]] = {
         ],
         False: [due("CONF"), due("PUB", routing=1), due("J")],
     },
+    "may_end_subscriptions": {
+        True: [due("UNSUB"), due("unsubscribe"), due("CONF", ending=1), due("J", calls=1), due("", DOWN)],
+        False: [due("SUB CONF J PAR_SUB subscribe", routing=1, joining=1)],
+    },
     "may_send_subscriptions": {
         True: [due("UNSUB"), due("subscribe"), due("JOIN_REQUEST"), due("J", calls=1), due("", DOWN)],
         False: [due("PUB CONF J PAR_SUB")],
@@ -86,6 +90,18 @@ def test_steps_see_what_earlier_steps_of_the_round_have_changed(sail: Session) -
     assert found(one.now("routing_entry"), "node_id subscription_id") == [(1, 7)]
     assert set(one.result.state) == {"routing_entry"}
     assert found(one.round.state["routing_entry"], "node_id") == [(1,), (2,), (3,)]
+
+
+def test_added_rows_are_kept_apart_until_a_step_replaces_their_relation(sail: Session) -> None:
+    one = work(routing_entry=frame(sail, ROUTING_ENTRY.columns, entry(1, 1)))
+    for number in (2, 3):
+        one.add("routing_entry", frame(sail, ROUTING_ENTRY.columns, entry(1, number)))
+    assert found(one.result.added["routing_entry"], "subscription_id") == [(2,), (3,)]
+    assert found(one.now("routing_entry"), "subscription_id") == [(1,), (2,), (3,)]
+    one.change("routing_entry", one.now("routing_entry"))
+    one.add("routing_entry", frame(sail, ROUTING_ENTRY.columns, entry(1, 4)))
+    assert one.result.added == {}
+    assert found(one.result.state["routing_entry"], "subscription_id") == [(1,), (2,), (3,), (4,)]
 
 
 def test_what_is_noted_for_a_crash_is_noted_in_its_runs_alone(sail: Session) -> None:
@@ -136,14 +152,14 @@ def test_nothing_is_delivered_twice(sail: Session) -> None:
     one = work(due("DETECT"), delivered=delivered)
     forward.deliver(one, delivery)
     assert found(one.result.delivery, "source source_seq") == [(8, 1), (9, 6)]  # type: ignore[arg-type]
-    assert found(one.result.state["delivered"], "node_id source last_seq") == [(1, 8, 1), (1, 9, 6)]
+    assert found(one.result.added["delivered"], "node_id source last_seq") == [(1, 8, 1), (1, 9, 6)]
     calm = work(delivered=delivered)
     forward.deliver(calm, delivery)
     assert found(calm.result.delivery, "source source_seq") == found(delivery, "source source_seq")  # type: ignore[arg-type]
     safe = with_faults(due(), crashing=RunSet(is_all=False))
     unnoted = work(safe, delivered=delivered)
     forward.deliver(unnoted, delivery)
-    assert unnoted.result.state == {}
+    assert unnoted.result.added == {}
 
 
 def test_a_subscriber_stores_what_it_has_confirmed_itself(sail: Session) -> None:

@@ -77,11 +77,11 @@ def _route(work: Work, first: DataFrame) -> list[DataFrame]:
     here = [copies.matched_deliveries(matched), *(copies.guided_deliveries(first, row) for row in guided)]
     rows = copies.processing_rows(work.round.faults.null_elsewhere(first, "matches"), recipient)
     if work.is_disturbed:
-        rows = confirmations.unfinished_rows(rows)
-    processing = work.now("processing").unionByName(rows)
-    work.change("processing", work.keep("processing", processing) if work.is_disturbed else processing)
+        work.put("processing", work.now("processing").unionByName(confirmations.unfinished_rows(rows)))
+    else:
+        work.add("processing", rows)
     learnt = {"identifier": copies.detector_rows, "visited": copies.visited_rows}
-    work.change("detector", union(learnt[name](part) for name, part in _by_detector(work, first)))
+    work.add("detector", union(learnt[name](part) for name, part in _by_detector(work, first)))
     return here
 
 
@@ -219,7 +219,7 @@ def deliver(work: Work, delivery: DataFrame) -> None:
         last = work.of_crashing(delivery).selectExpr(
             "run_id", "subscriber as node_id", "source", "source_seq as last_seq"
         )
-        work.change("delivered", last)
+        work.add("delivered", last)
     work.result.delivery = delivery
 
 

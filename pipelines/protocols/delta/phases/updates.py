@@ -62,13 +62,16 @@ def change_entries(work: Work) -> tuple[DataFrame, EntryChanges | None]:
         added = union([added, *work.added])
     changes = EntryChanges(
         work.keep("added_entries", added.select(*ROUTING_ENTRY.columns, "trigger")),
-        work.keep("removed_entries", routing.removed_entries(finished)),
+        work.keep("removed_entries", routing.removed_entries(finished)) if work.may_end_subscriptions else None,
     )
     if work.round.faults.may_crash:
         _store_own_subscriptions(work, finished)
-    if work.is_empty(changes.added) and work.is_empty(changes.removed):
+    if work.is_empty(changes.added) and (changes.removed is None or work.is_empty(changes.removed)):
         return entries, None
-    work.change("routing_entry", remaining_entries(entries, changes))
+    if changes.removed is None:
+        work.add("routing_entry", changes.added.select(ROUTING_ENTRY.columns))
+    else:
+        work.change("routing_entry", remaining_entries(entries, changes))
     return entries, changes
 
 
