@@ -26,15 +26,18 @@ _PHASES = (
 def noted() -> Iterator[Touched]:
     """Records reads and writes inside the ``with`` block."""
     found: Touched = {name: (set(), set()) for _, name in _PHASES}
-    now, change, running = Work.now, Work.change, list[str]()
+    now, running = Work.now, list[str]()
 
     def read(work: Work, name: str) -> DataFrame:
         found[running[-1]][0].add(name)
         return now(work, name)
 
-    def written(work: Work, name: str, frame: DataFrame) -> None:
-        found[running[-1]][1].add(name)
-        change(work, name, frame)
+    def writing(write: Callable[[Work, str, DataFrame], None]) -> Callable[[Work, str, DataFrame], None]:
+        def written(work: Work, name: str, frame: DataFrame) -> None:
+            found[running[-1]][1].add(name)
+            write(work, name, frame)
+
+        return written
 
     def told(name: str, phase: Callable[[Work], None]) -> Callable[[Work], None]:
         def run(work: Work) -> None:
@@ -46,7 +49,8 @@ def noted() -> Iterator[Touched]:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Work, "now", read)
-        patch.setattr(Work, "change", written)
+        patch.setattr(Work, "change", writing(Work.change))
+        patch.setattr(Work, "add", writing(Work.add))
         for module, name in _PHASES:
             patch.setattr(module, name, told(name, getattr(module, name)))
         yield found
