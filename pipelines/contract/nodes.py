@@ -10,7 +10,7 @@ from pyspark.sql import types as T
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from pipelines.contract import protocol as declaration
-from pipelines.contract.round import ProtocolForm, StateRelation, grown
+from pipelines.contract.round import ProtocolForm, StateRelation
 from pipelines.errors import NodeProgramError
 from pipelines.tables import Table
 from udfs.nodes.arrow import NODE, ProgramColumns, rows_of, table_schema
@@ -66,11 +66,8 @@ def program_error(error: Exception, protocol: str) -> NodeProgramError | None:
 def _states(rows: ProgramColumns) -> list[StateRelation]:
     schema = from_arrow_schema(pa.schema([("run_id", pa.int64()), *NODE.items()]))
     found = [StateRelation(Table(NODE_STATE, "a node that is up", _NODE, _commented(schema, _COMMENTS)))]
-    for name, one in rows.plan.appended.items():
-        found.append(StateRelation(_shown(name, one), compact=grown, is_durable=one.is_durable))
-    for name, one in rows.tables.items():
-        found.append(StateRelation(_shown(name, one), is_durable=one.is_durable))
-    return found
+    declared = {**rows.plan.appended, **rows.tables}
+    return [*found, *(StateRelation(_shown(name, one), is_durable=one.is_durable) for name, one in declared.items())]
 
 
 def record_table(name: str, record: type) -> Table:

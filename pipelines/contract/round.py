@@ -51,9 +51,8 @@ def outbox_types(payload: T.StructType) -> dict[str, str]:
 CALL_EVENT_COLUMNS = ("run_id", "source", "source_seq", "round", "event")
 
 
-def grown(increments: DataFrame) -> DataFrame:
-    """Returns `increments`; the default of `StateRelation.compact`."""
-    return increments
+def _unchanged(rows: DataFrame) -> DataFrame:
+    return rows
 
 
 @dataclass(frozen=True)
@@ -64,7 +63,7 @@ class StateRelation:
         table: The schema. Its name has no prefix ``state_``.
         facts: The counters of the relation, which later rounds may read. Maps the name of a counter to the SQL
             condition of the counted rows.
-        compact: A function that computes the relation from the union of the rows that rounds have added.
+        compact: A function that merges the rows that rounds have added. By default, it returns its argument.
         is_durable: Whether the rows of a node survive its crash; other rows are deleted. Durable rows are committed
             before the crash takes effect, and the node reads them from the store when it recovers.
         derived_from: The relation from which each commit derives this relation, or None if rounds read and write this
@@ -73,7 +72,7 @@ class StateRelation:
 
     table: Table
     facts: Mapping[str, str] = field(default_factory=dict)
-    compact: Callable[[DataFrame], DataFrame] = grown
+    compact: Callable[[DataFrame], DataFrame] = _unchanged
     is_durable: bool = False
     derived_from: str | None = None
 
@@ -106,7 +105,7 @@ class Round:
         calls: The due application calls, or None if no call is due.
         kinds: The kinds of the due messages and calls; kinds of calls are in lower case. A round skips the steps of
             kinds that are not due.
-        state: The relations of the protocol: the rows that `StateRelation.compact` has not computed yet are a union.
+        state: The relations of the protocol. Rows that rounds have added may not be merged (`StateRelation.compact`).
         facts: The counters of `StateRelation.facts` at the end of the previous round, by relation and name.
         run: The constant tables of the runs.
         settings: The distinct settings objects of the runs.

@@ -74,7 +74,7 @@ def test_a_round_without_new_rows_changes_nothing(sail: Session) -> None:
 
 
 def test_stored_rows_are_compact(sail: Session) -> None:
-    """Rows that a round reads may be increments; `StateRelation.compact` merges them in the store."""
+    """A round may read added rows that are not merged; `StateRelation.compact` merges them for the store."""
     one = Played(sail, StateRelation(ITEM, compact=greatest))
     one.play(state=one.rows(5))
     one.play(added=one.rows(7))

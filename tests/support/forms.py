@@ -108,7 +108,7 @@ def _tables(protocol: ProtocolForm) -> dict[str, list[str]]:
 
 
 def stored_rows(store: Store, protocol: ProtocolForm, name: str, columns: Sequence[str]) -> list[Row]:
-    """Returns the rows of a table. If a state table stores increments, they are merged into rows first."""
+    """Returns the rows of a table. The rows of a state table are merged."""
     frame = store.read(name)
     state = next((one for one in protocol.states if f"{STATE}{one.table.name}" == name), None)
     if state is not None:

@@ -28,9 +28,9 @@ def with_value(
     return relation.join(found, [*key], "left").withColumn(column, now).drop("is_found")
 
 
-def newest_per_source(increments: DataFrame) -> DataFrame:
-    """Returns the highest ``last_seq`` of each node and source in `increments`."""
-    return increments.groupBy("run_id", "node_id", "source").agg({"last_seq": "max"}).toDF(*DETECTOR.columns)
+def newest_per_source(rows: DataFrame) -> DataFrame:
+    """Returns the highest ``last_seq`` of each node and source in `rows`."""
+    return rows.groupBy("run_id", "node_id", "source").agg({"last_seq": "max"}).toDF(*DETECTOR.columns)
 
 
 TOPOLOGY = record_table("topology", state.ViewLink)

@@ -176,14 +176,14 @@ def numbered(first: DataFrame) -> DataFrame:
 
 
 def detector_rows(first: DataFrame) -> DataFrame:
-    """Returns the identifiers of first copies as an increment of relation ``detector`` (Algorithm 1, line 11)."""
+    """Returns the identifiers of first copies as new rows of relation ``detector`` (Algorithm 1, line 11)."""
     return first.selectExpr("run_id", "node_id", f"{_IDENTITY} as source", "abs(source_seq) as last_seq").select(
         DETECTOR.columns
     )
 
 
 def visited_rows(first: DataFrame) -> DataFrame:
-    """Returns an increment of relation ``detector``: the MsgIds in the visited lists of first copies.
+    """Returns new rows of relation ``detector``: the MsgIds in the visited lists of first copies.
 
     The source of a message adds its own MsgId of the message (rule R18).
     """
