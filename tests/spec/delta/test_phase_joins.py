@@ -143,7 +143,7 @@ def test_a_join_point_is_connected_to_whom_it_answers_among_failures(sail: Sessi
         (3, "FAILED", None, None), (JOINER, "OPERATIONAL", 1, 3),
     ]  # fmt: skip
     assert sent(one, "kind dst entries") == [("PAR_SUB", JOINER, [(4, 0, 2)]), ("PAR_TOP", JOINER, None)]
-    assert "processing" not in one.result.state
+    assert "processing" not in {**one.result.state, **one.result.added}
 
 
 def test_a_request_waits_until_its_join_point_has_joined_itself(sail: Session) -> None:
@@ -231,7 +231,7 @@ def test_a_j_brings_its_source_into_view(sail: Session, peers: int, responsible:
 def test_what_is_no_multicast_message_is_not_forwarded(sail: Session) -> None:
     one = network(sail, due("CONF"), M, inbox=[{"dst": M, "kind": "CONF"}])
     joins.collect_copies(one)
-    assert (one.copies, one.result.state) == ([], {})
+    assert (one.copies, one.result.state, one.result.added) == ([], {}, {})
 
 
 def test_where_nobody_entered_not_even_the_first_node_did(sail: Session) -> None:

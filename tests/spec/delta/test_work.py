@@ -159,7 +159,7 @@ def test_nothing_is_delivered_twice(sail: Session) -> None:
     safe = with_faults(due(), crashing=RunSet(is_all=False))
     unnoted = work(safe, delivered=delivered)
     forward.deliver(unnoted, delivery)
-    assert unnoted.result.added == {}
+    assert (unnoted.result.state, unnoted.result.added) == ({}, {})
 
 
 def test_a_subscriber_stores_what_it_has_confirmed_itself(sail: Session) -> None:
