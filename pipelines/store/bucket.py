@@ -56,6 +56,10 @@ class Bucket(RemotePath):
         """Returns the path of object or prefix ``name`` below this prefix."""
         return Bucket(f"{self._address}/{name}", self._store, f"{self._key}/{name}" if self._key else name)
 
+    def exists(self) -> bool:
+        """Returns whether an object exists with this key or below this prefix."""
+        return self.is_dir() or self.is_file()
+
     def is_file(self) -> bool:
         """Returns whether an object with this key exists."""
         return bool(self._key) and self.head() is not None
@@ -80,7 +84,7 @@ class Bucket(RemotePath):
         return {entry["path"][cut:]: entry["size"] for entry in found}
 
     def n_bytes(self) -> int:
-        """Returns the size of this object in bytes."""
+        """Returns the size of this object in bytes; raises `FileNotFoundError` if the object does not exist."""
         with _as_store_error(self._address):
             return obstore.head(self._store, self._key)["size"]
 
@@ -94,7 +98,7 @@ class Bucket(RemotePath):
         return _tag(found), found["last_modified"]
 
     def read_text(self, encoding: str = "utf-8") -> str:
-        """Returns the content of this object as a string."""
+        """Returns the content of this object; raises `FileNotFoundError` if the object does not exist."""
         with _as_store_error(self._address):
             return bytes(obstore.get(self._store, self._key).bytes()).decode(encoding)
 

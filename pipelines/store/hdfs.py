@@ -93,12 +93,12 @@ class Hdfs(RemotePath):
         return {path[cut:]: size for path, size in self._below(is_deep=True) if size is not None}
 
     def n_bytes(self) -> int:
-        """Returns the size of this file in bytes."""
+        """Returns the size of this file in bytes; raises `FileNotFoundError` if the file does not exist."""
         with _as_store_error(self._address):
             return self._client.get_file_info(self._path).length
 
     def read_text(self, encoding: str = "utf-8") -> str:
-        """Returns the content of this file as a string."""
+        """Returns the content of this file; raises `FileNotFoundError` if the file does not exist."""
         with _as_store_error(self._address):
             return self._client.read(self._path).read().decode(encoding)
 

@@ -1,9 +1,7 @@
-"""`RemotePath`: the subset of `pathlib.Path` that a store needs, for addresses in object stores and in HDFS."""
+"""The common part of paths in object stores and in HDFS, which have the methods of `pathlib.Path` that a store needs."""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Iterator
 from datetime import datetime
 from typing import Protocol, Self
 from urllib.parse import urlsplit
@@ -33,8 +31,8 @@ class Exclusive(Protocol):
         """Removes the file."""
 
 
-class RemotePath(ABC):
-    """The address of a folder or a file on a server."""
+class RemotePath:
+    """The address of a folder or a file on a server; base of `bucket.Bucket` and `hdfs.Hdfs`."""
 
     def __init__(self, address: str) -> None:
         self._address = address.rstrip("/")
@@ -55,10 +53,6 @@ class RemotePath(ABC):
         """Returns a hash of the address."""
         return hash(self._address)
 
-    @abstractmethod
-    def __truediv__(self, name: str) -> Self:
-        """Returns the path of file or folder ``name`` in this folder."""
-
     @property
     def scheme(self) -> str:
         """The scheme of the address."""
@@ -72,50 +66,6 @@ class RemotePath(ABC):
     def absolute(self) -> Self:
         """Returns this path: an address is always absolute."""
         return self
-
-    def exists(self) -> bool:
-        """Returns whether a file or folder exists at this address."""
-        return self.is_dir() or self.is_file()
-
-    @abstractmethod
-    def is_file(self) -> bool:
-        """Returns whether a file exists at this address."""
-
-    @abstractmethod
-    def is_dir(self) -> bool:
-        """Returns whether a folder exists at this address."""
-
-    @abstractmethod
-    def iterdir(self) -> Iterator[Self]:
-        """Yields the paths of the files and folders in this folder; yields nothing if the folder does not exist."""
-
-    @abstractmethod
-    def sizes(self) -> dict[str, int]:
-        """Returns the sizes in bytes of all files in this folder and its subfolders, keyed by relative path."""
-
-    @abstractmethod
-    def n_bytes(self) -> int:
-        """Returns the size of this file in bytes; raises `FileNotFoundError` if the file does not exist."""
-
-    @abstractmethod
-    def read_text(self, encoding: str = "utf-8") -> str:
-        """Returns the content of this file; raises `FileNotFoundError` if the file does not exist."""
-
-    @abstractmethod
-    def write_bytes(self, data: bytes) -> None:
-        """Writes ``data`` to this file atomically."""
-
-    @abstractmethod
-    def lock(self, name: str) -> Exclusive:
-        """Returns the lock file ``name`` in this folder, which supports conditional writes."""
-
-    @abstractmethod
-    def unlink(self) -> None:
-        """Removes this file."""
-
-    @abstractmethod
-    def remove_all(self) -> None:
-        """Removes all files and folders in this folder."""
 
 
 def check_address(address: str, example: str, what: str) -> None:

@@ -24,7 +24,7 @@ from pipelines.store.bucket import RETRY_SECONDS, Bucket
 from pipelines.store.hdfs import Hdfs
 from pipelines.store.place import RemotePath
 
-Root = Path | RemotePath
+Root = Path | Bucket | Hdfs
 """The location of a store or of one of its tables."""
 BUCKETS = ("s3", "s3a", "gs", "abfs", "abfss")
 _REMOTE_PATHS: dict[str, type[Bucket | Hdfs]] = {**dict.fromkeys(BUCKETS, Bucket), "hdfs": Hdfs}
@@ -39,8 +39,8 @@ _FOLDER_OPTIONS = {"MOUNT_ALLOW_UNSAFE_RENAME": "true"}
 _BUCKET_OPTIONS = {"retry_timeout": f"{RETRY_SECONDS}s"}
 
 
-def root_of(given: str | Path | RemotePath) -> Root:
-    """Returns the location that a string names; a `Path` or `RemotePath` is returned unchanged.
+def root_of(given: str | Root) -> Root:
+    """Returns the location that a string names; any other location is returned unchanged.
 
     Args:
         given: A folder, an address in a bucket (``s3a://bucket/folder``) or in HDFS (``hdfs://host:port/folder``), or
