@@ -315,9 +315,9 @@ class Result:
         root, is_kept = self.store.absolute(), is_writable(self.store)
         with (
             named_damage(self.store), locked(self.store) if is_kept else nullcontext(),
-            fast_reader(root, self.session, self.reader) as (reader, session),
+            fast_reader(self.reader) as reader,
         ):  # fmt: skip
-            report = audit_all(reader, session)
+            report = audit_all(reader)
             if is_kept:
                 record(report, Store(root, self.session))
         found = {run.run_id: run for run in report.runs}

@@ -66,13 +66,14 @@ def run_all(
 def audited(store: Store, protocol: str = "delta") -> AuditReport:
     """Runs the audits of ``protocol`` on a store and returns the report."""
     with _reader(store) as reader:
-        return audit_store(reader, store.session, protocol_named(protocol))
+        return audit_store(reader, protocol_named(protocol))
 
 
 @contextmanager
 def _reader(store: Store) -> Iterator[StoreReader]:
-    with suited_to(store.root, store.session):
-        yield StoreReader(store.session, store.root)
+    reader = StoreReader(store.session, store.root)
+    with suited_to(reader):
+        yield reader
 
 
 def broken(report: AuditReport) -> dict[str, object]:
@@ -182,7 +183,7 @@ def found(store: Store, name: str, protocol: str = "delta") -> list[tuple[Any, .
     Sorted tuples of run id, node name, source name, ``source_seq`` and detail.
     """
     with _reader(store) as reader:
-        rows = found_by(name, reader, store.session, protocol_named(protocol))
+        rows = found_by(name, reader, protocol_named(protocol))
     names = {(row.run_id, row.node_id): row.name for row in store.read("node").collect()}
     told = [
         (row.run_id, names[row.run_id, row.node_id], names.get((row.run_id, row.source)), row.source_seq, row.detail)

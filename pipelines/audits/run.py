@@ -14,7 +14,6 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pipelines.contract.audit import FOUND, Audit, Evidence, Reader, Relation, sql_audits, sql_files
 from pipelines.contract.protocol import ASSUMPTIONS, NO_RUN, Bound, Protocol
 from pipelines.engines.checkpoints import checkpoints_for
-from pipelines.engines.session import Session
 from pipelines.errors import QueryError, plural, root_cause
 from pipelines.protocols import PROTOCOLS, protocol_named
 from pipelines.sql.query import StoreReader
@@ -163,13 +162,13 @@ def describe() -> list[tuple[str, str]]:
     return [(audit.name, audit.summary) for audit in GENERAL] + own
 
 
-def audit_all(reader: StoreReader, session: Session) -> AuditReport:
+def audit_all(reader: StoreReader) -> AuditReport:
     """Checks the guarantees of all runs of a store, and writes nothing.
 
     A run is checked by the general audits and by the audits of its protocol, in the order of first runs.
     """
     names = reader.protocols
-    reports = {name: audit_store(reader.of_protocol(name), session, protocol_named(name)) for name in names}
+    reports = {name: audit_store(reader.of_protocol(name), protocol_named(name)) for name in names}
     if len(reports) == 1:
         return reports[names[0]]
     return AuditReport(
@@ -182,12 +181,12 @@ def audit_all(reader: StoreReader, session: Session) -> AuditReport:
     )
 
 
-def audit_store(reader: Reader, session: Session, protocol: Protocol) -> AuditReport:
+def audit_store(reader: StoreReader, protocol: Protocol) -> AuditReport:
     """Checks the guarantees of all runs that ``reader`` returns, and writes nothing. All runs have one protocol."""
     beyond = beyond_runs(reader, protocol)
     since = {run.run_id: run.round for run in beyond}
     audits = audits_of(protocol)
-    with _evidence(reader, session, protocol) as evidence:
+    with _evidence(reader, protocol) as evidence:
         found = _violating(audits, evidence)
         for audit in audits:
             if isinstance(rows := found[audit.name], pa.Table):
@@ -206,22 +205,21 @@ def audit_store(reader: Reader, session: Session, protocol: Protocol) -> AuditRe
     return AuditReport(tuple(findings), runs, beyond, judged, untested, violation)
 
 
-def found_by(name: str, reader: Reader, session: Session, protocol: Protocol) -> list[Row]:
+def found_by(name: str, reader: StoreReader, protocol: Protocol) -> list[Row]:
     """Returns all violations of guarantee ``name``, including excused ones, as rows with the columns `FOUND`."""
     audit = next(audit for audit in audits_of(protocol) if audit.name == name)
-    with _evidence(reader, session, protocol) as evidence:
+    with _evidence(reader, protocol) as evidence:
         return evidence.sql(audit.statement(evidence)).drop("guarantee").collect()
 
 
-def _evidence(reader: Reader, session: Session, protocol: Protocol) -> Evidence:
+def _evidence(reader: StoreReader, protocol: Protocol) -> Evidence:
     relations: dict[str, Relation] = {
         "in_flight_run": _SQL["in_flight_run"],
         **protocol.audit_relations,
         _UNDECIDED: protocol.undecided,
         **{name: _SQL[name] for name in ("busy_run", "due_delivery", "stray_delivery")},
     }
-    checkpoints = checkpoints_for(session, is_small=isinstance(reader, StoreReader) and reader.is_small)
-    return Evidence(reader, checkpoints, relations)
+    return Evidence(reader, checkpoints_for(reader.session, is_small=reader.is_small), relations)
 
 
 def record(report: AuditReport, store: Store) -> None:

@@ -242,7 +242,7 @@ def _audit_and_exit(
     from pipelines.cli import verdict
     from pipelines.sql.query import suited_to
 
-    with result, suited_to(result.store.absolute(), result.session):
+    with result, suited_to(result.reader):
         try:
             report = result.audit()
         except BaseException as error:

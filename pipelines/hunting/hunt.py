@@ -184,8 +184,8 @@ class _Search:
             self._counts["replayed"] += 1
             self._names |= {*run.built[0].names}
             try:
-                with played([run], self._session) as (reader, session):
-                    broken = self._violations(self._audited(reader, session)).get(0, {})
+                with played([run], self._session) as reader:
+                    broken = self._violations(self._audited(reader)).get(0, {})
             except NodeProgramError as error:
                 broken = {FAILS: str(error)}
             if broken:
@@ -206,8 +206,8 @@ class _Search:
         if len(runs) < len(self._runs):
             self._say(f"the scenario has {len(self._runs):,} runs; the first {len(runs):,} are hunted")
         chosen = labelled_runs(runs, self._beside, min(_SEEDS - 1, most) if len(self._runs) == 1 else 0)
-        with played([run for _, _, run in chosen], self._session) as (reader, session):
-            report = self._audited(reader, session)
+        with played([run for _, _, run in chosen], self._session) as reader:
+            report = self._audited(reader)
             violations = self._violations(report)
             if broken := violations.pop(0, None):
                 raise QueryError(f"the scenario breaks {', '.join(broken)} as it is; shrink that run first")
@@ -347,8 +347,8 @@ class _Search:
                 self._take(FAILS, str(error), schedule, self._counts["played"])
 
     def _play_job(self, batch: Sequence[tuple[Schedule, Playable]]) -> None:
-        with played([run for _, run in batch], self._session) as (reader, session):
-            report = self._audited(reader, session)
+        with played([run for _, run in batch], self._session) as reader:
+            report = self._audited(reader)
             beyond = {one.run_id for one in report.beyond}
             broken = self._violations(report)
             new = self._new_features(reader, report, beyond)
@@ -364,8 +364,8 @@ class _Search:
                 self._take(guarantee, detail, batch[run_id][0], self._counts["played"] + run_id + 1)
         self._counts["played"] += len(batch)
 
-    def _audited(self, reader: StoreReader, session: Session) -> AuditReport:
-        report = audit_store(reader, session, self._protocol)
+    def _audited(self, reader: StoreReader) -> AuditReport:
+        report = audit_store(reader, self._protocol)
         for finding in report.findings:
             if finding.error is not None and finding.name not in self._failed_audits:
                 self._failed_audits[finding.name] = finding.error
@@ -448,7 +448,7 @@ class _Search:
         """Returns the cause of the first missing or repeated delivery in a scenario; an empty string without one."""
         if (run := runnable(parts)) is None:
             return ""
-        with played([run], self._session) as (reader, _):
+        with played([run], self._session) as reader:
             groups = overview(reader, 0).groups
         return next((f"{one.what}: {one.cause}" for one in groups if one.what in ("missing", "twice")), "")
 

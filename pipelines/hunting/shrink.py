@@ -376,8 +376,8 @@ class _Player:
 
     def _play_job(self, runs: Sequence[Playable]) -> set[int]:
         protocol = protocol_named(runs[0].run.scenario.protocol.name)
-        with played(runs, self._session) as (reader, session):
-            found = {row.run_id for row in found_by(self._guarantee, reader, session, protocol)}
+        with played(runs, self._session) as reader:
+            found = {row.run_id for row in found_by(self._guarantee, reader, protocol)}
             is_never_excused = any(one.is_unconditional for one in audits_of(protocol) if one.name == self._guarantee)
             if self._is_excused or is_never_excused:
                 return found
@@ -403,13 +403,10 @@ class Playable(NamedTuple):
 
 
 @contextmanager
-def played(playable: Sequence[Playable], session: Session) -> Iterator[tuple[StoreReader, Session]]:
-    """Executes runs of one protocol as one job, and opens a reader of their temporary store.
+def played(playable: Sequence[Playable], session: Session) -> Iterator[StoreReader]:
+    """Executes runs of one protocol as one job, and opens a reader of their temporary store (see `fast_reader`).
 
     The id of a run in the store is its index in ``playable``.
-
-    Yields:
-        A reader of the store, and the session that executes its queries (see `fast_reader`).
     """
     runs = [replace(one.run, run_id=index) for index, one in enumerate(playable)]
     with TemporaryDirectory(dir=session.scratch) as folder:
@@ -417,8 +414,8 @@ def played(playable: Sequence[Playable], session: Session) -> Iterator[tuple[Sto
         with players(runs, session.engine, "auto"):
             inputs = build_inputs(runs, None, built=[one.built for one in playable])
         execute(Experiment(runs, inputs, commit_every=None), session, store, lambda _: None)
-        with fast_reader(store.root, session) as (reader, asked):
-            yield reader, asked
+        with fast_reader(StoreReader(session, store.root)) as reader:
+            yield reader
 
 
 def runnable(parts: Parts, before: Playable | None = None) -> Playable | None:

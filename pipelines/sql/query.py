@@ -80,6 +80,8 @@ class StoreReader:
     longer than reading, so the reader then computes each view once and caches its rows.
 
     Attributes:
+        session: The engine that executes the queries.
+        store: The store.
         is_small: Whether the reader caches the rows of views, and reads small tables without the engine.
     """
 
@@ -89,20 +91,20 @@ class StoreReader:
         Raises:
             StoreError: ``root`` is not a store.
         """
-        self._session = session
-        self._store = Store(root_of(root), session)
+        self.session = session
+        self.store = Store(root_of(root), session)
         self._prefix = f"roundtable_{uuid4().hex[:12]}"
         self._defined: dict[str, tuple[int, ...]] = {}
         self._defining = RLock()
-        check_store(self._store.root)
-        self._newest = Ledger.read(self._store)
-        self.is_small = self._store.n_bytes() <= FEW_BYTES if is_small is None else is_small
-        self._store.is_small = self.is_small
+        check_store(self.store.root)
+        self._newest = Ledger.read(self.store)
+        self.is_small = self.store.n_bytes() <= FEW_BYTES if is_small is None else is_small
+        self.store.is_small = self.is_small
         self._n_holds = 0
         """The number of open blocks of `at_one_commit`."""
         self._whole = self
         """The reader of all protocols, whose ledger all readers of the store use."""
-        self._runs = StoredRuns(self._store)
+        self._runs = StoredRuns(self.store)
         self._only: str | None = None
         self._parts: dict[str, StoreReader] = {}
 
@@ -111,7 +113,7 @@ class StoreReader:
         with self._defining:
             for reader in (self, *self._parts.values()):
                 for alias in reader._defined:
-                    self._session.spark.catalog.dropTempView(alias)
+                    self.session.spark.catalog.dropTempView(alias)
                 reader._defined.clear()
 
     @property
@@ -233,7 +235,7 @@ class StoreReader:
         """Returns the newest ledger, or in a block `at_one_commit` the one that the block has read."""
         whole = self._whole
         if not whole._newest.is_finished and not whole._n_holds:
-            whole._newest = Ledger.read(self._store)
+            whole._newest = Ledger.read(self.store)
         return whole._newest
 
     def _version(self, name: str) -> int:
@@ -245,35 +247,35 @@ class StoreReader:
         if name == ROUND_COMMIT.name:
             return len(self._whole._newest.commits)
         is_looked_up = name in (RUN.name, VIOLATION.name) or not self._whole._newest.is_finished
-        if is_looked_up or not isinstance(self._store.root, RemotePath):
-            return self._store.version(name)
-        return self._store.known_version(name)
+        if is_looked_up or not isinstance(self.store.root, RemotePath):
+            return self.store.version(name)
+        return self.store.known_version(name)
 
     @cached_property
     def _table_names(self) -> list[str]:
         """The stored tables, which are cached: after the first commit, no table is added to a store."""
-        names = self._store.tables()
+        names = self.store.tables()
         missing = self._whole._newest.last.versions.keys() - set(names)
         if missing:
-            raise missing_table(self._store.root, min(missing))
+            raise missing_table(self.store.root, min(missing))
         return names
 
     def _query(self, body: str, round_: int | None, explain: str = "") -> DataFrame:
         if explain and self.is_small:  # a query of cached rows has a plan without the SQL of views
-            plain = StoreReader(self._session, self._store.root, is_small=False)
+            plain = StoreReader(self.session, self.store.root, is_small=False)
             return (plain if self._only is None else plain.of_protocol(self._only))._query(body, round_, explain)
         known = set(self.tables())
         body = with_lower_case(body, known)
-        if self._session.engine == "local":
+        if self.session.engine == "local":
             body = with_escaped_quotes(body)
         read = sorted(identifiers(body)) if self.is_small else relations_read(body)
         names = [name for name in read if name in known]
-        snapshot = StoreSnapshot(self._store, self._runs, self._ledger(), round_)
+        snapshot = StoreSnapshot(self.store, self._runs, self._ledger(), round_)
         definitions = [f"{name} as (\n{self._definition(name, snapshot, round_)}\n)" for name in names]
         # Inside the parentheses only a query is valid, which may start with its own WITH.
         prefix = f"{explain}with {', '.join(definitions or ['nothing as (select 1)'])} (\n"
         try:
-            answer = self._session.spark.sql(f"{prefix}{body}\n)")
+            answer = self.session.spark.sql(f"{prefix}{body}\n)")
             _ = answer.columns  # Spark Connect analyses a statement only on request
         except PySparkException as error:
             # The columns of a view are unknown if its own SQL is wrong.
@@ -309,7 +311,7 @@ class StoreReader:
         def fetched() -> DataFrame:
             answer = self._query(view_sql(name), round_)
             rows = answer.toArrow()
-            return frame_of(self._session.spark, rows) if rows.nbytes <= _MOST_BYTES else answer
+            return frame_of(self.session.spark, rows) if rows.nbytes <= _MOST_BYTES else answer
 
         return self._defined_once(alias, tuple(self._version(one) for one in read), fetched)
 
@@ -328,7 +330,7 @@ class StoreReader:
         made = [view.make(partial(reader.sql, as_of_round=round_)) for reader, view in parts]
         frames = [rows for rows in made if not isinstance(rows, pa.Table)]
         if tables := [rows for rows in made if isinstance(rows, pa.Table)]:
-            frames.append(frame_of(self._session.spark, pa.concat_tables(tables)))
+            frames.append(frame_of(self.session.spark, pa.concat_tables(tables)))
         return reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), frames)
 
     def _stored_name(self, name: str) -> str:
@@ -351,14 +353,14 @@ class StoreReader:
             else (name, "state" if name.startswith(STATE) else "history", grains.get(name))
             for name in self.tables()
         ]  # fmt: skip
-        return self._session.spark.createDataFrame(rows, "name string, kind string, description string")
+        return self.session.spark.createDataFrame(rows, "name string, kind string, description string")
 
     def _described_columns(self, statement: Statement, round_: int | None) -> DataFrame:
         name = statement.body.lower()
         fields = self.table(name, round_).schema
         meanings = self._meanings(name)
         rows = [(field.name, field.dataType.simpleString(), meanings.get(field.name)) for field in fields]
-        return self._session.spark.createDataFrame(rows, "col_name string, data_type string, comment string")
+        return self.session.spark.createDataFrame(rows, "col_name string, data_type string, comment string")
 
     def _meanings(self, name: str) -> Mapping[str, str]:
         """Returns the meanings of the columns of a table or view, and possibly of further columns."""
@@ -410,27 +412,26 @@ class StoreReader:
 
 
 @contextmanager
-def suited_to(root: Root, session: Session) -> Iterator[None]:
-    """Configures the engine for the size of a store inside the ``with`` block."""
-    n_bytes = Store(root, session).n_bytes()
-    with session.suited(is_small=n_bytes <= INTERPRETED_BYTES, is_in_one=n_bytes <= VERY_FEW_BYTES):
+def suited_to(reader: StoreReader) -> Iterator[None]:
+    """Configures the engine of ``reader`` for the size of its store inside the ``with`` block."""
+    n_bytes = reader.store.n_bytes()
+    with reader.session.suited(is_small=n_bytes <= INTERPRETED_BYTES, is_in_one=n_bytes <= VERY_FEW_BYTES):
         yield
 
 
 @contextmanager
-def fast_reader(
-    root: Root, session: Session, opened: StoreReader | None = None
-) -> Iterator[tuple[StoreReader, Session]]:
-    """Opens a store on the engine that is fastest for many queries; yields the reader, and the engine's session.
+def fast_reader(opened: StoreReader) -> Iterator[StoreReader]:
+    """Yields a reader of the store of ``opened`` on the engine that is fastest for many queries.
 
-    The engine is ``local`` if it is installed, the store has at most `INTERPRETED_BYTES`, and ``session`` is a local
+    The engine is ``local`` if it is installed, the store has at most `INTERPRETED_BYTES`, and ``opened`` uses a local
     Spark that this program started. Spark takes ten times as long as Sail to plan the queries of a small store.
-    Otherwise, the reader is ``opened``, a reader on ``session``; None opens one.
+    Otherwise, the reader is ``opened``.
     """
+    session, store = opened.session, opened.store
     is_own = session.engine == "spark" and session.owns and find_spec("pysail") is not None
-    if is_own and Store(root, session).n_bytes() <= INTERPRETED_BYTES:
+    if is_own and store.n_bytes() <= INTERPRETED_BYTES:
         with beside(session) as other:
-            yield StoreReader(other, root), other
+            yield StoreReader(other, store.root)
         return
-    with suited_to(root, session):
-        yield opened or StoreReader(session, root), session
+    with suited_to(opened):
+        yield opened

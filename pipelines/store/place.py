@@ -1,4 +1,4 @@
-"""The common part of paths in object stores and in HDFS, which have the methods of `pathlib.Path` that a store needs."""
+"""The common part of paths in object stores and HDFS, which have the methods of `pathlib.Path` that a store needs."""
 
 from __future__ import annotations
 

@@ -64,7 +64,7 @@ def test_views_have_the_same_rows(
 def test_audits_of_cached_and_of_lazy_views_are_equal(sail: Session, root: Root, tmp_path: Path) -> None:
     """In a large store the engine computes the views again for each use."""
     lost = planted(Store(root, sail), tmp_path, delivery=removed("source_seq = 1"))
-    reports = [audit_all(StoreReader(sail, lost.root, is_small=is_small), sail) for is_small in (False, True)]
+    reports = [audit_all(StoreReader(sail, lost.root, is_small=is_small)) for is_small in (False, True)]
     lazy, cached = ((one.findings, one.runs, one.beyond, one.undecided, one.untested) for one in reports)
     assert lazy == cached
     assert any(finding.n_violations for finding in reports[0].findings)
@@ -137,9 +137,9 @@ def auditors(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The engines of all audits in this test, in order."""
     found: list[str] = []
 
-    def watched(reader: StoreReader, session: Session) -> AuditReport:
-        found.append(session.engine)
-        return audit_all(reader, session)
+    def watched(reader: StoreReader) -> AuditReport:
+        found.append(reader.session.engine)
+        return audit_all(reader)
 
     monkeypatch.setattr("pipelines.result.audit_all", watched)
     return found

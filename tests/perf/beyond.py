@@ -57,7 +57,7 @@ class Measured:
         with tempfile.TemporaryDirectory() as folder:
             store = run_all(as_runs(schedules, settings), session, Path(folder))
             reader = StoreReader(session, store.root)
-            report = audit_store(reader, session, protocol_named(name))
+            report = audit_store(reader, protocol_named(name))
             for run in report.runs:
                 self.n_beyond[columns[run.run_id % len(columns)]] += not run.within_bound
                 if run.verdict != "valid":

@@ -72,7 +72,7 @@ def measure(session: Session, what: Experiment) -> tuple[list[str], float]:
         store = Store(Path(folder), session)
         execute(what, session, store, observe)
         whole = time.perf_counter() - start
-        report = audit_store(StoreReader(session, store.root), session, protocol_named("delta"))
+        report = audit_store(StoreReader(session, store.root), protocol_named("delta"))
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     per_message = whole / max(1, sum(handled))
     cells = [f"{len(handled)}", f"{whole:.1f}", f"{sum(handled):,}", f"{per_message * 1e6:.1f}"]

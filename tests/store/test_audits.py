@@ -54,7 +54,7 @@ def clean(sail: Session, root: Path) -> Store:
 
 
 def audited(store: Store, protocol: Protocol = DELTA) -> AuditReport:
-    return audit_store(StoreReader(store.session, store.root), store.session, protocol)
+    return audit_store(StoreReader(store.session, store.root), protocol)
 
 
 def node(store: Store, name: str) -> int:
@@ -77,7 +77,7 @@ def one_in_flight(frame: DataFrame) -> DataFrame:
 
 
 def test_clean_runs_break_nothing(clean: Store) -> None:
-    report = audit_store(StoreReader(clean.session, clean.root), clean.session, DELTA)
+    report = audit_store(StoreReader(clean.session, clean.root), DELTA)
     assert [(finding.name, finding.n_violations, finding.error) for finding in report.findings] == [
         (name, 0, None)
         for name in (
@@ -287,7 +287,7 @@ def test_a_store_whose_runs_are_not_over_is_not_decided(clean: Store) -> None:
         def is_finished(self) -> bool:
             return False
 
-    assert audit_store(Unfinished(clean.session, clean.root), clean.session, DELTA).verdict == "unknown"
+    assert audit_store(Unfinished(clean.session, clean.root), DELTA).verdict == "unknown"
 
 
 def test_audits_describe_themselves() -> None:

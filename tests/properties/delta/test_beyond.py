@@ -71,7 +71,7 @@ def test_the_larger_delta_is_the_less_is_lost(readers: dict[str, StoreReader]) -
 
 
 def test_within_delta_nothing_is_lost(readers: dict[str, StoreReader], sail: Session) -> None:
-    report = audit_store(readers["delta"], sail, protocol_named("delta"))
+    report = audit_store(readers["delta"], protocol_named("delta"))
     assert {run.verdict for run in report.runs} == {"valid"}
     beyond = Counter(run.run_id % len(SETTINGS["delta"]) for run in report.runs if not run.within_bound)
     assert N_SCHEDULES == beyond[0] > beyond[1] > beyond[2] > 0

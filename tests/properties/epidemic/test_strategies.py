@@ -188,7 +188,7 @@ def test_an_interval_too_long_for_the_buffer_costs_deliveries(measured: Measured
 
 
 def test_runs_without_loss_keep_every_guarantee_and_the_others_are_beyond_the_bound(measured: Measured) -> None:
-    report = audit_store(measured.reader, measured.store.session, protocol_named("epidemic"))
+    report = audit_store(measured.reader, protocol_named("epidemic"))
     about = {run.run_id: key for key, run in measured.runs.items()}
     for run in report.runs:
         assert run.verdict == "valid"
