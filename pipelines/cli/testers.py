@@ -72,12 +72,10 @@ def compare(
     from pipelines.experiment.prepared import prepare
 
     prepared = prepare(file, overrides or ())
-    from pipelines.comparing.compare import compare_prepared  # imports PySpark (1 s), so the scenario is checked first
+    from pipelines import compare as compared  # imports PySpark (1 s), so the scenario is checked first
 
     with reporter_of(quiet=quiet, as_json=as_json)(prepared.horizon) as progress:
-        found = compare_prepared(
-            prepared, want, minimise, store=store, engine=engine, observe=progress, say=progress.note
-        )
+        found = compared(prepared, want, minimise, store=store, engine=engine, observe=progress, say=progress.note)
     if as_json:
         print(*_ranking_lines(found), sep="\n")
     else:

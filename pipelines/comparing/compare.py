@@ -88,16 +88,18 @@ class Comparison:
 
 
 def compare(
-    scenario: str | Path | Mapping[str, Any], want: str = WANTED, minimise: str = MINIMISED,
-    spark: SparkSession | None = None, store: str | Root | None = None, engine: AskedEngine | None = None,
+    scenario: str | Path | Mapping[str, Any] | Prepared, want: str = WANTED, minimise: str = MINIMISED,
+    spark: SparkSession | None = None, store: str | Root | Schema | None = None, engine: AskedEngine | None = None,
     overrides: str | Sequence[str] = (), observe: Callable[[Progress], None] | None = None,
+    say: Callable[[str], None] = lambda _: None,
 ) -> Comparison:  # fmt: skip
     """Compares protocols and settings on the overlays, workloads and faults of a scenario.
 
-    `api.run` documents the parameters ``scenario``, ``spark``, ``store``, ``engine``, ``overrides`` and ``observe``.
-    ``want`` lists the criteria, separated by commas: names of guarantees, and limits of measures (`parse_wants`).
-    ``minimise`` is the measure that ranks candidates with equally many violated criteria: a numeric column of view
-    ``comparison``, or a short name in `_TIMES` or `_MEASURES`.
+    `api.run` documents the parameters ``scenario``, ``spark``, ``store``, ``engine``, ``overrides`` and ``observe``;
+    ``scenario`` can also be a result of `prepare`, and ``store`` a schema without tables. ``want`` lists the criteria,
+    separated by commas: names of guarantees, and limits of measures (`parse_wants`). ``minimise`` is the measure that
+    ranks candidates with equally many violated criteria: a numeric column of view ``comparison``, or a short name in
+    `_TIMES` or `_MEASURES`. ``say`` receives messages for the user, as in `api.run_prepared`.
 
     Returns:
         The ranking, and the path of the store that contains the runs. The store is closed.
@@ -106,25 +108,14 @@ def compare(
         QueryError: A criterion or the measure is invalid.
         ScenarioError: The scenario is invalid.
     """
-    prepared = prepare(scenario, overrides)
-    place = None if store is None else place_of(store)
-    with observer(observe, prepared.horizon) as told:
-        return compare_prepared(prepared, want, minimise, spark=spark, store=place, engine=engine, observe=told)
-
-
-def compare_prepared(
-    prepared: Prepared, want: str = WANTED, minimise: str = MINIMISED, *, spark: SparkSession | None = None,
-    store: Root | Schema | None = None, engine: AskedEngine | None = None,
-    observe: Callable[[Progress], None] = lambda _: None, say: Callable[[str], None] = lambda _: None,
-) -> Comparison:  # fmt: skip
-    """Compares protocols and settings on a scenario that was read in advance; see `compare`.
-
-    ``store`` is an empty location, or a schema without tables. ``observe`` receives the progress after each job.
-    ``say`` receives messages for the user, as in `api.run_prepared`.
-    """
+    prepared = scenario if isinstance(scenario, Prepared) else prepare(scenario, overrides)
+    place = place_of(store) if isinstance(store, str) else store
     wants, measure = parse_wants(want), measure_of(minimise)
     candidates, refused = with_candidates(prepared)
-    with run_prepared(candidates, spark=spark, store=store, engine=engine, observe=observe, say=say) as result:
+    with (
+        observer(observe, prepared.horizon) as told,
+        run_prepared(candidates, spark=spark, store=place, engine=engine, observe=told, say=say) as result,
+    ):
         result.audit()
         rows = result.table(_VIEW).toArrow().to_pylist()
         settings = {run.run_id: settings_of(run) for run in candidates.runs}
