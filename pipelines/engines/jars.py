@@ -13,20 +13,16 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import xml.etree.ElementTree as ElementTree
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from platformdirs import user_cache_path
 
 from pipelines.engines.names import WITH_TESTED_SPARK, WITHOUT_JAVA, release
 from pipelines.errors import EngineError
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-import xml.etree.ElementTree as ElementTree
 
 # Some Maven mirrors lack GraphFrames' own artifact; Sedona's artifact contains the classes that motifs need.
 GRAPHFRAMES = ("io.graphframes:graphframes-spark4_2.13:0.12.3", "org.apache.sedona:sedona-spark-shaded-4.0_2.13:1.8.0")
@@ -50,22 +46,21 @@ _S3_EXCLUDED = (
 )
 _OF_CENTRAL = frozenset({"*", "central", "external:*"})
 _S3_SCHEMES = ("s3", "s3a")
-_CHILD = "import sys; from pipelines.engines.jars import {name}; {name}(*sys.argv[1:])"
+_CHILD = "import sys; from pipelines.engines.jars import fetch; fetch(*sys.argv[1:])"
 _LONGEST_SECONDS = 900
 
 
-def engine_jars(say: Callable[[str], None], cache: Path | None = None) -> list[Path]:
+def engine_jars(say: Callable[[str], None]) -> list[Path]:
     """Returns the jars that the classic engine needs in addition to Spark's own; downloads missing jars.
 
-    ``say`` is called before a download. ``cache`` is the cache folder; None selects the user's cache folder.
+    ``say`` is called before a download.
 
     Raises:
         EngineError: The installed Delta Lake does not fit Spark, or the jars are not cached and cannot be downloaded.
     """
     check_delta(version("pyspark"), version("delta-spark"))
     fetching = partial(say, "fetching Delta Lake and GraphFrames for Spark (once; about 50 MB)")
-    index, calls = (cache or cache_folder()) / _index_name(), [("fetch", name) for name in GRAPHFRAMES]
-    return _listed(index) or _fetched(index, calls, "Delta Lake and GraphFrames", fetching)
+    return _cached(_index_name(), GRAPHFRAMES, _EXCLUDED, "Delta Lake and GraphFrames", fetching)
 
 
 def check_delta(spark: str, delta: str) -> None:
@@ -106,9 +101,8 @@ def hadoop_jars(artifact: str, more: Sequence[str], excluded: str, fetching: Cal
         EngineError: The jars are not cached and cannot be downloaded.
     """
     hadoop = hadoop_version()
-    index, coordinates = cache_folder() / f"{artifact}{hadoop}.json", f"org.apache.hadoop:{artifact}:{hadoop}"
-    calls = [("fetch_packages", ",".join([coordinates, *more]), excluded)]
-    return _listed(index) or _fetched(index, calls, coordinates, fetching)
+    coordinates = f"org.apache.hadoop:{artifact}:{hadoop}"
+    return _cached(f"{artifact}{hadoop}.json", [",".join([coordinates, *more])], excluded, coordinates, fetching)
 
 
 def hadoop_version() -> str:
@@ -140,26 +134,14 @@ def _index_name() -> str:
     return "-".join(f"{name}{version(package)}" for name, package in names.items()) + ".json"
 
 
-def fetch(graphframes: str, ivy: str) -> None:
-    """Downloads Delta Lake and one GraphFrames artifact with Spark into ``ivy/jars``; runs in a child process."""
-    from delta import configure_spark_with_delta_pip
+def fetch(packages: str, excluded: str, ivy: str) -> None:
+    """Downloads packages with Spark into folder ``ivy/jars``, Delta Lake together with an artifact of `GRAPHFRAMES`.
 
-    builder = _fetching(ivy, _EXCLUDED)
-    configure_spark_with_delta_pip(builder, extra_packages=[graphframes]).getOrCreate().stop()
-
-
-def fetch_packages(packages: str, excluded: str, ivy: str) -> None:
-    """Downloads packages with Spark into folder ``ivy/jars``; runs in a child process.
-
-    ``packages`` and ``excluded`` are comma-separated coordinates.
+    ``packages`` and ``excluded`` are comma-separated coordinates. The function runs in a child process.
     """
-    _fetching(ivy, excluded).config("spark.jars.packages", packages).getOrCreate().stop()
-
-
-def _fetching(ivy: str, excluded: str) -> SparkSession.Builder:
     from pyspark.sql import SparkSession
 
-    return (
+    builder = (
         SparkSession.builder.master("local[1]")
         .config("spark.ui.enabled", "false")
         .config("spark.driver.bindAddress", "127.0.0.1")
@@ -167,6 +149,13 @@ def _fetching(ivy: str, excluded: str) -> SparkSession.Builder:
         .config("spark.jars.ivy", ivy)
         .config("spark.jars.excludes", excluded)
     )
+    if packages in GRAPHFRAMES:
+        from delta import configure_spark_with_delta_pip
+
+        builder = configure_spark_with_delta_pip(builder, extra_packages=[packages])
+    else:
+        builder = builder.config("spark.jars.packages", packages)
+    builder.getOrCreate().stop()
 
 
 def _listed(index: Path) -> list[Path]:
@@ -178,21 +167,25 @@ def _listed(index: Path) -> list[Path]:
     return jars if all(jar.is_file() for jar in jars) else []
 
 
-def _fetched(
-    index: Path, calls: Sequence[Sequence[str]], what: str, fetching: Callable[[], None]
+def _cached(
+    index_name: str, choices: Sequence[str], excluded: str, what: str, fetching: Callable[[], None]
 ) -> list[Path]:  # fmt: skip
-    """Runs ``calls`` in child processes, in order, until a call succeeds; returns the jars that this call downloaded.
+    """Returns the jars in an index file of the cache folder; if a jar is missing, downloads them first.
 
-    A call is the name of a function of this module and its arguments. The index is written last, so other processes see
-    all jars or none.
+    Calls `fetch` in child processes with each item of ``choices``, in order, until a call succeeds. The index is
+    written last, so other processes see all jars or none.
     """
+    cache = cache_folder()
+    index = cache / index_name
+    if found := _listed(index):
+        return found
     fetching()
-    causes, cache = [], index.parent
+    causes = []
     try:
         cache.mkdir(parents=True, exist_ok=True)
-        for call in calls:
+        for packages in choices:
             with tempfile.TemporaryDirectory(dir=cache, ignore_cleanup_errors=True) as ivy:
-                cause = _run_child(*call, ivy)
+                cause = _run_child(packages, excluded, ivy)
                 if cause is None:
                     return _install(Path(ivy, "jars"), index)
             causes.append(cause)
@@ -223,15 +216,15 @@ def _install(found: Path, index: Path) -> list[Path]:
     return jars
 
 
-def _run_child(name: str, *arguments: str) -> str | None:
-    """Calls a function of this module in a child process; returns a one-line error, or None on success."""
-    command = [sys.executable, "-c", _CHILD.format(name=name), *arguments]
+def _run_child(packages: str, excluded: str, ivy: str) -> str | None:
+    """Calls `fetch` in a child process; returns a one-line error, or None on success."""
+    command = [sys.executable, "-c", _CHILD, packages, excluded, ivy]
     try:
         child = subprocess.run(  # noqa: S603 - this interpreter
             command, capture_output=True, text=True, timeout=_LONGEST_SECONDS, check=False, env=_environment()
         )
     except subprocess.TimeoutExpired:
-        return f"no answer for {arguments[0]} in {_LONGEST_SECONDS} seconds"
+        return f"no answer for {packages} in {_LONGEST_SECONDS} seconds"
     return None if child.returncode == 0 else _cause(child.stdout + child.stderr)
 
 

@@ -20,7 +20,7 @@ class Repository:
         self.lacks, self.cause = lacks, cause
         self.asked: list[str] = []
 
-    def __call__(self, name: str, graphframes: str, ivy: str) -> str | None:
+    def __call__(self, graphframes: str, excluded: str, ivy: str) -> str | None:
         self.asked.append(graphframes)
         if graphframes in self.lacks:
             return self.cause
@@ -34,7 +34,8 @@ class Repository:
 def _jars(monkeypatch: pytest.MonkeyPatch, repository: Repository, cache: Path) -> tuple[list[Path], list[str]]:
     said: list[str] = []
     monkeypatch.setattr(jars, "_run_child", repository)
-    return jars.engine_jars(said.append, cache), said
+    monkeypatch.setattr(jars, "cache_folder", lambda: cache)
+    return jars.engine_jars(said.append), said
 
 
 def test_they_are_fetched_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -78,9 +79,9 @@ def test_the_process_that_is_second_takes_the_jars_of_the_first(
     other = Repository()
 
     class Slow(Repository):
-        def __call__(self, name: str, graphframes: str, ivy: str) -> str | None:
+        def __call__(self, graphframes: str, excluded: str, ivy: str) -> str | None:
             self.others = _jars(monkeypatch, other, tmp_path)[0]
-            return super().__call__(name, graphframes, ivy)
+            return super().__call__(graphframes, excluded, ivy)
 
     slow = Slow()
     found, _ = _jars(monkeypatch, slow, tmp_path)
@@ -108,7 +109,6 @@ def test_a_cache_that_cannot_be_written_is_named(tmp_path: Path, monkeypatch: py
     told = f"cannot be stored in {taken}/jars: Not a directory; correct the cause .on Linux, variable XDG_CACHE_HOME"
     with pytest.raises(EngineError, match=told):
         _jars(monkeypatch, Repository(), taken / "jars")
-    monkeypatch.setattr(jars, "cache_folder", lambda: taken / "jars")
     with pytest.raises(EngineError, match=told):
         jars.bucket_jars("s3a", lambda _: None)
 
@@ -136,7 +136,7 @@ def test_the_client_of_buckets_is_that_of_sparks_hadoop(
     monkeypatch.setattr(jars, "cache_folder", lambda: tmp_path / "cache")
     fetched: list[str] = []
 
-    def fetch(name: str, packages: str, excluded: str, ivy: str) -> None:
+    def fetch(packages: str, excluded: str, ivy: str) -> None:
         fetched.extend(packages.split(","))
         Path(ivy, "jars").mkdir()
 
