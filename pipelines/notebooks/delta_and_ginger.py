@@ -21,10 +21,8 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
-from pyspark.sql import SparkSession
 
 import pipelines as rt
-from pipelines.engines.names import AskedEngine
 from pipelines.experiment.manifest import Manifest
 from pipelines.notebooks.parameters import read_parameters
 from pipelines.notebooks.study import alt, answers, write
@@ -35,23 +33,6 @@ PROTOCOLS: Mapping[str, Sequence[str]] = {
     "ginger": ("protocol={name: ginger, root: Kansas City, timer_rounds: 30}",),
 }
 """The overrides of the scenario for each protocol."""
-
-# COMMAND ----------
-
-# MAGIC %md
-# MAGIC ## The runs
-# MAGIC A run is a combination of number of crashes and seed. One job executes all runs of a protocol.
-
-# COMMAND ----------
-
-
-def run(
-    protocol: str, store: Path, overrides: Sequence[str] = (), engine: AskedEngine | None = None,
-    spark: SparkSession | None = None,
-) -> rt.Result:  # fmt: skip
-    """Runs the scenario with protocol ``protocol`` (a key of `PROTOCOLS`); for other arguments see `pipelines.run`."""
-    return rt.run(SCENARIO, spark=spark, store=store, engine=engine, overrides=(*PROTOCOLS[protocol], *overrides))
-
 
 # COMMAND ----------
 
@@ -164,12 +145,18 @@ def pictures(found: Mapping[str, pd.DataFrame]) -> dict[str, Any]:
 
 # COMMAND ----------
 
+# MAGIC %md
+# MAGIC ## The runs
+# MAGIC A run is a combination of number of crashes and seed. One job executes all runs of a protocol.
+
+# COMMAND ----------
+
 if __name__ == "__main__":
     parameters = read_parameters(globals(), {"out": "delta_and_ginger"})
     target = Path(parameters["out"])
     measured = []
     for name in PROTOCOLS:
-        with run(name, target / name, parameters.overrides, parameters.engine, parameters.spark) as finished:
+        with parameters.run(SCENARIO, PROTOCOLS[name], store=target / name) as finished:
             print(name, finished.verdict)
             measured.append(measures(finished))
     compared = concatenated(measured)

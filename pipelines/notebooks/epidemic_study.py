@@ -16,7 +16,6 @@ Needs the extra ``report`` (Altair).
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -28,17 +27,6 @@ from pipelines.notebooks.study import alt, answers, write
 
 SCENARIO = "epidemic_loss"
 STRATEGIES = ["none", "push", "subscriber_pull", "publisher_pull", "combined_pull", "push_pull"]
-
-# COMMAND ----------
-
-# MAGIC %md
-# MAGIC ## The runs
-# MAGIC Each combination of strategy, loss rate, buffer size and seed is a run. One job executes all runs.
-
-# COMMAND ----------
-
-run = partial(rt.run, SCENARIO)
-"""Runs the scenario; the keyword arguments are those of `pipelines.run`."""
 
 # COMMAND ----------
 
@@ -137,10 +125,16 @@ def pictures(found: Mapping[str, pd.DataFrame]) -> dict[str, Any]:
 
 # COMMAND ----------
 
+# MAGIC %md
+# MAGIC ## The runs
+# MAGIC Each combination of strategy, loss rate, buffer size and seed is a run. One job executes all runs.
+
+# COMMAND ----------
+
 if __name__ == "__main__":
     parameters = read_parameters(globals(), {"out": "epidemic_study"})
     target = Path(parameters["out"])
-    with run(overrides=parameters.overrides, spark=parameters.spark, engine=parameters.engine) as finished:
+    with parameters.run(SCENARIO) as finished:
         drawn = pictures(measures(finished))
     for file in write(drawn, target):
         print(file)

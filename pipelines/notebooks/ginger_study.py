@@ -15,7 +15,6 @@ Needs the extra ``report`` (Altair).
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -28,17 +27,6 @@ from pipelines.notebooks.study import alt, answers, write
 
 SCENARIO = "ginger_study"
 GUARANTEES = ["eventual", "causal", "total"]
-
-# COMMAND ----------
-
-# MAGIC %md
-# MAGIC ## The runs
-# MAGIC Each combination of accounts, failing brokers and seed is a run. One job executes all runs.
-
-# COMMAND ----------
-
-run = partial(rt.run, SCENARIO)
-"""Runs the scenario; the keyword arguments are those of `pipelines.run`."""
 
 # COMMAND ----------
 
@@ -134,10 +122,16 @@ def pictures(found: Mapping[str, pd.DataFrame]) -> dict[str, Any]:
 
 # COMMAND ----------
 
+# MAGIC %md
+# MAGIC ## The runs
+# MAGIC Each combination of accounts, failing brokers and seed is a run. One job executes all runs.
+
+# COMMAND ----------
+
 if __name__ == "__main__":
     parameters = read_parameters(globals(), {"out": "ginger_study"})
     target = Path(parameters["out"])
-    with run(overrides=parameters.overrides, spark=parameters.spark, engine=parameters.engine) as finished:
+    with parameters.run(SCENARIO) as finished:
         print(finished.verdict)
         measured = measures(finished)
     for numbers in tables(measured).values():

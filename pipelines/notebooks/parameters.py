@@ -44,20 +44,30 @@ class NotebookParameters:
     spark: SparkSession | None = None
     engine: AskedEngine | None = None
 
-    def run_or_open(self, scenario: str, overrides: Sequence[str] = (), **options: Any) -> Result:  # noqa: ANN401
-        """Runs a scenario into the store of parameter ``store``, or opens this store if it exists.
+    def run(self, scenario: str, overrides: Sequence[str] = (), **options: Any) -> Result:  # noqa: ANN401
+        """Runs a scenario; ``options`` are passed to `pipelines.run`.
 
-        ``overrides`` are ``path=value`` strings; overrides on the command line take precedence. ``options`` are passed
-        to `pipelines.run`.
+        ``overrides`` are ``path=value`` strings; overrides on the command line take precedence.
         """
         import pipelines as rt
 
-        store = self["store"]
-        if Path(store, MANIFEST).is_file():
-            print(f"opened: the store {store} of an earlier run; remove it, or name another store, to run again")
-            return rt.open_store(store, self.spark, self.engine)
         changed = [*overrides, *self.overrides]
-        return rt.run(scenario, spark=self.spark, engine=self.engine, store=store, overrides=changed, **options)
+        return rt.run(scenario, spark=self.spark, engine=self.engine, overrides=changed, **options)
+
+    def run_or_open(
+        self, scenario: str, overrides: Sequence[str] = (), store: str | None = None, **options: Any  # noqa: ANN401
+    ) -> Result:  # fmt: skip
+        """Runs a scenario into a store, or opens the store if it exists; ``overrides`` and ``options`` as in `run`.
+
+        ``store`` None stands for the value of parameter ``store``.
+        """
+        import pipelines as rt
+
+        place = store or self["store"]
+        if Path(place, MANIFEST).is_file():
+            print(f"opened: the store {place} of an earlier run; remove it, or name another store, to run again")
+            return rt.open_store(place, self.spark, self.engine)
+        return self.run(scenario, overrides, store=place, **options)
 
     def __getitem__(self, name: str) -> str:
         """Returns the value of a parameter."""

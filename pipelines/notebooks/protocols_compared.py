@@ -16,16 +16,14 @@ Needs the extra ``report`` (Altair).
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
-from pyspark.sql import SparkSession
 
 import pipelines as rt
-from pipelines.engines.names import AskedEngine
 from pipelines.notebooks.parameters import read_parameters
 from pipelines.notebooks.study import alt, write
 
@@ -42,16 +40,6 @@ PROTOCOLS = ["forwarding", "delta", "epidemic", "ginger", "skipring", "repositor
 # MAGIC Each scenario is run into a store. Each combination of protocol, overlay, seed and amount of faults is a run.
 
 # COMMAND ----------
-
-
-def run(
-    scenario: str, store: Path, overrides: Sequence[str] = (), engine: AskedEngine | None = None,
-    spark: SparkSession | None = None,
-) -> rt.Result:  # fmt: skip
-    """Runs one of `SCENARIOS`, or opens ``store`` if it exists; the other arguments are those of `pipelines.run`."""
-    if store.exists():
-        return rt.open_store(store, spark=spark, engine=engine)
-    return rt.run(f"compared/{scenario}", spark=spark, store=store, engine=engine, overrides=overrides)
 
 
 def churn(trace: str) -> str:
@@ -209,9 +197,7 @@ if __name__ == "__main__":
     measured = []
     for name in parameters["scenarios"].split():
         changed = [churn(parameters["trace"])] if name == "churn" and parameters["trace"] else []
-        with run(
-            name, target / name, [*asked, *changed, *parameters.overrides], parameters.engine, parameters.spark
-        ) as finished:
+        with parameters.run_or_open(f"compared/{name}", [*asked, *changed], str(target / name)) as finished:
             print(name, finished.verdict)
             measured.append(measures(finished, name))
     compared = pd.concat(measured, ignore_index=True)

@@ -15,7 +15,6 @@ Needs the extra ``report`` (Altair).
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -26,17 +25,6 @@ from pipelines.notebooks.parameters import read_parameters
 from pipelines.notebooks.study import alt, answers, write
 
 SCENARIO = "skip_ring_study"
-
-# COMMAND ----------
-
-# MAGIC %md
-# MAGIC ## The runs
-# MAGIC Each combination of initial state, number of subscribers and seed is a run. One job executes all runs.
-
-# COMMAND ----------
-
-run = partial(rt.run, SCENARIO)
-"""Runs the scenario; the keyword arguments are those of `pipelines.run`."""
 
 # COMMAND ----------
 
@@ -141,10 +129,16 @@ def pictures(found: Mapping[str, pd.DataFrame]) -> dict[str, Any]:
 
 # COMMAND ----------
 
+# MAGIC %md
+# MAGIC ## The runs
+# MAGIC Each combination of initial state, number of subscribers and seed is a run. One job executes all runs.
+
+# COMMAND ----------
+
 if __name__ == "__main__":
     parameters = read_parameters(globals(), {"out": "skipring_study"})
     target = Path(parameters["out"])
-    with run(overrides=parameters.overrides, spark=parameters.spark, engine=parameters.engine) as finished:
+    with parameters.run(SCENARIO) as finished:
         measured = measures(finished)
     print(summary(measured).to_string(index=False))
     for file in write(pictures(measured), target):

@@ -34,7 +34,10 @@ def inputs(protocol: str) -> Inputs:
 @pytest.fixture(scope="module")
 def results(sail: Session, tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, rt.Result]:
     root = tmp_path_factory.mktemp("compared")
-    return {name: study.run(name, root / name, overrides=SMALL, spark=sail.spark) for name in study.PROTOCOLS}
+    return {
+        name: rt.run(study.SCENARIO, sail.spark, root / name, overrides=[*protocol, *SMALL])
+        for name, protocol in study.PROTOCOLS.items()
+    }
 
 
 @pytest.fixture(scope="module")

@@ -33,7 +33,7 @@ def real(sail: Session, tmp_path_factory: pytest.TempPathFactory) -> rt.Result:
 
 
 def test_the_study_measures_and_draws_every_strategy(sail: Session, tmp_path: Path) -> None:
-    result = study.run(store=tmp_path / "store", overrides=SMALL, spark=sail.spark)
+    result = rt.run(study.SCENARIO, store=tmp_path / "store", overrides=SMALL, spark=sail.spark)
     found = study.measures(result)
     share = found["delivery"].set_index(["strategy", "buffer"]).ratio
     assert share["none", 5] == share["none", 45] < 1.0

@@ -23,7 +23,7 @@ SMALL = (
 
 @pytest.fixture(scope="module")
 def result(sail: Session, tmp_path_factory: pytest.TempPathFactory) -> rt.Result:
-    return study.run(store=tmp_path_factory.mktemp("study") / "store", overrides=SMALL, spark=sail.spark)
+    return rt.run(study.SCENARIO, store=tmp_path_factory.mktemp("study") / "store", overrides=SMALL, spark=sail.spark)
 
 
 @pytest.fixture(scope="module")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pipelines as rt
 from pipelines.engines.session import Session
 from pipelines.notebooks import skipring_study as study
 
@@ -15,7 +16,7 @@ SMALL = (
 
 
 def test_the_study_measures_and_draws_every_start(sail: Session, tmp_path: Path) -> None:
-    result = study.run(store=tmp_path / "store", overrides=SMALL, spark=sail.spark)
+    result = rt.run(study.SCENARIO, store=tmp_path / "store", overrides=SMALL, spark=sail.spark)
     assert result.verdict == "valid"
     found = study.measures(result)
     told = study.summary(found).set_index(["start", "n"])
