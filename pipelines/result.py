@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from contextlib import nullcontext, suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from html import escape
 from operator import itemgetter
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import pandas as pd
 import pyarrow as pa
@@ -63,7 +63,7 @@ class RunRow:
     rounds: int | None
 
 
-class Result:
+class Result(AbstractContextManager["Result"]):
     """An open store, as a context manager that calls `close`.
 
     Attributes:
@@ -347,10 +347,6 @@ class Result:
             with suppress(EngineError, PySparkException, ValueError):  # the caller has stopped the session
                 self.reader.close()
         self.session.close()
-
-    def __enter__(self) -> Self:
-        """Returns this object."""
-        return self
 
     def __exit__(self, *_: object) -> None:
         """Calls `close`."""

@@ -81,18 +81,11 @@ class Finding:
         return f"{self.protocol}: {self.name}" if self.protocol else self.name
 
 
-class Beyond(NamedTuple):
-    """A run that exceeds the fault bound or breaks a network assumption of its protocol, from round ``round`` on."""
+class RunReason(NamedTuple):
+    """A run that the guarantees do not fully cover, with the reason and the round from which the reason applies.
 
-    run_id: int
-    round: int
-    reason: str
-
-
-class Undecided(NamedTuple):
-    """A run that cannot be judged, with the reason.
-
-    ``round`` and ``reason`` are columns of query `Protocol.undecided`. An untested run has no ``round``.
+    The reason is that the run exceeds the fault bound or breaks a network assumption of its protocol, that query
+    `Protocol.undecided` returns the run, or that the run tested nothing. In the last case, ``round`` is None.
     """
 
     run_id: int
@@ -120,9 +113,9 @@ class AuditReport:
 
     findings: tuple[Finding, ...]
     runs: tuple[RunVerdict, ...]
-    beyond: tuple[Beyond, ...]
-    undecided: tuple[Undecided, ...]
-    untested: tuple[Undecided, ...]
+    beyond: tuple[RunReason, ...]
+    undecided: tuple[RunReason, ...]
+    untested: tuple[RunReason, ...]
     violation: pa.Table
 
     @property
@@ -197,12 +190,12 @@ def audit_store(reader: StoreReader, protocol: Protocol) -> AuditReport:
         is_complete = reader.is_finished() and all(finding.error is None for finding in findings)
         untested = _untested_runs(reader, protocol, since.keys())
         runs = _run_verdicts(evidence, violation, since, is_complete, {run.run_id for run in untested})
-        undecided: list[Row] = []
+        undecided: list[RunReason] = []
         if protocol.undecided != NO_RUN:
-            columns = ", ".join(Undecided._fields)
-            undecided = evidence.sql(f"select {columns} from {_UNDECIDED} order by {columns}").collect()  # noqa: S608
-    judged = tuple(Undecided(*row) for row in undecided)
-    return AuditReport(tuple(findings), runs, beyond, judged, untested, violation)
+            columns = ", ".join(RunReason._fields)
+            rows = evidence.sql(f"select {columns} from {_UNDECIDED} order by {columns}").collect()  # noqa: S608
+            undecided = [RunReason(*row) for row in rows]
+    return AuditReport(tuple(findings), runs, beyond, tuple(undecided), untested, violation)
 
 
 def found_by(name: str, reader: StoreReader, protocol: Protocol) -> list[Row]:
@@ -238,7 +231,7 @@ def record(report: AuditReport, store: Store) -> None:
     store.load(RUN.name, kept.join(found, "run_id", join_type="inner").sort_by("run_id"), "overwrite")
 
 
-def beyond_runs(reader: Reader, protocol: Protocol) -> tuple[Beyond, ...]:
+def beyond_runs(reader: Reader, protocol: Protocol) -> tuple[RunReason, ...]:
     """Returns the runs that exceed the protocol's fault bound or break one of its network assumptions.
 
     Each run has one entry: the first round beyond the bound, and all reasons.
@@ -247,22 +240,22 @@ def beyond_runs(reader: Reader, protocol: Protocol) -> tuple[Beyond, ...]:
         QueryError: The SQL of the bound is invalid.
     """
     bounds: list[Bound] = [protocol.bound, *(ASSUMPTIONS[name] for name in sorted(protocol.assumes))]
-    columns = ", ".join(Beyond._fields)
+    columns = ", ".join(RunReason._fields)
     rows, parts = list[Row](), list[str]()
     for index, bound in enumerate(bounds):
         if isinstance(bound, str):
             parts.append(f"select {index} as bound, {columns} from (\n{bound}\n) part")  # noqa: S608 - a declaration
         else:
-            rows += bound(reader).selectExpr(f"{index} as bound", *Beyond._fields).collect()
+            rows += bound(reader).selectExpr(f"{index} as bound", *RunReason._fields).collect()
     try:
         rows += reader.sql("\nunion all\n".join(parts)).collect() if parts else []
     except QueryError as error:
         raise QueryError(f"the bound of protocol {protocol.name} cannot be evaluated: {error}") from error
-    found: dict[int, list[Beyond]] = {}
-    for _, *beyond in sorted(rows):
-        found.setdefault(beyond[0], []).append(Beyond(*beyond))
+    found: dict[int, list[tuple[int, str]]] = {}
+    for _, run_id, round_, reason in sorted(rows):
+        found.setdefault(run_id, []).append((round_, reason))
     return tuple(
-        Beyond(run_id, min(beyond.round for beyond in of_run), "; ".join(beyond.reason for beyond in of_run))
+        RunReason(run_id, min(round_ for round_, _ in of_run), "; ".join(reason for _, reason in of_run))
         for run_id, of_run in sorted(found.items())
     )
 
@@ -305,13 +298,13 @@ def _found(audits: Sequence[Audit], evidence: Evidence) -> dict[str, pa.Table]:
     return {audit.name: typed.filter(pc.equal(found["guarantee"], audit.name)) for audit in audits}
 
 
-def _marked(audit: Audit, found: pa.Table, since: Mapping[int, int], reader: Reader) -> pa.Table:
+def _marked(audit: Audit, found: pa.Table, since: Mapping[int, int | None], reader: Reader) -> pa.Table:
     """Returns the rows of an audit for table ``violation``; for ``since`` see `_excused`."""
     marks = {"guarantee": pa.repeat(audit.name, len(found)), "excused": _excused(audit, found, since, reader)}
     return pa.table({name: marks[name] if name in marks else found[name] for name in _VIOLATION.names}).cast(_VIOLATION)
 
 
-def _excused(audit: Audit, found: pa.Table, since: Mapping[int, int], reader: Reader) -> pa.ChunkedArray:
+def _excused(audit: Audit, found: pa.Table, since: Mapping[int, int | None], reader: Reader) -> pa.ChunkedArray:
     """Returns a boolean mask of the excused rows of ``found``.
 
     ``since`` maps each run that exceeds the fault bound to the first round in which it does. The rows of these runs are
@@ -400,7 +393,7 @@ def _run_verdicts(
     return tuple(found)
 
 
-def _untested_runs(reader: Reader, protocol: Protocol, beyond: Collection[int]) -> tuple[Undecided, ...]:
+def _untested_runs(reader: Reader, protocol: Protocol, beyond: Collection[int]) -> tuple[RunReason, ...]:
     """Returns the runs in which no delivery happened and none was expected, so that guarantees hold trivially.
 
     A run with messages but without publications counts as tested if the protocol has its own audits, because these
@@ -410,7 +403,7 @@ def _untested_runs(reader: Reader, protocol: Protocol, beyond: Collection[int]) 
     if not reader.sql(_SILENT).collect():
         return ()
     return tuple(
-        Undecided(row.run_id, None, _untested_reason(row.n_publications, row.n_subscriptions, row.n_matches))
+        RunReason(row.run_id, None, _untested_reason(row.n_publications, row.n_subscriptions, row.n_matches))
         for row in reader.sql(_SQL["untested_run"]).collect()
         if (row.n_publications or not (row.is_busy and protocol.audits))
         and not (row.run_id in beyond and row.n_matches)

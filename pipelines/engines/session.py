@@ -16,13 +16,13 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cache
 from hashlib import blake2b
 from pathlib import Path
 from threading import Event, current_thread, main_thread
-from typing import Self, TypeVar
+from typing import TypeVar
 from uuid import uuid4
 from zipfile import ZipFile
 
@@ -76,7 +76,7 @@ _Answer = TypeVar("_Answer")
 
 
 @dataclass(frozen=True)
-class Session:
+class Session(AbstractContextManager["Session"]):
     """An open engine with its resources; a context manager that closes them.
 
     Attributes:
@@ -193,10 +193,6 @@ class Session:
         self._closing.close()
         if self.owns:
             self._stopped.set()
-
-    def __enter__(self) -> Self:
-        """Returns this session."""
-        return self
 
     def __exit__(self, *_: object) -> None:
         """Closes this session."""
@@ -346,8 +342,5 @@ def concurrently(jobs: Iterable[Callable[[], _Answer]], n_threads: int = _N_THRE
     If a function fails or the program is interrupted, no function starts any more, and `concurrently` waits for the
     running functions.
     """
-    pool = ThreadPoolExecutor(n_threads)
-    try:
-        return [job.result() for job in [pool.submit(job) for job in jobs]]
-    finally:
-        pool.shutdown(cancel_futures=True)
+    with ThreadPoolExecutor(n_threads) as pool:
+        return [*pool.map(lambda job: job(), jobs)]

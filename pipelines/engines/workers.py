@@ -221,8 +221,8 @@ def _start_processes(make: Callable[[], Play], n_workers: int) -> bytes:
 def slices_of(rows: pa.Table, n_cores: int) -> list[pa.RecordBatch]:
     """Returns ``rows`` cut into slices of equal length, at most `_SLICES_PER_CORE` per core."""
     n_rows = -(-len(rows) // (max(n_cores, 1) * _SLICES_PER_CORE)) or 1
-    parts = (rows.slice(first, n_rows).combine_chunks() for first in range(0, len(rows), n_rows))
-    return [batch for part in parts for batch in part.to_batches()]
+    batches: list[pa.RecordBatch] = rows.combine_chunks().to_batches(max_chunksize=n_rows)
+    return batches
 
 
 def mapped_here(rows: pa.Table, function: Play, schema: pa.Schema, n_cores: int) -> pa.Table:

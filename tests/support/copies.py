@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from pipelines.audits.run import AuditReport, Beyond, RunVerdict, Undecided, Verdict, store_verdict
+from pipelines.audits.run import AuditReport, RunReason, RunVerdict, Verdict, store_verdict
 from pipelines.contract.state_tables import STATE, stored_tables
 from pipelines.engines.frames import frame_of
 from pipelines.protocols import protocol_form
@@ -67,8 +67,8 @@ class Copy:
     """
 
     runs: list[RunVerdict]
-    beyond: list[Beyond]
-    undecided: list[Undecided]
+    beyond: list[RunReason]
+    undecided: list[RunReason]
     violations: list[dict[str, Any]]
     names: Mapping[tuple[int, int], str]
 
