@@ -5,8 +5,8 @@
 2. `replay` and `states` read the messages, events and node states of a run; `layout` computes node positions.
 3. `measures`, `plots` and `space_time` compute the rows of charts and diagrams. `pictures` renders their Vega-Lite
    specifications as SVG.
-4. `document` collects all content, and `page` writes the content into one file. The scripts and the style sheet of the
-   page are in `assets/`.
+4. `page` collects all content, and writes it into one file. The scripts and the style sheet of the page are in
+   `assets/`.
 
-Pages show node names instead of ids; `document.NODE_FIELDS` lists the fields that contain node ids.
+Pages show node names instead of ids; `page.NODE_FIELDS` lists the fields that contain node ids.
 """

@@ -16,7 +16,7 @@ from support.commands import cli
 import pipelines as rt
 from pipelines.engines.session import Session
 from pipelines.errors import QueryError
-from pipelines.report.document import gather
+from pipelines.report.page import gather
 from pipelines.result import Result
 
 STUDY: dict[str, Any] = {

@@ -18,10 +18,9 @@ from pipelines.contract.state_tables import stored_tables
 from pipelines.errors import QueryError
 from pipelines.protocols import PROTOCOLS, protocol_form
 from pipelines.report import page as pages, replay as replays
-from pipelines.report.document import MESSAGE_FIELDS, NODE_FIELDS
 from pipelines.report.layout import MAP, RING, SPRINGS, TREE, layout
 from pipelines.report.measures import histogram
-from pipelines.report.page import PROGRAMS, embedded, page, write_report
+from pipelines.report.page import MESSAGE_FIELDS, NODE_FIELDS, PROGRAMS, embedded, page, write_report
 from pipelines.report.pictures import asset
 from pipelines.report.replay import WHOLE, Span
 from pipelines.report.space_time import Arrow, Diagram, angle
