@@ -41,20 +41,10 @@ where run_id = {run} and round <= {end} order by round, node_id, held_node_id, i
 """
 # Messages of the initial state have a negative round of sending; they count in round 0.
 _COUNTS = """
-select round, sum(n_sent) as n_sent, sum(n_due) as n_due, sum(n_ended) as n_ended, sum(n_lost) as n_lost,
+select greatest(round, 0) as round, sum(n_sent) as n_sent, sum(n_handled + n_lost) as n_ended, sum(n_lost) as n_lost,
   sum(n_deliveries) as n_deliveries
-from (
-  select greatest(sent_round, 0) as round, count(1) as n_sent, 0 as n_due, 0 as n_ended, 0 as n_lost, 0 as n_deliveries
-  from sent_message where run_id = {run} and src <> dst group by greatest(sent_round, 0)
-  union all
-  select due_round as round, 0 as n_sent, count(1) as n_due, count_if(fate <> 'in_flight') as n_ended,
-    count_if(fate like 'lost%') as n_lost, 0 as n_deliveries
-  from sent_message where run_id = {run} and src <> dst group by due_round
-  union all
-  select round, 0 as n_sent, 0 as n_due, 0 as n_ended, 0 as n_lost, count(1) as n_deliveries
-  from delivery where run_id = {run} group by round
-) c
-group by round order by round
+from round_summary where run_id = {run} and n_sent + n_handled + n_lost + n_deliveries > 0
+group by greatest(round, 0) order by 1
 """
 _ROWS = {
     "status": "select round, node_id, status from node_status where run_id = {run} and round <= {end}"
@@ -135,7 +125,7 @@ def replay(reader: StoreReader, run: Mapping[str, Any], span: Span, places: Mapp
     return {
         "run": dict(run), "end": end, "first": first, "last": last, "n_messages": n_messages,
         "is_cut": len(messages["message_id"]) < n_messages, "nodes": nodes, "layout": form, "points": points,
-        "links": links, "edge": edges, "counts": {name: counts[name] for name in counts if name != "n_due"},
+        "links": links, "edge": edges, "counts": counts,
         "message": messages | numbers, "texts": texts, **rows,
     }  # fmt: skip
 
@@ -151,9 +141,9 @@ Traffic = Callable[[int, int], int]
 
 def traffic_of(counts: Mapping[str, Sequence[int]], end: int) -> Traffic:
     """Returns the traffic function of a run from its counts for each round up to ``end``."""
-    by_round = [dict(zip(counts["round"], counts[name], strict=True)) for name in ("n_sent", "n_due")]
-    sent, due = (list(accumulate(number.get(at, 0) for at in range(end + 1))) for number in by_round)
-    return lambda first, last: sent[last] - (due[first - 1] if first > 0 else 0)
+    by_round = [dict(zip(counts["round"], counts[name], strict=True)) for name in ("n_sent", "n_ended")]
+    sent, ended = (list(accumulate(number.get(at, 0) for at in range(end + 1))) for number in by_round)
+    return lambda first, last: sent[last] - (ended[first - 1] if first > 0 else 0)
 
 
 def _events(rows: Mapping[str, Mapping[str, Sequence[Any]]], counts: Mapping[str, Sequence[int]]) -> Counter[int]:

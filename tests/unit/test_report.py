@@ -103,14 +103,14 @@ def test_far_latencies_are_counted_in_spans() -> None:
 
 def test_the_window_of_a_large_run_has_most_of_its_events(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(replays, "MOST_MESSAGES", 10)
-    counts = {"round": list(range(20)), "n_sent": [3] * 20, "n_due": [3] * 20}
+    counts = {"round": list(range(20)), "n_sent": [3] * 20, "n_ended": [3] * 20}
     traffic = replays.traffic_of(counts, 19)
     assert [traffic(0, 19), traffic(5, 5), traffic(0, 2)] == [60, 3, 9]
     assert replays.window(traffic, Span(0, 2), {12: 1}) == (0, 2)
     assert replays.window(traffic, Span(0, 19), {2: 1, 12: 1, 13: 1}) == (11, 13)
     assert replays.window(traffic, Span(0, 19), {19: 1}) == (17, 19)
     assert replays.window(traffic, Span(4, 19), {2: 1}) == (4, 6)
-    crowded = replays.traffic_of({"round": [0, 1], "n_sent": [0, 50], "n_due": [0, 50]}, 1)
+    crowded = replays.traffic_of({"round": [0, 1], "n_sent": [0, 50], "n_ended": [0, 50]}, 1)
     assert replays.window(crowded, Span(0, 1), {1: 2}) == (1, 1)
 
 
