@@ -266,16 +266,6 @@ def _interrupts_kept() -> Iterator[None]:
             signal.signal(signal.SIGINT, before)
 
 
-@contextmanager
-def beside(session: Session) -> Iterator[Session]:
-    """Starts an embedded Sail for the block. After the block, stops Sail and activates ``session`` again."""
-    try:
-        with open_session("local") as other:
-            yield other
-    finally:
-        session.activate()
-
-
 def _start(
     engine: Engine, scratch: Path, closing: ExitStack, say: Callable[[str], None], scheme: str | None, is_small: bool
 ) -> SparkSession:
@@ -295,7 +285,9 @@ def engine_of_program(spark: SparkSession | None) -> Engine | None:
 
 def open_scratch(closing: ExitStack) -> Path:
     """Creates a folder that only this user can read. ``closing``, or a child if this process is killed, removes it."""
-    folder = Path(tempfile.mkdtemp(prefix="roundtable-", dir=_MEMORY if _has_room(_MEMORY) else None))
+    is_writable = _MEMORY.is_dir() and os.access(_MEMORY, os.W_OK)
+    has_room = is_writable and shutil.disk_usage(_MEMORY).free >= _ROOM_BYTES
+    folder = Path(tempfile.mkdtemp(prefix="roundtable-", dir=_MEMORY if has_room else None))
     try:
         remover = subprocess.Popen(  # noqa: S603 - this interpreter
             [sys.executable, "-I", "-S", "-c", _REMOVER, str(folder)],
@@ -328,12 +320,6 @@ def _udfs_archive() -> Path:
         for name, text in content.items():
             zipped.writestr(name, text)
     return archive
-
-
-def _has_room(place: Path) -> bool:
-    if not (place.is_dir() and os.access(place, os.W_OK)):
-        return False
-    return shutil.disk_usage(place).free >= _ROOM_BYTES
 
 
 def concurrently(jobs: Iterable[Callable[[], _Answer]], n_threads: int = _N_THREADS) -> list[_Answer]:

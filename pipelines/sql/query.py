@@ -28,10 +28,10 @@ import pyarrow as pa
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 
-from pipelines.contract.protocol import Ask, ComputedView
+from pipelines.contract.protocol import ComputedView
 from pipelines.contract.state_tables import IN_FLIGHT, STATE
 from pipelines.engines.frames import frame_of
-from pipelines.engines.session import Session, beside
+from pipelines.engines.session import Session, open_session
 from pipelines.protocols import PROTOCOLS
 from pipelines.sql.computed import COMPUTED, HELD_STATE, PARAMETER, held_rows, parameter_paths
 from pipelines.sql.errors import query_error, unknown_table
@@ -402,13 +402,10 @@ class StoreReader:
         """Maps the name of each computed view to its parts: readers, each with the view that is computed from it."""
         found = {name: [(self, view)] for name, view in COMPUTED.items()}
         for protocol in self._installed:
-            held = replace(COMPUTED[HELD_STATE], make=partial(self._held_state, protocol))
+            held = replace(COMPUTED[HELD_STATE], make=partial(held_rows, self._runs.form(protocol).states))
             for name, view in {HELD_STATE: held, **PROTOCOLS[protocol].made_views}.items():
                 found.setdefault(name, []).append((self.of_protocol(protocol), view))
         return found
-
-    def _held_state(self, protocol: str, ask: Ask) -> pa.Table:
-        return held_rows(self._runs.form(protocol).states, ask)
 
 
 @contextmanager
@@ -430,8 +427,11 @@ def fast_reader(opened: StoreReader) -> Iterator[StoreReader]:
     session, store = opened.session, opened.store
     is_own = session.engine == "spark" and session.owns and find_spec("pysail") is not None
     if is_own and store.n_bytes() <= INTERPRETED_BYTES:
-        with beside(session) as other:
-            yield StoreReader(other, store.root)
+        try:
+            with open_session("local") as other:
+                yield StoreReader(other, store.root)
+        finally:
+            session.activate()
         return
     with suited_to(opened):
         yield opened

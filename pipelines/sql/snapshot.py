@@ -107,6 +107,8 @@ class StoredRuns:
 
 
 SENT_MESSAGE = "sent_message"
+_ENDING = ("verdict", "within_bound", "rounds")
+"""The columns of table ``run`` that have a value when the run has ended."""
 
 
 class StoreSnapshot:
@@ -142,7 +144,8 @@ class StoreSnapshot:
             return self._computed[name]()
         table = self._store.read(name)
         if name == RUN.name:
-            return table if self._cut is None else table.selectExpr(*_run_columns(self._cut))
+            known = {one: f"case when rounds <= {self._cut} then {one} end as {one}" for one in _ENDING}
+            return table if self._cut is None else table.selectExpr(*_replaced(RUN.columns, **known))
         if name != ROUND_COMMIT.name:
             table = self._known(table, name)
         happened = _EXISTING_ROWS.get(name)
@@ -233,8 +236,3 @@ _EXISTING_ROWS = {
 
 def _replaced(columns: Sequence[str], **expressions: str) -> list[str]:
     return [expressions.get(column, column) for column in columns]
-
-
-def _run_columns(cut: int) -> list[str]:
-    ending = ("verdict", "within_bound", "rounds")
-    return _replaced(RUN.columns, **{name: f"case when rounds <= {cut} then {name} end as {name}" for name in ending})
