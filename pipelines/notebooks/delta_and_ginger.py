@@ -23,7 +23,6 @@ from typing import Any
 import pandas as pd
 
 import pipelines as rt
-from pipelines.experiment.manifest import Manifest
 from pipelines.notebooks.parameters import read_parameters
 from pipelines.notebooks.study import alt, answers, write
 
@@ -50,19 +49,16 @@ from run r
 join parameter p on p.run_id = r.run_id
 """
 _REPAIR = {
-    "delta": "select run_id, name, bypass_rounds as rounds from bypass where ended_round is not null",
-    "ginger": """
-      select run_id, name, reconfiguration_rounds as rounds from reconfiguration where ended_round is not null""",
+    "delta": "select run_id, name, bypass_ms as ms from bypass where ended_round is not null",
+    "ginger": "select run_id, name, reconfiguration_ms as ms from reconfiguration where ended_round is not null",
 }
 QUERIES: Mapping[str, str] = {
     "run": """
-      select s.run_id, s.within_bound, s.n_messages, s.n_deliveries, w.n_wanted, w.n_delivered
-      from run_summary s
-      join (select run_id, count(1) as n_wanted, count(delivery_round) as n_delivered
-        from wanted_delivery group by run_id) w on w.run_id = s.run_id""",
+      select run_id, within_bound, n_messages, n_deliveries, n_wanted, n_wanted_delivered as n_delivered
+      from run_summary""",
     "delivery": """
-      select d.run_id, d.subscriber, d.source, d.source_seq, p.guarantee, d.latency_rounds as rounds
-      from delivery d
+      select d.run_id, d.subscriber, d.source, d.source_seq, p.guarantee, d.latency_ms as ms
+      from delivery_detail d
       join publication p on p.run_id = d.run_id and p.source = d.source and p.source_seq = d.source_seq
       where d.subscriber <> d.source""",
 }
@@ -71,18 +67,9 @@ _ONE = ["protocol", "seed", "subscriber", "source", "source_seq"]
 
 
 def measures(result: rt.Result) -> dict[str, pd.DataFrame]:
-    """Returns the results of `QUERIES` by name, and of the protocol's query in `_REPAIR` as ``repair``.
-
-    Column ``ms`` is the duration ``rounds`` in ms.
-    """
-    round_ms = Manifest.read(result.store).prepared().scenario.time.round_ms
-    protocol = result.sql("select distinct protocol from run").collect()[0].protocol
-    found = answers(result, _PARAMETERS, {**QUERIES, "repair": _REPAIR[protocol]})
-    return {name: _in_ms(rows, round_ms) for name, rows in found.items()}
-
-
-def _in_ms(rows: pd.DataFrame, round_ms: float) -> pd.DataFrame:
-    return rows.assign(ms=rows["rounds"] * round_ms) if "rounds" in rows else rows
+    """Returns the results of `QUERIES` by name, and of the protocol's query in `_REPAIR` as ``repair``."""
+    [protocol] = result.reader.protocols
+    return answers(result, _PARAMETERS, {**QUERIES, "repair": _REPAIR[protocol]})
 
 
 def concatenated(found: Sequence[Mapping[str, pd.DataFrame]]) -> dict[str, pd.DataFrame]:

@@ -21,7 +21,6 @@ from typing import Any
 import pandas as pd
 
 import pipelines as rt
-from pipelines.experiment.manifest import Manifest
 from pipelines.notebooks.parameters import read_parameters
 from pipelines.notebooks.study import alt, answers, write
 
@@ -39,24 +38,22 @@ GUARANTEES = ["eventual", "causal", "total"]
 _PARAMETERS = """
 select run_id, faults_0_generate_count as faults, workload_publications_generate_accounts as accounts from parameter
 """
+QUERIES: Mapping[str, str] = {
+    "reconfiguration": """
+      select run_id, role, n_requests, n_requests - 1 - n_declined as n_expired, reconfiguration_ms as ms
+      from reconfiguration where ended_round is not null""",
+    "latency": """
+      select d.run_id, p.guarantee, avg(d.latency_ms) as ms
+      from delivery_detail d
+      join publication p on p.run_id = d.run_id and p.source = d.source and p.source_seq = d.source_seq
+      group by d.run_id, p.guarantee""",
+}
+"""The queries for the duration of each reconfiguration, and for the mean latency for each run and guarantee."""
 
 
 def measures(result: rt.Result) -> dict[str, pd.DataFrame]:
-    """Returns the duration of each reconfiguration, and the mean latency for each run and guarantee, as two tables."""
-    round_ms = Manifest.read(result.store).prepared().scenario.time.round_ms
-    queries = {
-        "reconfiguration": f"""
-          select run_id, role, n_requests, n_requests - 1 - n_declined as n_expired,
-            cast(reconfiguration_rounds * {round_ms} as double) as ms
-          from reconfiguration
-          where ended_round is not null""",
-        "latency": f"""
-          select d.run_id, p.guarantee, cast(avg(d.latency_rounds) * {round_ms} as double) as ms
-          from delivery d
-          join publication p on p.run_id = d.run_id and p.source = d.source and p.source_seq = d.source_seq
-          group by d.run_id, p.guarantee""",
-    }
-    return answers(result, _PARAMETERS, queries)
+    """Returns the results of `QUERIES`, by name; each row also has the parameters of its run."""
+    return answers(result, _PARAMETERS, QUERIES)
 
 
 def tables(found: Mapping[str, pd.DataFrame]) -> dict[str, pd.DataFrame]:
