@@ -14,7 +14,7 @@ import typer
 
 from pipelines.contract.forms import ASKED_FORMS
 from pipelines.engines.names import ASKED_ENGINES, current_name
-from pipelines.errors import QueryError, RoundtableError, nearest
+from pipelines.errors import QueryError, nearest
 from pipelines.rounds.progress import BarReporter, JsonReporter, LineReporter, Reporter
 
 if TYPE_CHECKING:
@@ -233,12 +233,7 @@ def opened_output(path: Path | None) -> Iterator[TextIO]:
     if path is None:
         yield sys.stdout
         return
-    from pipelines.store.roots import opened_whole  # loads the Delta library
+    from pipelines.store.roots import opened_whole, writing  # loads the Delta library
 
-    try:
-        with opened_whole(path) as out:
-            yield out
-    except RoundtableError:
-        raise
-    except OSError as error:
-        raise QueryError(f"the file {str(path)!r} cannot be written: {error.strerror}; check the folder") from error
+    with writing(path), opened_whole(path) as out:
+        yield out

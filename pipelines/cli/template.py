@@ -21,7 +21,7 @@ from pipelines.inputs.workload.reading import load
 from pipelines.scenario.load import read_scenario
 from pipelines.scenario.pages import SCHEMA_FILE
 from pipelines.scenario.yaml_text import flow_text
-from pipelines.store.roots import write_whole
+from pipelines.store.roots import write_whole, writing
 
 SCHEMA_LINE = "# yaml-language-server: $schema="
 _ENDS = (("src", "source", "from", "a", "node1", "u"), ("dst", "target", "to", "b", "node2", "v"))
@@ -263,10 +263,8 @@ def write_scenario(file: Path, overlay: Path | None, subscriptions: Path | None,
     problems = [_problems(file, text) for text in texts]
     is_spread = bool(problems[0]) and not problems[1]
     chosen = int(is_spread and not any(path and has_nodes(path, what, names) for what, path in tables.items()))
-    try:
+    with writing(file):
         write_whole(file, texts[chosen])
-    except OSError as error:
-        raise DataFileError(f"{str(file)!r} cannot be written: {error.strerror}; check the folder") from error
     commands = "; ".join(unbroken(f"roundtable {command} {shlex.quote(str(file))}") for command in ("plan", "run"))
     print_lines(f"{file}: written; next: {commands}")
     if problems[chosen]:

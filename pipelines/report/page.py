@@ -8,14 +8,13 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
 from string import Template
 from typing import Any
 
-from pipelines.errors import QueryError, RoundtableError
+from pipelines.errors import RoundtableError
 from pipelines.experiment.manifest import Manifest
 from pipelines.files import remembered
 from pipelines.inputs.overlay.files import node_positions
@@ -26,10 +25,11 @@ from pipelines.report.states import state_sizes, states
 from pipelines.report.summary import MOST_RUNS, chosen_runs, losses, overlaid, run_rows, studies, summary
 from pipelines.sql.errors import readable_errors
 from pipelines.sql.query import StoreReader
-from pipelines.store.roots import Root, check_target, write_whole
+from pipelines.store.roots import Root, check_target, write_whole, writing
 from pipelines.why.overview import PREDICATES
 
 NAME = "report.html"
+_ANOTHER = "name another with --out"
 STYLE = "page.css"
 PROGRAMS = (
     "common.js", "verdict.js", "zoom.js", "replay.js", "space_time.js", "measures.js", "losses.js", "studies.js",
@@ -165,21 +165,12 @@ def write_report(reader: StoreReader, root: Root, runs: Sequence[int], span: Spa
         QueryError: The store has no such run or round, or the file cannot be written.
     """
     path = out if out is not None else root / NAME
-    with _writing(path):
+    with writing(path, _ANOTHER):
         check_target(path)
     data = gather(reader, root, runs, span)
-    with _writing(path):
+    with writing(path, _ANOTHER):
         write_whole(path, page(data, f"{data['scenario']} - Roundtable"))
     return path
-
-
-@contextmanager
-def _writing(path: Root) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        failed = f"the file {str(path)!r} cannot be written: {error.strerror}"
-        raise QueryError(f"{failed}; name another with --out") from error
 
 
 @dataclass(frozen=True)

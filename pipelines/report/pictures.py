@@ -13,7 +13,7 @@ from types import ModuleType
 from typing import Any
 
 from pipelines.errors import QueryError
-from pipelines.store.roots import write_whole
+from pipelines.store.roots import write_whole, writing
 
 PALETTE = ("#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#8C7A00", "#0072B2", "#888888")
 """The colours of Okabe and Ito, which colour-blind readers can distinguish. Yellow is darkened for white paper.
@@ -57,10 +57,8 @@ class Picture:
         """
         file = Path(path)
         check_name(file)
-        try:
+        with writing(file, "name another one"):
             write_whole(file, FORMATS[file.suffix](self))
-        except OSError as error:
-            raise QueryError(f"the file {str(file)!r} cannot be written: {error.strerror}; name another one") from error
         return file
 
     def _repr_html_(self) -> str:

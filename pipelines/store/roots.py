@@ -19,7 +19,7 @@ import pyarrow as pa
 from deltalake import DeltaTable, QueryBuilder
 
 from pipelines.engines.names import Engine
-from pipelines.errors import StoreError, nearest
+from pipelines.errors import QueryError, RoundtableError, StoreError, nearest
 from pipelines.store.bucket import RETRY_SECONDS, Bucket
 from pipelines.store.hdfs import Hdfs
 from pipelines.store.place import RemotePath
@@ -131,6 +131,17 @@ def remove(root: Root) -> None:
         shutil.rmtree(root)
     else:
         root.unlink(missing_ok=True)
+
+
+@contextmanager
+def writing(file: Root, to_do: str = "check the folder") -> Iterator[None]:
+    """Converts an `OSError` inside the ``with`` block to a `QueryError` that names ``file`` and ``to_do``."""
+    try:
+        yield
+    except RoundtableError:
+        raise
+    except OSError as error:
+        raise QueryError(f"the file {str(file)!r} cannot be written: {error.strerror}; {to_do}") from error
 
 
 def write_whole(file: Root, content: str | bytes) -> None:
