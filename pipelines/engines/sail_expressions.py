@@ -101,11 +101,6 @@ def _literal(**value: Any) -> proto.Expression:  # noqa: ANN401 - one of the kin
     return proto.Expression(literal=proto.Expression.Literal(**value))
 
 
-def _field(of: proto.Expression, name: str) -> proto.Expression:
-    found = proto.Expression.UnresolvedExtractValue(child=of, extraction=_literal(string=name))
-    return proto.Expression(unresolved_extract_value=found)
-
-
 def _converted(node: exp.Expr | None) -> proto.Expression:  # noqa: C901 - one case for each type of node
     match node:
         case exp.Paren():
@@ -167,7 +162,9 @@ def _reference(node: exp.Expr) -> proto.Expression:
         variable = proto.Expression.UnresolvedNamedLambdaVariable(name_parts=[node.name])
         return proto.Expression(unresolved_named_lambda_variable=variable)
     if isinstance(node, exp.Dot) and isinstance(node.expression, exp.Identifier):
-        return _field(_reference(node.this), node.expression.name)
+        field = _literal(string=node.expression.name)
+        found = proto.Expression.UnresolvedExtractValue(child=_reference(node.this), extraction=field)
+        return proto.Expression(unresolved_extract_value=found)
     if not isinstance(node, exp.Column) or not all(isinstance(part, exp.Identifier) for part in node.parts):
         raise _OtherSyntaxError
     name = ".".join(f"`{part.name}`" if part.args["quoted"] else part.name for part in node.parts)
