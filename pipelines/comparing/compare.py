@@ -28,7 +28,7 @@ from pipelines.protocols import PROTOCOLS
 from pipelines.rounds.progress import Progress
 from pipelines.scenario.expand import RunConfig
 from pipelines.scenario.load import read_scenario
-from pipelines.sql.views import view_sql
+from pipelines.sql.views import view_sources
 from pipelines.store.roots import Root, Schema, place_of
 
 WANTED = "exactly_once, per_source_order"
@@ -206,7 +206,7 @@ _NAMED = {
 
 def measures() -> list[str]:
     """Returns the numeric columns of view `comparison`, without ``run_id`` and ``seed``."""
-    return [name for name in result_columns(view_sql(_VIEW)) if name not in _OTHERS]
+    return [name for name in result_columns(view_sources()[_VIEW]) if name not in _OTHERS]
 
 
 def parse_wants(text: str) -> dict[str, tuple[Condition, ...]]:

@@ -19,7 +19,7 @@ from pipelines.engines.checkpoints import Checkpoints
 from pipelines.engines.frames import frame_of
 from pipelines.experiment.inputs import Inputs
 from pipelines.rounds.faults import next_of
-from pipelines.sql.views import view_sql
+from pipelines.sql.views import view_sources
 from udfs.nodes.arrow import CALL
 
 _PUBLICATION = ["run_id", "source", "source_seq"]
@@ -45,7 +45,7 @@ def matches(spark: SparkSession, publication: pa.Table, predicate: pa.Table) -> 
     for name, rows in (("publication", publication), ("predicate", predicate)):
         frame_of(spark, rows).createOrReplaceTempView(names[name])
     try:
-        return spark.sql(_MATCHES.format(**names, matching=view_sql("matching"))).toArrow()
+        return spark.sql(_MATCHES.format(**names, matching=view_sources()["matching"])).toArrow()
     finally:
         for view in names.values():
             spark.catalog.dropTempView(view)

@@ -45,9 +45,8 @@ from pipelines.sql.views import (
     states_read,
     table_columns,
     view_head,
-    view_names,
-    view_owner,
-    view_sql,
+    view_owners,
+    view_sources,
 )  # fmt: skip
 from pipelines.store.folder import check_store, missing_table
 from pipelines.store.ledger import Ledger
@@ -146,7 +145,7 @@ class StoreReader:
         A view that reads a state table is listed only if the state table exists.
         """
         stored = {reader: reader._stored() for reader in (self, *map(self.of_protocol, self._installed))}
-        views = [name for name in view_names() if states_read(name) <= stored[self._reader_of(name)].keys()]
+        views = [name for name in view_sources() if states_read(name) <= stored[self._reader_of(name)].keys()]
         return [*stored[self], *sorted([*views, SENT_MESSAGE, *self._computed_views()])]
 
     @property
@@ -162,7 +161,7 @@ class StoreReader:
 
     def _reader_of(self, view: str) -> StoreReader:
         """Returns the reader for ``view``: this reader, or a reader restricted to the protocol that owns the view."""
-        owner = view_owner(view)
+        owner = view_owners().get(view)
         return self.of_protocol(owner) if owner in self._installed else self
 
     def table(self, name: str, as_of_round: int | None = None) -> DataFrame:
@@ -291,9 +290,9 @@ class StoreReader:
 
     def _definition(self, name: str, snapshot: StoreSnapshot, round_: int | None) -> str:
         alias = f"{self._prefix}_{'newest' if round_ is None else round_}_{name}"
-        if name in view_names():
+        if name in view_sources():
             if (part := self._reader_of(name)) is self:
-                return self._view_once(alias, name, round_) if self.is_small else view_sql(name)
+                return self._view_once(alias, name, round_) if self.is_small else view_sources()[name]
             audited = tuple(self._version(one.name) for one in (ROUND_COMMIT, RUN, VIOLATION))
             return self._defined_once(alias, audited, lambda: part.table(name, round_))
         if parts := self._computed_views().get(name):
@@ -309,7 +308,7 @@ class StoreReader:
         read = [ROUND_COMMIT.name, *(stored[one] for one in relations_read(name) if one in stored)]
 
         def fetched() -> DataFrame:
-            answer = self._query(view_sql(name), round_)
+            answer = self._query(view_sources()[name], round_)
             rows = answer.toArrow()
             return frame_of(self.session.spark, rows) if rows.nbytes <= _MOST_BYTES else answer
 
@@ -343,7 +342,7 @@ class StoreReader:
         return rows.where(self._runs.rows_of(self._only, "first_run" if name == ROUND_COMMIT.name else "run_id"))
 
     def _described_tables(self) -> DataFrame:
-        told = {name: view_head(name).question for name in view_names()} | {SENT_MESSAGE: SENT_DESCRIPTION}
+        told = {name: view_head(name).question for name in view_sources()} | {SENT_MESSAGE: SENT_DESCRIPTION}
         told |= {name: parts[0][1].question.partition("\n")[0] for name, parts in self._computed_views().items()}
         grains = {
             name: f"a row is {table.grain}; key {', '.join(table.key)}" for name, table in self._known_tables().items()

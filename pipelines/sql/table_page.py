@@ -21,7 +21,7 @@ from pipelines.protocols import PROTOCOLS, protocol_form
 from pipelines.sql.computed import COMPUTED
 from pipelines.sql.query import SENT_DESCRIPTION, StoreReader
 from pipelines.sql.snapshot import SENT_MESSAGE
-from pipelines.sql.views import IN_FLIGHT_COLUMNS, view_head, view_names
+from pipelines.sql.views import IN_FLIGHT_COLUMNS, view_head, view_sources
 from pipelines.store.store import Store
 from pipelines.tables import CALL_LOG, HISTORY, ROUND_COMMIT, RUN, Table
 
@@ -73,7 +73,7 @@ def _views(session: Session) -> dict[str, str]:
         with TemporaryDirectory() as folder:
             reader = _empty_store(session, Path(folder), protocol)
             given = {*reader.table("parameter").columns} - {"run_id"}
-            for name in [*view_names(), SENT_MESSAGE, *COMPUTED, *made]:
+            for name in [*view_sources(), SENT_MESSAGE, *COMPUTED, *made]:
                 if name not in found and name in reader.tables():
                     head = "\n".join(_head(name, made.get(name)))
                     found[name] = "\n".join([f"\n### {name}\n{head}\n", *_described(reader, name, given)])

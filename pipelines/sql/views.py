@@ -54,16 +54,6 @@ class ViewHead:
     like: Sequence[str]
 
 
-def view_names() -> list[str]:
-    """Returns the names of all views in dependency order: each view comes after the views that it reads."""
-    return list(_sources())
-
-
-def view_sql(name: str) -> str:
-    """Returns the SQL of a view, one of `view_names`."""
-    return _sources()[name]
-
-
 @cache
 def view_head(name: str) -> ViewHead:
     """Returns the parsed comment lines of a view.
@@ -71,7 +61,7 @@ def view_head(name: str) -> ViewHead:
     Raises:
         QueryError: A line ``-- :* relation`` names a relation that the view does not read.
     """
-    text = view_sql(name)
+    text = view_sources()[name]
     commented = takewhile(lambda line: line.startswith(_COMMENT), text.splitlines())
     first, *lines = [line.removeprefix(_COMMENT).strip() for line in commented] or [""]
     prose = [*takewhile(lambda line: not line.startswith(_COLUMN), lines)]
@@ -92,17 +82,12 @@ def view_head(name: str) -> ViewHead:
     return ViewHead(first, prose, columns, like)
 
 
-def view_owner(name: str) -> str | None:
-    """Returns the protocol whose package contains the view ``name``; None for a view of every store."""
-    return _owners().get(name)
-
-
 def relations_read(text: str) -> list[str]:
     """Returns the identifiers in a query, and in the SQL of all views that it reads directly or through views.
 
     They include the names of all relations that the query reads. Names of views come last, in dependency order.
     """
-    views = _sources()
+    views = view_sources()
     found = set(identifiers(text))
     for name in reversed(list(views)):
         if name in found:
@@ -117,14 +102,16 @@ def states_read(view: str) -> frozenset[str]:
 
 
 @cache
-def _owners() -> Mapping[str, str]:
+def view_owners() -> Mapping[str, str]:
+    """Maps each view in a package of a protocol to the protocol; views of every store are omitted."""
     names = {spec.name: sql_files(spec.views) for spec in reversed(PROTOCOLS.values()) if spec.views}
     general = sql_files("pipelines.sql")
     return {view: owner for owner, views in names.items() for view in views if view not in general}
 
 
 @cache
-def _sources() -> Mapping[str, str]:
+def view_sources() -> Mapping[str, str]:
+    """Returns the SQL of all views by name, in dependency order: each view comes after the views that it reads."""
     packages = ["pipelines.sql", *(spec.views for spec in PROTOCOLS.values() if spec.views)]
     texts: dict[str, str] = {}
     for package in reversed(packages):  # a view of every store takes precedence over a protocol's view of the same name

@@ -10,11 +10,11 @@ from pipelines.contract.state_tables import IN_FLIGHT, STATE
 from pipelines.engines.session import Session
 from pipelines.errors import QueryError
 from pipelines.protocols import PROTOCOLS, protocol_form
-from pipelines.sql import views
+from pipelines.sql import query, views
 from pipelines.sql.computed import COMPUTED
 from pipelines.sql.query import StoreReader
 from pipelines.sql.snapshot import SENT_MESSAGE
-from pipelines.sql.views import view_head, view_names
+from pipelines.sql.views import view_head, view_sources
 from pipelines.tables import MESSAGE
 from pipelines.testing import run_all, run_configs, scenario
 
@@ -66,7 +66,7 @@ def reader(readers: dict[str, StoreReader], protocol: str) -> StoreReader:
 def described(readers: dict[str, StoreReader], protocol: str) -> dict[str, dict[str, str | None]]:
     """The columns of each view of the store, with their comments."""
     reader = readers[protocol]
-    known = {*view_names(), SENT_MESSAGE, *COMPUTED, *PROTOCOLS[protocol].made_views}
+    known = {*view_sources(), SENT_MESSAGE, *COMPUTED, *PROTOCOLS[protocol].made_views}
     names = [name for name in reader.tables() if name in known]
     rows = {name: reader.sql(f"describe {name}").collect() for name in names}
     return {name: {row.col_name: row.comment for row in found} for name, found in rows.items()}
@@ -92,7 +92,7 @@ def test_every_column_of_every_state_table_says_what_it_means(reader: StoreReade
 def test_no_view_says_what_a_column_means_that_it_lacks(
     described: dict[str, dict[str, str | None]], protocol: str
 ) -> None:
-    said = {name: {*view_head(name).columns} for name in described if name in view_names()}
+    said = {name: {*view_head(name).columns} for name in described if name in view_sources()}
     said |= {name: {*view.columns} for name, view in PROTOCOLS[protocol].made_views.items()}
     lacking = {view: columns - described[view].keys() for view, columns in said.items()}
     assert {view: columns for view, columns in lacking.items() if columns} == {}
@@ -114,7 +114,7 @@ def test_every_duration_is_there_in_ms_too(described: dict[str, dict[str, str | 
 
 
 def test_every_view_is_in_one_of_these_stores(readers: dict[str, StoreReader]) -> None:
-    assert {*view_names()} <= {name for reader in readers.values() for name in reader.tables()}
+    assert {*view_sources()} <= {name for reader in readers.values() for name in reader.tables()}
 
 
 def test_the_words_are_those_of_the_table_of_the_view_and_of_all_views(readers: dict[str, StoreReader]) -> None:
@@ -137,7 +137,8 @@ def test_a_view_of_a_stranger_may_leave_out_what_its_columns_mean(
         "wrapped": "-- Why?\n-- :n_found how\n--   many\n-- :* delivery\nselect n_found, hops from delivery, loose",
         "astray": "-- How many?\n-- :* message\nselect count(1) as n from delivery",
     }
-    monkeypatch.setattr(views, "_sources", lambda: texts)
+    for module in (views, query):
+        monkeypatch.setattr(module, "view_sources", lambda: texts)
     found = readers["delta"].sql("describe loose").collect()
     assert [(row.col_name, row.comment) for row in found] == [
         ("run_id", "the run, see table run"), ("n_found", None), ("round", None),

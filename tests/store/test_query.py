@@ -13,7 +13,7 @@ from pipelines.errors import QueryError, StoreError
 from pipelines.sql.differences import first_difference
 from pipelines.sql.errors import readable_errors
 from pipelines.sql.query import StoreReader
-from pipelines.sql.views import view_sql
+from pipelines.sql.views import view_sources
 from pipelines.store import store
 
 DELTA = {
@@ -268,11 +268,8 @@ def test_a_view_with_an_unknown_column_is_told(
     sail: Session, stores: dict[str, Path], monkeypatch: pytest.MonkeyPatch, is_small: bool, text: str
 ) -> None:
     """Packages of protocols bring views of their own."""
-    known = view_sql
-    monkeypatch.setattr(
-        "pipelines.sql.query.view_sql",
-        lambda name: "select run_id, mesage_id from message" if name == "node_load" else known(name),
-    )
+    changed = {**view_sources(), "node_load": "select run_id, mesage_id from message"}
+    monkeypatch.setattr("pipelines.sql.query.view_sources", lambda: changed)
     broken = StoreReader(sail, stores["often"], is_small=is_small)
     with pytest.raises(QueryError, match="column 'mesage_id' does not exist"):
         broken.sql(text) if " " in text else broken.table(text)

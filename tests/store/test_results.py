@@ -16,7 +16,7 @@ from pipelines.contract.forms import AskedForm
 from pipelines.engines.session import Session
 from pipelines.errors import StoreError
 from pipelines.result import Result
-from pipelines.sql.views import view_sql
+from pipelines.sql.views import view_sources
 
 SCENARIO = """name: sweep
 protocol: {name: delta}
@@ -131,7 +131,7 @@ def summary_of(session: Session, values: Sequence[float | str], measure: str = "
         run as (select id as run_id, 'same' as parameters from range({n})),
         run_summary as (select 'same' as parameters, v.value as {measure}, {others}
           from values {made} as v(id, value))
-        select * from ({view_sql("result_summary")}) where measure = '{measure}'"""
+        select * from ({view_sources()["result_summary"]}) where measure = '{measure}'"""
     (row,) = session.spark.sql(text).collect()
     return row
 

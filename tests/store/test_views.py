@@ -23,7 +23,7 @@ from pipelines.engines.session import Session
 from pipelines.errors import QueryError
 from pipelines.inputs.workload.calls import to_json
 from pipelines.sql.query import StoreReader
-from pipelines.sql.views import relations_read, view_head, view_names, view_sql
+from pipelines.sql.views import relations_read, view_head, view_sources
 from pipelines.store.store import Store
 from pipelines.tables import HISTORY, PREDICATE, PUBLICATION, ROUND_COMMIT
 
@@ -82,13 +82,14 @@ def rows(reader: StoreReader, text: str) -> Rows:
 
 
 def test_every_view_says_which_question_it_answers() -> None:
-    for name in view_names():
+    for name, text in view_sources().items():
         assert view_head(name).question.endswith("?")
-        assert view_sql(name).startswith("-- ")
+        assert text.startswith("-- ")
 
 
 def test_a_view_comes_after_those_that_it_reads() -> None:
-    assert view_names().index("matching") < view_names().index("expected_delivery")
+    names = [*view_sources()]
+    assert names.index("matching") < names.index("expected_delivery")
     read = relations_read("select * from missing_delivery")
     assert read[-3:] == ["receiver", "expected_delivery", "missing_delivery"]
     assert {*read[-6:-3]} == {"first_delivery", "matching", "node_recovery"}
@@ -251,8 +252,8 @@ def test_all_views_give_the_same_on_classic_spark(
     sail: Session, spark: Session, delta_store: Path, forwarding_store: Path
 ) -> None:
     """In one store a view reads other views by their SQL, in the other by their rows."""
-    names = {*view_names(), "protocol", "sent_message"}
-    planned_with_others = {name for view in view_names() for name in relations_read(view_sql(view))} | DEEP
+    names = {*view_sources(), "protocol", "sent_message"}
+    planned_with_others = {name for text in view_sources().values() for name in relations_read(text)} | DEEP
     answers = []
     for session in (sail, spark):
         session.activate()
