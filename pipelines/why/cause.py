@@ -191,16 +191,11 @@ def _others(case: MissingDelivery, cause: Cause) -> tuple[Downtime, ...]:
     return tuple(down for down in found if (down.node, down.round) != (cause.node, cause.round))
 
 
-def crash_words(down: Downtime) -> str:
-    """Returns the rounds in which the node is down as a phrase."""
-    return rounds_of(down.round, down.until)
-
-
 def crashed(facts: RunFacts, down: Downtime, first: int | None = None) -> str:
     """Returns a clause: the node of ``down`` was down, or was recovering if its recovery precedes round ``first``."""
     is_down = first is None or first < or_never(down.until)
     state = "was down" if is_down else "was recovering after its downtime"
-    return f"{facts.names[down.node]} {state} ({crash_words(down)})"
+    return f"{facts.names[down.node]} {state} ({rounds_of(down.round, down.until)})"
 
 
 def received_words(trail: Trail, node: int, round_: int) -> str:

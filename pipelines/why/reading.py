@@ -40,6 +40,7 @@ where run_id in ({runs}) and (
 )
 order by message_id
 """
+_OF_PUBLICATION = "run_id in ({runs}) and source in ({sources}) and source_seq in ({seqs})"
 _TABLES = {
     "run": _RUN,
     "message": _MESSAGE,
@@ -47,13 +48,11 @@ _TABLES = {
     "node": "select run_id, node_id, name from node where run_id in ({runs})",
     "link": "select run_id, src, dst, latency_rounds from link where run_id in ({runs})",
     "publication": "select * from publication where run_id in ({runs}) and source in ({sources})",
-    "delivery": "select * from delivery where run_id in ({runs}) and source in ({sources}) and source_seq in ({seqs})",
     "node_recovery": "select * from node_recovery where run_id in ({runs}) order by run_id, node_id, crash_round",
     "node_status": "select * from node_status where run_id in ({runs}) order by run_id, node_id, round, status desc",
     "subscription": "select * from subscription where run_id in ({runs}) and subscriber in ({subscribers})"
     " order by subscription_id",
-    "matching": "select * from matching where run_id in ({runs}) and source in ({sources}) and source_seq in ({seqs})",
-    "receiver": "select * from receiver where run_id in ({runs}) and source in ({sources}) and source_seq in ({seqs})",
+    **{name: f"select * from {name} where {_OF_PUBLICATION}" for name in ("delivery", "matching", "receiver")},  # noqa: S608 - built of constants
 }
 
 
@@ -101,7 +100,7 @@ def _filled(sql: str, ids: Mapping[str, Collection[int]]) -> str:
 
 def _protocol_rows(reader: StoreReader, **ids: Collection[int]) -> dict[str, Rows]:
     """Returns the rows of the queries `Protocol.waits` and `Protocol.waited` of all protocols of the store."""
-    where = _filled("run_id in ({runs}) and source in ({sources}) and source_seq in ({seqs})", ids)
+    where = _filled(_OF_PUBLICATION, ids)
     found: dict[str, Rows] = {"waits": [], "waited": []}
     for name in reader.protocols:
         protocol = protocol_named(name)

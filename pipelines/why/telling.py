@@ -19,7 +19,6 @@ from pipelines.why.cause import (
     WAITED,
     Cause,
     MissingDelivery,
-    crash_words,
     crashed,
     from_crash,
     lost_because,
@@ -37,6 +36,7 @@ from pipelines.why.facts import (
     Trail,
     make_trail,
     or_never,
+    rounds_of,
 )
 from pipelines.why.reading import read_facts
 from pipelines.why.story import Ended, Story, StoryBuilder, StoryStep
@@ -129,7 +129,7 @@ def _preventing_crash(facts: RunFacts, question: Question, reader: StoreReader) 
         for down in facts.downs.get(question.source, []):
             if down.round <= after and before < or_never(down.until):
                 text = f"{name} issued no call {question.call} between rounds {max(before, 0)} and {after}"
-                return from_crash(down, f"{text}: it was down ({crash_words(down)})")
+                return from_crash(down, f"{text}: it was down ({rounds_of(down.round, down.until)})")
     is_other = f" (call {question.call} is not a publication)"
     what = f"publication of call {question.call}{is_other if question.call in other_calls else ''}"
     raise QueryError(_no_publication(facts, question, what, len(known)))
@@ -138,7 +138,7 @@ def _preventing_crash(facts: RunFacts, question: Question, reader: StoreReader) 
 def _no_publication(facts: RunFacts, question: Question, what: str, n_issued: int) -> str:
     name = facts.names[question.source]
     issued = f"it issued {plural(n_issued, 'publication')}"
-    downs = ", ".join(crash_words(down) for down in facts.downs.get(question.source, []))
+    downs = ", ".join(rounds_of(down.round, down.until) for down in facts.downs.get(question.source, []))
     missed = f"; its calls while it was down ({downs}) were never issued" if downs else ""
     return f"{what} of {name} does not exist in run {question.run_id}; {issued}{missed}"
 
