@@ -94,26 +94,25 @@ def print_plan(prepared: Prepared, engine: Engine, asked: AskedForm, *, is_verbo
     """Prints the plan of a scenario; if ``is_verbose``, also the engine's settings and the list of tables."""
     rows = combinations(prepared)
     n_seeds = len(prepared.scenario.runs.all_seeds())
-    runs = f"{plural(len(prepared.runs), 'run')} = {len(rows):,} of the grid x {plural(n_seeds, 'seed')}"
-    _say(f"scenario  {prepared.scenario.name}: {runs}")
-    for name in prepared.protocols:
-        _say(f"protocol  {name}: {PROTOCOLS[name].summary}")
-    for part, note in notes(prepared):
-        _say(f"{part:<10}{note}")
-    for mapping in mappings(prepared):
-        _say(f"mapping   {mapping}")
-    _say(f"time      {_times(prepared)}")
     forms = _forms(prepared, asked, rows)
     n_rows, n_batches, taken = _size(prepared, engine, forms, rows)
+    runs = f"{plural(len(prepared.runs), 'run')} = {len(rows):,} of the grid x {plural(n_seeds, 'seed')}"
     batches = "1 (all runs)" if n_batches == 1 else f"{n_batches:,}"
-    _say(f"batches   {batches}, about {n_rows:,} rows of state in all")
-    for told in by_protocol({name: f"{form}: {reason}" for name, (form, reason) in forms.items()}):
-        _say(f"form      {told}")
-    for told in _jobs(prepared, {name: form for name, (form, _) in forms.items()}):
-        _say(f"jobs      {told}")
+    told_forms = by_protocol({name: f"{form}: {reason}" for name, (form, reason) in forms.items()})
     settings = _engine(engine, forms, n_rows)
-    _say(f"engine    {engine}: {', '.join(settings[:_SETTINGS])}")
-    _say(f"takes     {_costs(taken, prepared.horizon)}", "")
+    parts = [
+        ("scenario", f"{prepared.scenario.name}: {runs}"),
+        *(("protocol", f"{name}: {PROTOCOLS[name].summary}") for name in prepared.protocols),
+        *notes(prepared),
+        *(("mapping", mapping) for mapping in mappings(prepared)),
+        ("time", _times(prepared)),
+        ("batches", f"{batches}, about {n_rows:,} rows of state in all"),
+        *(("form", told) for told in told_forms),
+        *(("jobs", told) for told in _jobs(prepared, {name: form for name, (form, _) in forms.items()})),
+        ("engine", f"{engine}: {', '.join(settings[:_SETTINGS])}"),
+        ("takes", _costs(taken, prepared.horizon)),
+    ]
+    print_lines(*(f"{part:<{_INDENT}}{text}" for part, text in parts), "", indent=_INDENT)
     _print_combinations(rows, n_seeds)
     _print_messages(prepared, rows, n_seeds)
     if not is_verbose:
@@ -209,10 +208,6 @@ def _tables(forms: Mapping[str, tuple[Form, str]]) -> list[tuple[str, str]]:
 
     stored = stored_tables({name: protocol_form(name, form) for name, (form, _) in forms.items()})
     return [(table.name, table.grain) for table in (*HISTORY, *stored)]
-
-
-def _say(*lines: str) -> None:
-    print_lines(*lines, indent=_INDENT)
 
 
 def _times(prepared: Prepared) -> str:
