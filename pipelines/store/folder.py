@@ -245,20 +245,17 @@ def locked(root: Root, say: Callable[[str], None] = lambda _: None) -> Iterator[
         with leased(root.lock(LOCK), _this_program(), say) as lease:
             yield lease.renew
         return
-    lock = FileLock(root / LOCK, timeout=_LOCK_SECONDS)
     try:
-        lock.acquire()
+        held = FileLock(root / LOCK, timeout=_LOCK_SECONDS).acquire()
     except Timeout:
         message = f"{_writer(root)} is writing the store {str(root)!r}; wait until it ends, or stop it"
         raise StoreError(message) from None
     except OSError as error:
         raise StoreError(f"the store {str(root)!r} cannot be locked: {error.strerror}; check its rights") from error
-    with suppress(OSError):  # only the error messages of other programs use the writer's name
-        (root / LOCK).write_text(_this_program(), "utf-8")
-    try:
+    with held:
+        with suppress(OSError):  # only the error messages of other programs use the writer's name
+            (root / LOCK).write_text(_this_program(), "utf-8")
         yield lambda: None
-    finally:
-        lock.release()
 
 
 def is_being_written(root: Root) -> bool:
@@ -267,15 +264,13 @@ def is_being_written(root: Root) -> bool:
         return holder(root.lock(LOCK)) is not None
     if not (root / LOCK).is_file():
         return False
-    lock = FileLock(root / LOCK, timeout=0)
     try:
-        lock.acquire()
+        with FileLock(root / LOCK, timeout=0):
+            return False
     except Timeout:
         return True
     except OSError:  # without the right to lock, no program can write here
         return False
-    lock.release()
-    return False
 
 
 @contextmanager
