@@ -149,5 +149,4 @@ if __name__ == "__main__":
     compared = concatenated(measured)
     for numbers in tables(compared).values():
         print(numbers.to_string(index=False))
-    for file in write(pictures(compared), target):
-        print(file)
+    write(pictures(compared), target)

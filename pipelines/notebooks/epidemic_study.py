@@ -16,7 +16,6 @@ Needs the extra ``report`` (Altair).
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import pandas as pd
@@ -133,8 +132,6 @@ def pictures(found: Mapping[str, pd.DataFrame]) -> dict[str, Any]:
 
 if __name__ == "__main__":
     parameters = read_parameters(globals(), {"out": "epidemic_study"})
-    target = Path(parameters["out"])
     with parameters.run(SCENARIO) as finished:
         drawn = pictures(measures(finished))
-    for file in write(drawn, target):
-        print(file)
+    write(drawn, parameters["out"])

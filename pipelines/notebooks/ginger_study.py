@@ -15,7 +15,6 @@ Needs the extra ``report`` (Altair).
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import pandas as pd
@@ -127,11 +126,9 @@ def pictures(found: Mapping[str, pd.DataFrame]) -> dict[str, Any]:
 
 if __name__ == "__main__":
     parameters = read_parameters(globals(), {"out": "ginger_study"})
-    target = Path(parameters["out"])
     with parameters.run(SCENARIO) as finished:
         print(finished.verdict)
         measured = measures(finished)
     for numbers in tables(measured).values():
         print(numbers.to_string(index=False))
-    for file in write(pictures(measured), target):
-        print(file)
+    write(pictures(measured), parameters["out"])

@@ -205,5 +205,4 @@ if __name__ == "__main__":
     for measure, numbers in tables(compared).items():
         print(f"\n{measure}\n{numbers.to_string()}")
         (target / f"{measure}.md").write_text(f"{markdown(numbers)}\n", "utf-8")
-    for file in write(pictures(compared), target):
-        print(file)
+    write(pictures(compared), target)

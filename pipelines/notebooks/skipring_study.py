@@ -15,7 +15,6 @@ Needs the extra ``report`` (Altair).
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import pandas as pd
@@ -137,9 +136,7 @@ def pictures(found: Mapping[str, pd.DataFrame]) -> dict[str, Any]:
 
 if __name__ == "__main__":
     parameters = read_parameters(globals(), {"out": "skipring_study"})
-    target = Path(parameters["out"])
     with parameters.run(SCENARIO) as finished:
         measured = measures(finished)
     print(summary(measured).to_string(index=False))
-    for file in write(pictures(measured), target):
-        print(file)
+    write(pictures(measured), parameters["out"])

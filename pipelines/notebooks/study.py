@@ -33,10 +33,11 @@ def answers(result: Result, parameters: str, queries: Mapping[str, str]) -> dict
     return {name: result.to_pandas(text).merge(run_rows, on="run_id") for name, text in queries.items()}
 
 
-def write(charts: Mapping[str, Any], folder: Path) -> list[Path]:
-    """Writes Altair charts as SVG files into ``folder``, creates the folder if necessary, and returns the paths."""
-    folder.mkdir(parents=True, exist_ok=True)
-    written = [folder / f"{name}.svg" for name in charts]
-    for path, chart in zip(written, charts.values(), strict=True):
+def write(charts: Mapping[str, Any], folder: str | Path) -> list[Path]:
+    """Writes Altair charts as SVG files into ``folder``, creates it if necessary; prints and returns the paths."""
+    Path(folder).mkdir(parents=True, exist_ok=True)
+    written = {Path(folder, f"{name}.svg"): chart for name, chart in charts.items()}
+    for path, chart in written.items():
         chart.save(str(path))
-    return written
+        print(path)
+    return list(written)
