@@ -10,7 +10,7 @@ from pathlib import Path
 from pipelines.errors import DataFileError
 
 _PACKAGE = Path(__file__).resolve().parent
-_FOUND: ContextVar[dict[str, Path] | None] = ContextVar("found", default=None)
+_FOUND: ContextVar[dict[str, Path]] = ContextVar("found")
 
 
 def installed_data() -> Path:
@@ -44,9 +44,7 @@ def find_file(path: str, beside: Path | None, field: str = "path") -> Path:
     Raises:
         DataFileError: The file does not exist; the message names the searched paths. The error has attribute ``field``.
     """
-    found = _FOUND.get()
-    if found is None:
-        return _looked_up(path, beside, field)
+    found = _FOUND.get({})
     if path not in found:
         found[path] = _looked_up(path, beside, field)
     return found[path]

@@ -79,8 +79,6 @@ def print_runs(result: Result) -> None:
     The columns are the parameters that differ between runs, counts, durations in rounds and ms, and the verdict.
     """
     first = result.runs[:MAX_RUNS]
-    if not first:
-        return
     measured = {row[0]: _cells(row[1:]) for row in result.sql(_SUMMARY.format(last=first[-1].run_id)).collect()}
     differing = varied([run.parameters for run in result.runs])
     labels = labelled([run.parameters for run in result.runs])

@@ -24,9 +24,8 @@ from pipelines.why.facts import (
 
 _END = "_end"
 _RUN = """
-select r.run_id, r.protocol, t.confirms, t.maintenance, coalesce(d.latency_rounds, 0) as slowest_rounds
+select r.run_id, r.protocol, coalesce(d.latency_rounds, 0) as slowest_rounds
 from run r
-join protocol t on t.name = r.protocol
 left join (select run_id, max(latency_rounds) as latency_rounds from delivery group by run_id) d on d.run_id = r.run_id
 where r.run_id in ({runs})
 """
@@ -70,10 +69,10 @@ def read_facts(
     is_finished = reader.is_finished()
     facts = {
         row["run_id"]: RunFacts(
-            row["run_id"], row["confirms"], is_finished, row["maintenance"],
-            routes_on_tree=protocol_named(row["protocol"]).needs_tree, slowest_rounds=row["slowest_rounds"],
+            row["run_id"], protocol.confirms, is_finished, protocol.maintenance, protocol.needs_tree,
+            row["slowest_rounds"],
         )
-        for row in rows["run"]
+        for row in rows["run"] for protocol in [protocol_named(row["protocol"])]
     }  # fmt: skip
     _fill(facts, rows)
     return facts
