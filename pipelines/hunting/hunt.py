@@ -28,7 +28,7 @@ from pipelines.experiment.prepared import Prepared, prepare
 from pipelines.hunting.coverage import features, targets
 from pipelines.hunting.findings import Corpus, Hunt, HuntFinding
 from pipelines.hunting.schedules import FORMS, BaseRun, Schedule, Target, aimed, all_crashes, drawn, with_calls
-from pipelines.hunting.shrink import Playable, failed_run, labelled_runs, minimal, played, runnable
+from pipelines.hunting.shrink import Playable, labelled_runs, minimal, played, played_whole, runnable
 from pipelines.inputs.overlay.build import graph_of
 from pipelines.protocols import protocol_named
 from pipelines.sql.query import StoreReader
@@ -296,7 +296,7 @@ class _Search:
             batch = self._batch(schedules, min(size, most - self._counts["played"]))
             if not batch:
                 break
-            self._play(batch)
+            played_whole(batch, self._play_job, self._take_failure)
             size = int(np.clip(self._counts["played"] // 2, *_AT_ONCE))
             self._observe(self.found())
             if self._is_late:
@@ -334,17 +334,9 @@ class _Search:
         parts, _ = self._playable[schedule.base]
         return {**parts, "faults": [*parts.get("faults", ()), *schedule.faults]}
 
-    def _play(self, batch: Sequence[tuple[Schedule, Playable]]) -> None:
-        """Executes schedules as one job. A schedule whose run raises an exception becomes a finding."""
-        left = list(batch)
-        while left:
-            try:
-                self._play_job(left)
-                return
-            except NodeProgramError as error:
-                schedule, _ = left.pop(failed_run(error, len(left)))
-                self._counts["played"] += 1
-                self._take(FAILS, str(error), schedule, self._counts["played"])
+    def _take_failure(self, failed: tuple[Schedule, Playable], error: NodeProgramError) -> None:
+        self._counts["played"] += 1
+        self._take(FAILS, str(error), failed[0], self._counts["played"])
 
     def _play_job(self, batch: Sequence[tuple[Schedule, Playable]]) -> None:
         with played([run for _, run in batch], self._session) as reader:

@@ -42,6 +42,8 @@ from pipelines.store.roots import Root
 from pipelines.store.store import Store
 
 _RUN = re.compile(r"\brun (\d+)\b")
+_Run = TypeVar("_Run")
+_Answer = TypeVar("_Answer")
 Item = TypeVar("Item", bound=Hashable)
 Fails = Callable[[Sequence[frozenset[Item]]], Sequence[bool]]
 """A function that returns, for each set of items, whether the test fails after the items of the set are removed."""
@@ -350,9 +352,8 @@ class _Player:
             if text not in self._known and parts is not None
         }
         playable = [(text, run) for text, run in runs.items() if run is not None]
-        broken = self._play([run for _, run in playable])
-        self._known |= dict.fromkeys(runs, False)
-        self._known |= {text: place in broken for place, (text, _) in enumerate(playable)}
+        broken = played_whole(playable, self._play_job, lambda *_: None) or ()
+        self._known |= dict.fromkeys(runs, False) | dict.fromkeys(broken, True)
         if playable:
             self.n_played += len(playable)
             failing = [parts for text, parts in zip(texts, candidates, strict=True) if parts and self._known[text]]
@@ -363,36 +364,34 @@ class _Player:
             self._say(f"{plural(len(playable), 'candidate')} played: {found}")
         return [self._known[text] for text in texts]
 
-    def _play(self, runs: Sequence[Playable]) -> set[int]:
-        """Executes runs as one job, and returns the indexes of those that break the guarantee."""
-        left = dict(enumerate(runs))
-        while left:
-            indexes = [*left]
-            try:
-                return {indexes[run_id] for run_id in self._play_job([*left.values()])}
-            except NodeProgramError as error:
-                del left[indexes[failed_run(error, len(left))]]
-        return set()
-
-    def _play_job(self, runs: Sequence[Playable]) -> set[int]:
-        protocol = protocol_named(runs[0].run.scenario.protocol.name)
-        with played(runs, self._session) as reader:
+    def _play_job(self, playable: Sequence[tuple[str | None, Playable]]) -> set[str | None]:
+        """Executes candidates as one job, and returns the JSON of those that break the guarantee."""
+        protocol = protocol_named(playable[0][1].run.scenario.protocol.name)
+        with played([run for _, run in playable], self._session) as reader:
             found = {row.run_id for row in found_by(self._guarantee, reader, protocol)}
             is_never_excused = any(one.is_unconditional for one in audits_of(protocol) if one.name == self._guarantee)
-            if self._is_excused or is_never_excused:
-                return found
-            return found - {run.run_id for run in beyond_runs(reader, protocol)}
+            if not (self._is_excused or is_never_excused):
+                found -= {run.run_id for run in beyond_runs(reader, protocol)}
+        return {playable[run_id][0] for run_id in found}
 
 
-def failed_run(error: NodeProgramError, n_runs: int) -> int:
-    """Returns the id of the run in which a handler raised an exception; raises ``error`` if it names none of the runs.
+def played_whole(
+    runs: Sequence[_Run], play: Callable[[Sequence[_Run]], _Answer], fail: Callable[[_Run, NodeProgramError], None]
+) -> _Answer | None:
+    """Returns the result of ``play`` for ``runs``, which it executes as runs 0, 1, ... of a job; None without a run.
 
-    The runs have the ids from 0 to ``n_runs`` - 1.
+    If a handler raises an exception in a run, ``fail`` receives this run, and ``play`` executes the remaining runs.
     """
-    named = _RUN.search(str(error))
-    if named is None or int(named[1]) >= n_runs:
-        raise error
-    return int(named[1])
+    left = list(runs)
+    while left:
+        try:
+            return play(left)
+        except NodeProgramError as error:
+            named = _RUN.search(str(error))
+            if named is None or int(named[1]) >= len(left):
+                raise
+            fail(left.pop(int(named[1])), error)
+    return None
 
 
 class Playable(NamedTuple):
