@@ -85,7 +85,7 @@ class RunReason(NamedTuple):
     """A run that the guarantees do not fully cover, with the reason and the round from which the reason applies.
 
     The reason is that the run exceeds the fault bound or breaks a network assumption of its protocol, that query
-    `Protocol.undecided` returns the run, or that the run tested nothing. In the last case, ``round`` is None.
+    `Protocol.undecided` returns the run, or that the run tested nothing. An untested run has no ``round``.
     """
 
     run_id: int
