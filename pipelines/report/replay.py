@@ -114,11 +114,9 @@ def replay(reader: StoreReader, run: Mapping[str, Any], span: Span, places: Mapp
     edges = _edges(reader, run, end)
     held = [
         (node, peer, end_round is None)
-        for node, peer, is_shortcut, end_round in zip(
-            *(edges[name] for name in ("node_id", "held_node_id", "is_shortcut", "end_round")), strict=True
-        )
+        for node, peer, is_shortcut, _, end_round in zip(*(edges or {}).values(), strict=True)
         if not is_shortcut
-    ] if edges else []  # fmt: skip
+    ]
     form, points = layout(len(nodes["name"]), list(zip(links["src"], links["dst"], strict=True)), placed, held)
     n_messages = traffic(asked.first, asked.last or 0)
     numbers, texts = _encoded(messages, {"kind": columns(reader, _KINDS.format(**keys))["kind"]})

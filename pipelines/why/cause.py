@@ -255,19 +255,15 @@ def _taken_for_duplicate(case: MissingDelivery, copies: Sequence[MessageFact]) -
         if copy.fate == "duplicate":
             text = f"{case.name(copy.dst)} dropped the first copy that it received, in round {copy.due}, as a duplicate"
             fault = case.facts.overtaking(copy)
-            if fault is None and (down := _held_up(case, copy)) is not None:
+            downs = [down for node in case.trail.path for down in case.facts.downs.get(node, [])]
+            felt = [down for down in downs if down.overlaps(case.trail.start, copy.due)]
+            if fault is None and felt:
+                down = max(felt, key=lambda down: down.round)
                 late = f"newer messages had arrived first, because {crashed(case.facts, down, case.trail.start)}"
                 return from_crash(down, f"{text}: {late}")
             text += "" if fault is None else f": other messages had overtaken it ({fault})"
             return Cause(DUPLICATE, copy.dst, copy.due, text, fault=fault)
     return None
-
-
-def _held_up(case: MissingDelivery, copy: MessageFact) -> Downtime | None:
-    """Returns the last downtime of a path node that overlaps the rounds from the call to ``copy.due``, or None."""
-    facts, trail = case.facts, case.trail
-    downs = [down for node in trail.path for down in facts.downs.get(node, [])]
-    return max((down for down in downs if down.overlaps(trail.start, copy.due)), key=lambda d: d.round, default=None)
 
 
 def _forgotten(case: MissingDelivery) -> Cause | None:
