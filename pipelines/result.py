@@ -77,7 +77,7 @@ class Result(AbstractContextManager["Result"]):
         self.store = store
         self.session = session
         self.reader = StoreReader(session, store.absolute())
-        self.runs = _runs(Store(store.absolute(), session))
+        self.runs = _runs(self.reader.store)
 
     @property
     def verdict(self) -> Verdict:
@@ -312,14 +312,14 @@ class Result(AbstractContextManager["Result"]):
                 f"the runs in {str(self.store)!r} are not finished: {self.reader.last_round()} is the last complete "
                 f"round before the horizon; {resume_hint(self.store)}"
             )
-        root, is_kept = self.store.absolute(), is_writable(self.store)
+        is_kept = is_writable(self.store)
         with (
             named_damage(self.store), locked(self.store) if is_kept else nullcontext(),
             fast_reader(self.reader) as reader,
         ):  # fmt: skip
             report = audit_all(reader)
             if is_kept:
-                record(report, Store(root, self.session))
+                record(report, self.reader.store.reopened())
         found = {run.run_id: run for run in report.runs}
         self.runs = [replace(run, **found[run.run_id]._asdict()) for run in self.runs]
         return report

@@ -47,7 +47,9 @@ def located(place: str | Root | Schema, spark: SparkSession | None = None, engin
     named = place if isinstance(place, Schema) else place_of(place)
     if not isinstance(named, Schema):
         return named
-    with open_session(_with_catalog(engine), spark) as session:
+    default: Engine = "connect" if os.environ.get("SPARK_REMOTE") and running_session() is None else "spark"
+    with_catalog = (one for one in (engine, engine_for(None, "local")) if one is not None and one != "local")
+    with open_session(next(with_catalog, default), spark) as session:
         named.check_engine(session.engine)
         found = _schema_location(named.quoted, session)
         if found is None:
@@ -163,12 +165,6 @@ def check_no_store(name: str, session: Session) -> None:
         return  # the schemas of the caller's session end with it, so they have no stores
     if ROUND_COMMIT.name in _tables(name, session):
         raise StoreError(f"the schema {name!r} has the tables of a store, which must not be overwritten; name another")
-
-
-def _with_catalog(engine: Engine | None) -> Engine:
-    """Returns ``engine``; None and ``local``, which has no persistent catalog, select an engine as in `located`."""
-    default: Engine = "connect" if os.environ.get("SPARK_REMOTE") and running_session() is None else "spark"
-    return next((one for one in (engine, engine_for(None, "local")) if one is not None and one != "local"), default)
 
 
 def _schema_location(name: str, session: Session) -> str | None:
