@@ -80,19 +80,20 @@ def run(
     """
     prepared = prepare(scenario, overrides)
     place = None if store is None else place_of(store)
-    with observer(observe, prepared.horizon) as told, ExitStack() as closing:
-        result = closing.enter_context(run_prepared(
+    with observer(observe, prepared.horizon) as told:
+        return _audited(run_prepared(
             prepared, say=_LOG.info, spark=spark, store=place, engine=engine, commit_every=commit_every,
             batch_runs=batch_runs, rounds_per_job=rounds_per_job, form=form, observe=told,
         ))  # fmt: skip
-        _audit(result)
+
+
+def _audited(result: Result) -> Result:
+    """Audits a result and returns it; closes the result if the audit fails."""
+    with ExitStack() as closing:
+        closing.enter_context(result).audit()
+        _LOG.log(logging.INFO if result.verdict == "valid" else logging.WARNING, "%r", result)
         closing.pop_all()
     return result
-
-
-def _audit(result: Result) -> None:
-    result.audit()
-    _LOG.log(logging.INFO if result.verdict == "valid" else logging.WARNING, "%r", result)
 
 
 def run_prepared(
@@ -169,12 +170,9 @@ def resume(
         EngineError: The engine cannot be started.
     """
     root = located(path, spark)
-    with observer(observe, Manifest.read(root).horizon) as told, ExitStack() as closing:
-        result = closing.enter_context(resume_store(root, spark=spark, observe=told, say=_LOG.info))
-        if not result.is_audited:
-            _audit(result)
-        closing.pop_all()
-    return result
+    with observer(observe, Manifest.read(root).horizon) as told:
+        result = resume_store(root, spark=spark, observe=told, say=_LOG.info)
+        return result if result.is_audited else _audited(result)
 
 
 def resume_store(
