@@ -19,7 +19,7 @@ from pipelines.experiment.listed import Parts, listed_scenario
 from pipelines.experiment.prepared import prepare
 from pipelines.hunting.coverage import FATES, reached
 from pipelines.scenario.yaml_text import scenario_text
-from pipelines.store.roots import write_whole
+from pipelines.store.roots import write_whole, writing
 
 
 @dataclass(frozen=True)
@@ -146,7 +146,7 @@ class Corpus:
         Returns the path of the file, or None if the corpus is disabled.
 
         Raises:
-            StoreError: The file cannot be written.
+            QueryError: The file cannot be written.
         """
         digest = hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:8]
         name = f"{guarantee}_{digest}.yaml"
@@ -162,16 +162,14 @@ class Corpus:
         Returns the path of the file, or None if the corpus is disabled.
 
         Raises:
-            StoreError: The file cannot be written.
+            QueryError: The file cannot be written.
         """
         if self.folder is None:
             return None
         path = self.folder / name
-        try:
+        with writing(path):
             self.folder.mkdir(parents=True, exist_ok=True)
             write_whole(path, text)
-        except OSError as error:
-            raise StoreError(f"{path} cannot be written: {error.strerror or error}; check the folder") from error
         return path
 
 
