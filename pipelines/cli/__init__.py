@@ -11,6 +11,8 @@ import os
 import signal
 from typing import Final
 
+from pipelines.cli.signals import interruptions
+
 GC_THRESHOLDS: Final = 200_000, 20, 50
 """The GC thresholds of a command. Imports create no reference cycles, so early collections would find nothing.
 
@@ -27,16 +29,6 @@ def main() -> None:
     from pipelines.cli.app import app
 
     app(prog_name="roundtable")
-
-
-def interruptions() -> list[signal.Signals]:
-    """Returns the signals that interrupt a command: Ctrl-C, SIGTERM, and SIGHUP of a terminal that is closed.
-
-    A signal that the parent process ignores is omitted, as SIGHUP under ``nohup``. Ctrl-C is never omitted, because
-    shells ignore it for the background jobs of a script.
-    """
-    ended = [one for name in ("SIGTERM", "SIGHUP") if (one := getattr(signal, name, None)) is not None]
-    return [signal.SIGINT, *(one for one in ended if signal.getsignal(one) is not signal.SIG_IGN)]
 
 
 def _leave(number: int, frame: object) -> None:

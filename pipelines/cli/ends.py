@@ -20,7 +20,7 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
-from pipelines.cli import interruptions
+from pipelines.cli.signals import interruptions
 from pipelines.engines.names import engine_cure
 from pipelines.errors import InternalError, RoundtableError, ScenarioError, root_cause, shortened
 from pipelines.store.damage import surroundings_error

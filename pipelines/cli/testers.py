@@ -72,7 +72,8 @@ def compare(
     from pipelines.experiment.prepared import prepare
 
     prepared = prepare(file, overrides or ())
-    from pipelines import compare as compared  # imports PySpark (1 s), so the scenario is checked first
+    # The import loads PySpark (1 s), so the scenario is checked first.
+    from pipelines.comparing.compare import compare as compared
 
     with reporter_of(quiet=quiet, as_json=as_json)(prepared.horizon) as progress:
         found = compared(prepared, want, minimise, store=store, engine=engine, observe=progress, say=progress.note)

@@ -206,11 +206,4 @@ def _encoded(
         texts[name] = known.get(name) or sorted(often, key=lambda text: (-often[text], text))
         number = {text: index for index, text in enumerate(texts[name])}
         numbers[name] = [None if value is None else number[value] for value in rows[name]]
-    return numbers, texts | {"body": [_read(text) for text in texts["body"]]}
-
-
-def _read(body: str) -> Any:  # noqa: ANN401 - any JSON value
-    try:
-        return json.loads(body)
-    except ValueError:
-        return body
+    return numbers, texts | {"body": [json.loads(text) for text in texts["body"]]}

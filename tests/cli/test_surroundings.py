@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from support.commands import SMALL, cli
 
-from pipelines.cli import interruptions
+from pipelines.cli.signals import interruptions
 
 HANGING = """
 import ctypes
