@@ -315,8 +315,7 @@ class Trail:
 
     def knows(self, node: int, round_: int) -> bool:
         """Returns whether ``node`` issued the message, or accepted a copy before round ``round_``."""
-        taken = self.arrivals.get(node)
-        return node == self.path[0] or (taken is not None and taken[0].due < round_)
+        return node == self.path[0] or self.held(node, round_ - 1) is not None
 
     def first_arrival(self, node: int) -> tuple[int, int]:
         """Returns `MessageFact.at` of the first copy that ``node`` accepted.
@@ -326,12 +325,9 @@ class Trail:
         taken = self.arrivals.get(node)
         return (self.start + 1, 0) if node == self.path[0] or not taken else taken[0].at
 
-    def parent(self, copy: MessageFact) -> MessageFact | None:
-        """Returns the last copy that the sender of ``copy`` had accepted before it sent ``copy``.
-
-        Returns None if the sender had accepted no copy because it issued the message itself.
-        """
-        taken = [other for other in self.arrivals.get(copy.src, []) if other.due <= copy.sent]
+    def held(self, node: int, round_: int) -> MessageFact | None:
+        """Returns the last copy that ``node`` accepted up to ``round_``; None if it had accepted no copy."""
+        taken = [copy for copy in self.arrivals.get(node, []) if copy.due <= round_]
         return taken[-1] if taken else None
 
     def chain(self, came: int | None = None) -> list[MessageFact]:
@@ -340,12 +336,11 @@ class Trail:
         It ends with the last copy that this node accepted up to round ``came``; None stands for the first copy.
         """
         found: list[MessageFact] = []
-        taken = self.arrivals.get(self.path[-1], [])
-        taken = taken[:1] if came is None else [copy for copy in taken if copy.due <= came]
-        copy = taken[-1] if taken else None
+        last = self.path[-1]
+        copy = self.arrivals.get(last, [None])[0] if came is None else self.held(last, came)
         while copy is not None and len(found) < len(self.copies):
             found.append(copy)
-            copy = self.parent(copy)
+            copy = self.held(copy.src, copy.sent)
         return found[::-1]
 
 

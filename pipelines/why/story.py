@@ -84,7 +84,7 @@ class StoryBuilder:
         topic = f" on topic {publication.topic}" if publication.topic else ""
         name = self._names[publication.source]
         for copy in self._trail.copies:
-            parent = self._trail.parent(copy)
+            parent = self._trail.held(copy.src, copy.sent)
             step = self._copy(copy, self._trail.start if parent is None else parent.due)
             self._below[_ISSUED if parent is None else parent.message_id].append(step)
             step.steps = self._below[copy.message_id]
@@ -99,8 +99,8 @@ class StoryBuilder:
         return StoryStep("published", publication.round, text, {"node": name}, top)
 
     def _had(self, node: int, before: int) -> _Key:
-        taken = [copy for copy in self._trail.arrivals.get(node, []) if copy.due < before]
-        return taken[-1].message_id if taken else _ISSUED
+        held = self._trail.held(node, before - 1)
+        return _ISSUED if held is None else held.message_id
 
     def _included_downtimes(self, named: Collection[tuple[int, int]]) -> dict[tuple[int, int], Downtime]:
         """Returns the downtimes that the story includes, by node and round of the crash.
