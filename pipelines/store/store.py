@@ -283,9 +283,7 @@ class Store:
             if (pc.sum(pa.table(table.get_add_actions())["size_bytes"]).as_py() or 0) > limit:
                 return None
             given = delta_rows(table, [field.name for field in table.schema().fields])
-        columns = to_arrow_schema(_columns(table))
-        # PySpark rejects a table without chunks, and Sail's from_json rejects a chunk without rows.
-        return given.cast(columns).combine_chunks() if len(given) else columns.empty_table()
+        return given.cast(to_arrow_schema(_columns(table)))
 
     @contextmanager
     def _named(self, name: str) -> Iterator[None]:
