@@ -12,11 +12,11 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from pipelines.contract.forms import AskedForm
+from pipelines.contract.run_inputs import Inputs
 from pipelines.engines.classic import running_session
 from pipelines.engines.names import AskedEngine, asked_engine, chosen_engine
 from pipelines.engines.session import engine_of_program, open_session
 from pipelines.errors import ScenarioError, is_whole, plural
-from pipelines.experiment.inputs import Inputs
 from pipelines.experiment.jobs import FEW_ROWS, Batch, by_protocol, forms_of, has_small_load, runs_per_batch
 from pipelines.experiment.manifest import Manifest, manifest_files, versions
 from pipelines.experiment.plan import build, mappings, notes

@@ -19,7 +19,7 @@ from pipelines.experiment.build import build_inputs
 from pipelines.protocols import protocol_named
 from pipelines.rounds.blocks import players
 from pipelines.rounds.execute import Experiment, execute
-from pipelines.scenario.expand import RunConfig
+from pipelines.scenario.load import RunConfig
 from pipelines.scenario.model import Scenario
 from pipelines.sql.query import StoreReader, suited_to
 from pipelines.sql.snapshot import StoredRuns, StoreSnapshot

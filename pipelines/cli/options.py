@@ -19,7 +19,7 @@ from pipelines.rounds.progress import BarReporter, JsonReporter, LineReporter, R
 
 if TYPE_CHECKING:
     from pipelines.result import Result, RunRow
-    from pipelines.scenario.expand import RunConfig
+    from pipelines.scenario.load import RunConfig
     from pipelines.store.roots import Root, Schema
 
     Chosen = Any

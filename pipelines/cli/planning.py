@@ -203,7 +203,7 @@ def _n_busy_rounds(prepared: Prepared, rows: list[Combination]) -> int:
 
 
 def _tables(forms: Mapping[str, tuple[Form, str]]) -> list[tuple[str, str]]:
-    from pipelines.contract.state_tables import stored_tables  # imports PySpark
+    from pipelines.contract.round import stored_tables  # imports PySpark
     from pipelines.tables import HISTORY
 
     stored = stored_tables({name: protocol_form(name, form) for name, (form, _) in forms.items()})

@@ -26,8 +26,7 @@ from pipelines.experiment.plan import check
 from pipelines.experiment.prepared import Prepared, expand_runs, prepare
 from pipelines.protocols import PROTOCOLS
 from pipelines.rounds.progress import Progress
-from pipelines.scenario.expand import RunConfig
-from pipelines.scenario.load import read_scenario
+from pipelines.scenario.load import RunConfig, read_scenario
 from pipelines.sql.views import view_sources
 from pipelines.store.roots import Root, Schema, place_of
 

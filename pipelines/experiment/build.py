@@ -18,9 +18,8 @@ import pyarrow.compute as pc
 
 from pipelines.contract.predicate import predicate_rows, topics_of
 from pipelines.contract.protocol import SETTINGS_JSON, Protocol
-from pipelines.contract.run_inputs import Ints, Overlay, Workload, index_in_group, row_numbers
+from pipelines.contract.run_inputs import Inputs, Ints, Overlay, Workload, index_in_group, row_numbers
 from pipelines.errors import InputError, Problem, raise_problems
-from pipelines.experiment.inputs import Inputs
 from pipelines.experiment.mapping import Mapped, mapped, needs_tree
 from pipelines.inputs.faults.build import build_faults, named_traces
 from pipelines.inputs.faults.recorded import has_timestamps
@@ -28,7 +27,7 @@ from pipelines.inputs.overlay.build import build_overlay, graph_of
 from pipelines.inputs.workload.build import build_workload, workload_files
 from pipelines.inputs.workload.file_source import timestamp_settings
 from pipelines.protocols import PROTOCOLS
-from pipelines.scenario.expand import RunConfig
+from pipelines.scenario.load import RunConfig
 from pipelines.scenario.model import calls
 from pipelines.scenario.overlay import SUBSCRIBER, SUPERVISOR
 from pipelines.scenario.times import listed_timestamps

@@ -14,7 +14,7 @@ from itertools import groupby
 
 from pipelines.contract.forms import AskedForm, Form, chosen_form
 from pipelines.protocols import PROTOCOLS
-from pipelines.scenario.expand import RunConfig
+from pipelines.scenario.load import RunConfig
 
 COMMIT_EVERY = 20
 """Rounds between commits if a job executes one round."""

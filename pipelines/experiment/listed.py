@@ -19,8 +19,8 @@ from pipelines.experiment.manifest import Manifest
 from pipelines.files import remembered
 from pipelines.inputs.faults.build import concrete_faults
 from pipelines.inputs.faults.links import stream_of
-from pipelines.scenario.expand import RunConfig
 from pipelines.scenario.faults import Crash, FaultGenerator, MessageFault
+from pipelines.scenario.load import RunConfig
 from pipelines.scenario.overlay import OverlaySpec
 from pipelines.store.roots import Root
 

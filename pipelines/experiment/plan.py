@@ -15,10 +15,9 @@ from typing import Any
 import networkx as nx
 import pyarrow.compute as pc
 
-from pipelines.contract.run_inputs import Overlay
+from pipelines.contract.run_inputs import Inputs, Overlay, n_state_rows
 from pipelines.errors import InputError, Problem
 from pipelines.experiment.build import build_inputs, build_run, build_run_overlay, run_calls, run_tables
-from pipelines.experiment.inputs import Inputs, n_state_rows
 from pipelines.experiment.mapping import Mapped, needs_tree
 from pipelines.experiment.prepared import Prepared, labelled
 from pipelines.inputs.faults.build import named_traces
@@ -28,8 +27,7 @@ from pipelines.inputs.workload.build import literal_wildcards, workload_files
 from pipelines.inputs.workload.calls import move_notes
 from pipelines.inputs.workload.file_source import file_notes
 from pipelines.protocols import PROTOCOLS
-from pipelines.scenario.expand import RunConfig
-from pipelines.scenario.load import to_scenario_error
+from pipelines.scenario.load import RunConfig, to_scenario_error
 from pipelines.scenario.model import calls
 from pipelines.scenario.times import rounding_error_ms
 

@@ -10,9 +10,8 @@ from typing import Any
 
 from pipelines.contract.forms import NTH, AskedForm, asked_form
 from pipelines.experiment.jobs import forms_of
-from pipelines.scenario.expand import RunConfig, expand
 from pipelines.scenario.faults import MessageFault
-from pipelines.scenario.load import LoadedScenario, find_scenario, load_scenario, read_scenario
+from pipelines.scenario.load import LoadedScenario, RunConfig, expand, find_scenario, load_scenario, read_scenario
 from pipelines.scenario.model import Scenario
 from pipelines.scenario.yaml_text import scenario_text
 

@@ -34,7 +34,7 @@ from pipelines.experiment.mapping import Mapped
 from pipelines.protocols import protocol_named
 from pipelines.rounds.blocks import players
 from pipelines.rounds.execute import Experiment, execute
-from pipelines.scenario.expand import RunConfig
+from pipelines.scenario.load import RunConfig
 from pipelines.scenario.model import Scenario
 from pipelines.sql.differences import check_run
 from pipelines.sql.query import StoreReader, fast_reader

@@ -14,7 +14,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame
 
-from pipelines.contract.state_tables import STATE
+from pipelines.contract.round import STATE
 from pipelines.engines.frames import json_object, union
 from pipelines.errors import VacuumedError
 from pipelines.report.replay import Span

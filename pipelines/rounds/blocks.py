@@ -23,9 +23,8 @@ from pyspark.sql import DataFrame
 from pipelines.contract.forms import AskedForm
 from pipelines.contract.nodes import NODE_STATE, ProgramForm
 from pipelines.contract.protocol import SETTINGS_JSON
-from pipelines.contract.round import in_flight_schema
-from pipelines.contract.run_inputs import row_numbers
-from pipelines.contract.state_tables import IN_FLIGHT, STATE
+from pipelines.contract.round import IN_FLIGHT, STATE, in_flight_schema
+from pipelines.contract.run_inputs import Inputs, row_numbers
 from pipelines.engines.session import Session
 from pipelines.engines.workers import (
     in_thread,
@@ -37,14 +36,13 @@ from pipelines.engines.workers import (
     stop_workers,
 )
 from pipelines.errors import InternalError
-from pipelines.experiment.inputs import Inputs
 from pipelines.experiment.jobs import MANY_RUNS
 from pipelines.protocols import PROTOCOLS
 from pipelines.rounds.calls import Calls
 from pipelines.rounds.commit import History
 from pipelines.rounds.faults import Crashes, next_of
 from pipelines.rounds.loop import Rounds
-from pipelines.scenario.expand import RunConfig
+from pipelines.scenario.load import RunConfig
 from pipelines.tables import MESSAGE
 from udfs.nodes.arrow import CALL, COUNTED, FLIGHT, NODE, rows_of
 from udfs.nodes.block import GIVEN, OVERLAY, block_of, block_schema, shown_type

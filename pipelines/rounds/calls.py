@@ -14,10 +14,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 
-from pipelines.contract.run_inputs import row_numbers
+from pipelines.contract.run_inputs import Inputs, row_numbers
 from pipelines.engines.checkpoints import Checkpoints
 from pipelines.engines.frames import frame_of
-from pipelines.experiment.inputs import Inputs
 from pipelines.rounds.faults import next_of
 from pipelines.sql.views import view_sources
 from udfs.nodes.arrow import CALL

@@ -5,7 +5,7 @@ A round has these steps:
 1. **faults**: a node that crashes loses its rows of all relations that are not durable; a node that recovers reads its
    durable rows from the store. **inbox**: the engine selects the due messages and calls;
 2. **protocol steps**: the steps of the protocol extend a lazy plan (`contract.round`);
-3. **network**: the engine adds the sent messages (the outbox) to the messages in flight (`network.put_on_links`);
+3. **network**: the engine adds the sent messages (the outbox) to the messages in flight (`put_on_links`);
 4. **checkpoint**: one job computes state, messages in flight and history rows, and truncates their lineage
    (`engines.checkpoints`); the driver receives the history rows, and counts of all other rows;
 5. **commit**, every k rounds: the engine writes history and state to the store.
@@ -16,6 +16,16 @@ the whole relation, a round writes the whole relation.
 
 The driver knows from the counts which kinds of messages are due in each later round. The engine skips rounds without
 due messages and calls. If no message or call of a kind is due in a round, the plan omits the steps for this kind.
+
+A message in flight has the columns of `in_flight_schema`: the columns of table ``message``, the protocol's payload, and
+``remaining_rounds``. Column ``remaining_rounds`` counts the rounds until the message is due. Because of this countdown,
+all rounds have the same plan, and an engine compiles the plan once. A comparison of ``due_round`` with a literal would
+change the plan in each round.
+
+The fate of a message is ``delivered``, or the reason why no node handles the message. Crashes are known in advance.
+A message whose receiver will be down gets fate ``lost_crash`` when it is sent, and no node handles it. A message from a
+node to itself is a timer: it needs no link, and the sender sets its delay. Link faults, pauses and link replacements
+exist in the form ``program`` only (`udfs.nodes`).
 """
 
 from __future__ import annotations
@@ -24,7 +34,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from pyspark.sql import DataFrame, types as T
+from pyspark.sql import DataFrame, functions as F, types as T
 
 from pipelines.contract.round import (
     CALL_EVENT_COLUMNS,
@@ -35,9 +45,10 @@ from pipelines.contract.round import (
     RunTables,
     in_flight_schema,
 )
+from pipelines.contract.rows import row_number
 from pipelines.engines.checkpoints import CheckpointResult, Checkpoints, Part
 from pipelines.engines.frames import union
-from pipelines.rounds import network
+from pipelines.errors import InternalError
 from pipelines.rounds.calls import Calls
 from pipelines.rounds.commit import CALL_EVENT, History
 from pipelines.rounds.faults import Crashes
@@ -56,6 +67,56 @@ _EVENTS: Final = {
     ),
 }
 """The history tables that a round adds rows to, except ``message``, named like attributes of `RoundResult`."""
+_GROUP = "src div 1024"
+"""SQL for the group of a sender; the messages of a group are numbered in one window partition.
+
+With one window partition for each sender, the numbering takes four times as long.
+"""
+_ORDER = "src, trigger, rank, dst, source, source_seq, kind"
+_NUMBER = f"cast({row_number('messages of a round', f'run_id, {_GROUP}', _ORDER)} as bigint)"
+_ID = f"sent_round * {1 << 40} + ({_GROUP}) * {1 << 30} + {_NUMBER} as message_id"
+DIGEST = (
+    "concat_ws(',', kind, coalesce(cast(remaining_rounds as string), ''), cast(fate is null as string),"
+    " coalesce(cast(remaining_rounds = due_round - sent_round as string), ''))"
+)
+"""SQL for the digest of a message in flight: a string of the properties by which the driver counts messages."""
+
+
+@dataclass(frozen=True)
+class InFlightCounts:
+    """Counts of the messages in flight, over all runs.
+
+    Attributes:
+        waits: For each message kind, the number of rounds until its first message is due. Messages that no node will
+            handle are ignored.
+        last_wait: The number of rounds until the last message is due; 0 if no message is in flight.
+        n_messages: The number of messages.
+        n_new: The number of messages that nodes sent in the last executed round.
+    """
+
+    waits: dict[str, int]
+    last_wait: int
+    n_messages: int
+    n_new: int
+
+
+def in_flight_counts(counts: Mapping[str, int]) -> InFlightCounts:
+    """Adds up `counts`, which maps each value of the SQL expression `DIGEST` to its number of messages.
+
+    Raises:
+        InternalError: A message was sent over a link that does not exist.
+    """
+    waits, last_wait, n_new = dict[str, int](), 0, 0
+    for digest, count in counts.items():
+        kind, remaining, is_handled, is_new = digest.split(",")
+        if not remaining:
+            raise InternalError(f"{count:,} messages ({kind}) were sent between nodes without a link")
+        wait = int(remaining)
+        last_wait = max(last_wait, wait)
+        if is_handled == "true":
+            waits[kind] = min(wait, waits.get(kind, wait))
+        n_new += count if is_new == "true" else 0
+    return InFlightCounts(waits, last_wait, sum(counts.values()), n_new)
 
 
 @dataclass(frozen=True)
@@ -200,7 +261,7 @@ class RoundEngine(Rounds):
         self._relations = Relations(protocol, checkpoints)
         self._schema = in_flight_schema(protocol.payload)
         self._in_flight = checkpoints.empty(self._schema)
-        self._counts = network.in_flight_counts({})
+        self._counts = in_flight_counts({})
 
     def start(self, result: RoundResult) -> None:
         """Sets the initial relations from `result`, the result of `DataflowForm.start`."""
@@ -228,7 +289,7 @@ class RoundEngine(Rounds):
         result = self._protocol.round(self._round(upcoming, due, crashes, state))
         result.state = {**{name: state[name] for name in touched}, **result.state}
         # 3. network
-        waiting = [] if is_all_due else [network.waiting_messages(before, step, self._protocol.payload)]
+        waiting = [] if is_all_due else [self._waiting(step)]
         # 4. checkpoint
         parts = self._changed(result, waiting)
         self._finish(f"round {upcoming}", upcoming, parts, due if counts.n_messages else None, result)
@@ -273,13 +334,42 @@ class RoundEngine(Rounds):
         """Returns the relations that `result` changes, and its messages and the `waiting` ones, for a checkpoint."""
         messages = list(waiting)
         if result.outbox is not None:
-            link, payload = self._run.link, self._protocol.payload
-            messages.append(network.put_on_links(result.outbox, link, self._latency, payload, self._crashes.schedule))
+            messages.append(self._put_on_links(result.outbox))
         flight = union(messages) if messages else self._checkpoints.empty(self._schema)
         return {**self._relations.parts(result.state, result.added), _IN_FLIGHT: self._flight(flight)}
 
+    def _put_on_links(self, outbox: DataFrame) -> DataFrame:
+        """Returns the messages of `outbox` as messages in flight, with their ids, due rounds and fates."""
+        latency, crash = self._latency, self._crashes.schedule
+        known = ["source", "source_seq", "latency_rounds as named_rounds", *self._protocol.payload.names]
+        message = outbox.selectExpr("run_id", _ID, "kind", "src", "dst", "sent_round", *known)
+        if latency is None:
+            message = message.hint("shuffle_hash").join(self._run.link, ["run_id", "src", "dst"], "left")
+        wait = f"coalesce(named_rounds, {'latency_rounds' if latency is None else f'cast({latency} as bigint)'})"
+        given = {"due_round": f"sent_round + {wait}", "remaining_rounds": wait, "fate": "cast(null as string)"}
+        names = self._schema.names
+        message = message.selectExpr(*(f"{given[name]} as {name}" if name in given else name for name in names))
+        if crash is None:
+            return message
+        down = crash.selectExpr(
+            "run_id as down_run", "node_id as down_node", "round as down_round", "end_round as up_round"
+        )
+        is_down = (
+            "run_id = down_run and dst = down_node and due_round >= down_round"
+            " and (up_round is null or due_round < up_round)"
+        )
+        met = message.join(down.hint("shuffle_hash"), F.expr(is_down), "left")
+        lost = "case when down_node is not null then 'lost_crash' end as fate"
+        return met.selectExpr(*(lost if name == "fate" else name for name in names))
+
+    def _waiting(self, step: int) -> DataFrame:
+        """Returns the messages that are still in flight after `step` rounds, with reduced ``remaining_rounds``."""
+        shorter = f"remaining_rounds - {step} as remaining_rounds"
+        columns = [shorter if name == "remaining_rounds" else name for name in self._schema.names]
+        return self._in_flight.where(f"remaining_rounds > {step}").selectExpr(*columns)
+
     def _flight(self, rows: DataFrame) -> Part:
-        return Part(rows, self._schema, network.DIGEST)
+        return Part(rows, self._schema, DIGEST)
 
     def _finish(
         self, what: str, round_: int, parts: Mapping[str, Part], due: DataFrame | None, result: RoundResult
@@ -300,7 +390,7 @@ class RoundEngine(Rounds):
     ) -> CheckpointResult:
         with self._checkpoints.session.tagged(f"{self.name}: {what}"):
             cut = self._checkpoints.checkpoint(parts, fetched or ())
-        self._in_flight, self._counts = cut.frames[_IN_FLIGHT], network.in_flight_counts(cut.counts[_IN_FLIGHT])
+        self._in_flight, self._counts = cut.frames[_IN_FLIGHT], in_flight_counts(cut.counts[_IN_FLIGHT])
         return cut
 
     def _handled(self, due: DataFrame, fate: DataFrame | None) -> DataFrame:

@@ -19,15 +19,14 @@ from pyspark.sql import DataFrame
 
 from pipelines.contract.forms import AskedForm, Form
 from pipelines.contract.nodes import ProgramForm
-from pipelines.contract.round import DataflowForm, RunTables, Start
+from pipelines.contract.round import IN_FLIGHT, STATE, DataflowForm, RunTables, Start, state_tables, stored_tables
 from pipelines.contract.rows import ties_named
-from pipelines.contract.state_tables import IN_FLIGHT, STATE, state_tables, stored_tables
+from pipelines.contract.run_inputs import Inputs
 from pipelines.engines.checkpoints import Checkpoints, checkpoints_for
 from pipelines.engines.paths import delta_paths
 from pipelines.engines.session import Session
 from pipelines.errors import EngineError
 from pipelines.experiment.build import parameters_json, setting_rows
-from pipelines.experiment.inputs import Inputs
 from pipelines.experiment.jobs import FEW_ROWS, Batch, batches_of, forms_of, has_small_load, jobs_of
 from pipelines.experiment.manifest import versions
 from pipelines.protocols import PROTOCOLS, protocol_form
@@ -38,7 +37,7 @@ from pipelines.rounds.engine import RoundEngine
 from pipelines.rounds.faults import Crashes, crash_events, links_ever
 from pipelines.rounds.loop import Loop, Rounds
 from pipelines.rounds.progress import Progress
-from pipelines.scenario.expand import RunConfig
+from pipelines.scenario.load import RunConfig
 from pipelines.store.damage import messages
 from pipelines.store.folder import resume_hint
 from pipelines.store.ledger import Commit, Ledger

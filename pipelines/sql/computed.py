@@ -18,8 +18,7 @@ from pyspark.sql import DataFrame
 
 from pipelines.contract.nodes import NODE_STATE
 from pipelines.contract.protocol import Ask, ComputedView
-from pipelines.contract.round import StateRelation
-from pipelines.contract.state_tables import STATE
+from pipelines.contract.round import STATE, StateRelation
 from pipelines.engines.frames import json_object, union
 from pipelines.protocols import PROTOCOLS
 from pipelines.sql.views import PROTOCOL_COLUMNS

@@ -29,7 +29,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 
 from pipelines.contract.protocol import ComputedView
-from pipelines.contract.state_tables import IN_FLIGHT, STATE
+from pipelines.contract.round import IN_FLIGHT, STATE
 from pipelines.engines.frames import frame_of
 from pipelines.engines.session import Session, open_session
 from pipelines.protocols import PROTOCOLS

@@ -18,8 +18,7 @@ from typing import Any
 from pyspark.sql import DataFrame
 
 from pipelines.contract.forms import Form
-from pipelines.contract.round import ProtocolForm
-from pipelines.contract.state_tables import IN_FLIGHT, STATE, state_tables
+from pipelines.contract.round import IN_FLIGHT, STATE, ProtocolForm, state_tables
 from pipelines.engines.frames import union, without_comments
 from pipelines.protocols import PROTOCOLS, protocol_form
 from pipelines.store.ledger import Ledger

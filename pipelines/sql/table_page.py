@@ -14,8 +14,7 @@ import pyarrow as pa
 from pyspark.sql import types as T
 
 from pipelines.contract.protocol import ComputedView
-from pipelines.contract.round import in_flight_schema
-from pipelines.contract.state_tables import stored_tables
+from pipelines.contract.round import in_flight_schema, stored_tables
 from pipelines.engines.session import Session, open_session
 from pipelines.protocols import PROTOCOLS, protocol_form
 from pipelines.sql.computed import COMPUTED

@@ -25,7 +25,7 @@ from itertools import takewhile
 from typing import Final
 
 from pipelines.contract.audit import sql_files
-from pipelines.contract.state_tables import STATE
+from pipelines.contract.round import STATE
 from pipelines.errors import QueryError
 from pipelines.protocols import PROTOCOLS
 from pipelines.sql.statement import identifiers

@@ -9,7 +9,7 @@ import pytest
 from support.engines import history, spread
 
 from pipelines.engines.session import Session
-from pipelines.scenario.expand import RunConfig
+from pipelines.scenario.load import RunConfig
 from pipelines.testing import run_all, run_configs, scenario
 
 

@@ -30,7 +30,7 @@ from pipelines.rounds import blocks
 from pipelines.rounds.blocks import Blocks
 from pipelines.rounds.commit import History
 from pipelines.rounds.execute import Experiment, execute
-from pipelines.scenario.expand import RunConfig
+from pipelines.scenario.load import RunConfig
 from pipelines.store.store import Store
 from pipelines.testing import rows, run_all, run_configs, scenario
 from udfs.nodes import processes

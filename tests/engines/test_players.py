@@ -21,7 +21,7 @@ from pipelines.engines import workers
 from pipelines.errors import EngineError
 from pipelines.experiment.jobs import MANY_RUNS
 from pipelines.rounds import blocks
-from pipelines.scenario.expand import RunConfig
+from pipelines.scenario.load import RunConfig
 from pipelines.testing import run_configs, scenario
 from udfs.nodes.processes import Play
 

@@ -13,7 +13,7 @@ from pipelines.engines.session import Session
 from pipelines.experiment.build import build_inputs
 from pipelines.rounds.execute import Experiment, execute
 from pipelines.rounds.progress import Progress
-from pipelines.scenario.expand import RunConfig
+from pipelines.scenario.load import RunConfig
 from pipelines.store.store import Store
 from pipelines.testing import run_all, run_configs
 

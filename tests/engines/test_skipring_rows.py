@@ -10,7 +10,7 @@ from support.engines import history, spread
 from support.replicas import broken_off
 
 from pipelines.engines.session import Session
-from pipelines.scenario.expand import RunConfig
+from pipelines.scenario.load import RunConfig
 from pipelines.testing import run_all, run_configs, scenario
 
 NAMES = [f"N{number}" for number in range(1, 10)]

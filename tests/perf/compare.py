@@ -41,12 +41,12 @@ import pyarrow as pa
 from deltalake import write_deltalake
 from oracles.actors import Call, Outcome, simulate
 
+from pipelines.contract.run_inputs import Inputs
 from pipelines.engines.session import open_session
 from pipelines.experiment.build import build_inputs
-from pipelines.experiment.inputs import Inputs
 from pipelines.experiment.jobs import runs_per_batch
 from pipelines.rounds.execute import Experiment, execute
-from pipelines.scenario.expand import RunConfig
+from pipelines.scenario.load import RunConfig
 from pipelines.store.store import Store
 from pipelines.testing import run_configs
 

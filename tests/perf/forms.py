@@ -30,7 +30,7 @@ from support.forms import Difference, cut, differences, numbered
 
 from pipelines.engines.session import open_session
 from pipelines.experiment.prepared import prepare
-from pipelines.scenario.expand import RunConfig
+from pipelines.scenario.load import RunConfig
 
 _ROOT = Path(__file__).parents[2]
 _FOLDERS = (_ROOT / "conf" / "scenarios", _ROOT / "tests" / "mutation" / "hunted")

@@ -9,9 +9,9 @@ import pandas as pd
 import pytest
 
 import pipelines as rt
+from pipelines.contract.run_inputs import Inputs
 from pipelines.engines.session import Session
 from pipelines.experiment.build import build_inputs
-from pipelines.experiment.inputs import Inputs
 from pipelines.experiment.prepared import prepare
 from pipelines.notebooks import delta_and_ginger as study
 

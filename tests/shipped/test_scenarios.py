@@ -14,8 +14,7 @@ from support.one_job import Stores
 import pipelines as rt
 from pipelines.engines.session import Session
 from pipelines.result import Result
-from pipelines.scenario.expand import RunConfig, expand
-from pipelines.scenario.load import load_scenario
+from pipelines.scenario.load import RunConfig, expand, load_scenario
 from pipelines.store.store import Store
 from pipelines.testing import run_all
 from pipelines.why import Story

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from pipelines.contract.state_tables import IN_FLIGHT, STATE
+from pipelines.contract.round import IN_FLIGHT, STATE
 from pipelines.engines.session import Session
 from pipelines.errors import QueryError
 from pipelines.protocols import PROTOCOLS, protocol_form

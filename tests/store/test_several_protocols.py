@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 import pipelines as rt
 from pipelines.cli.app import app
-from pipelines.contract.state_tables import IN_FLIGHT, STATE, state_tables
+from pipelines.contract.round import IN_FLIGHT, STATE, state_tables
 from pipelines.engines.session import Session
 from pipelines.experiment.build import build_run
 from pipelines.experiment.plan import mappings

@@ -9,7 +9,7 @@ from typing import Any
 
 import networkx as nx
 
-from pipelines.scenario.expand import RunConfig
+from pipelines.scenario.load import RunConfig
 from pipelines.scenario.model import Scenario
 from pipelines.sql.query import StoreReader
 from pipelines.why import Question, Story, stories

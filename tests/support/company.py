@@ -11,7 +11,7 @@ import networkx as nx
 import yaml
 from oracles.delta.generator import random_run
 
-from pipelines.contract.state_tables import IN_FLIGHT
+from pipelines.contract.round import IN_FLIGHT
 from pipelines.store.store import Store
 from pipelines.testing import scenario
 from support import epidemic, link_faults

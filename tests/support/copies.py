@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 import pytest
 
 from pipelines.audits.run import AuditReport, RunReason, RunVerdict, Verdict, store_verdict
-from pipelines.contract.state_tables import STATE, stored_tables
+from pipelines.contract.round import STATE, stored_tables
 from pipelines.engines.frames import frame_of
 from pipelines.protocols import protocol_form
 from pipelines.store.ledger import Commit, Ledger

@@ -10,11 +10,10 @@ from typing import Any
 
 import pyarrow as pa
 
-from pipelines.contract.round import ProtocolForm
-from pipelines.contract.state_tables import STATE
+from pipelines.contract.round import STATE, ProtocolForm
 from pipelines.engines.session import Session
 from pipelines.protocols import protocol_form
-from pipelines.scenario.expand import RunConfig
+from pipelines.scenario.load import RunConfig
 from pipelines.store.store import Store
 from pipelines.tables import HISTORY
 from pipelines.testing import audited, run_all

@@ -12,10 +12,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from deltalake import DeltaTable
 
-from pipelines.contract.state_tables import stored_tables
+from pipelines.contract.round import stored_tables
 from pipelines.engines.session import Session
 from pipelines.protocols import protocol_form
-from pipelines.scenario.expand import RunConfig
+from pipelines.scenario.load import RunConfig
 from pipelines.store.ledger import Ledger
 from pipelines.store.store import Store
 from pipelines.tables import HISTORY, ROUND_COMMIT

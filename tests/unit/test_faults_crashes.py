@@ -20,8 +20,8 @@ from pipelines.experiment.plan import build, check, combinations
 from pipelines.experiment.prepared import prepare
 from pipelines.inputs.faults.build import build_faults, describe
 from pipelines.inputs.faults.timeline import Outage, Room, Timeline, renewal_times
-from pipelines.scenario.expand import RunConfig
 from pipelines.scenario.faults import Exponential, Fault, LogNormal, Times, Weibull
+from pipelines.scenario.load import RunConfig
 from pipelines.scenario.model import Scenario
 from pipelines.scenario.times import TimeSpec
 

@@ -129,7 +129,7 @@ def test_only_folders_of_tests_have_tests_and_no_test_imports_another() -> None:
 def test_an_oracle_knows_nothing_of_what_is_compared_with_it() -> None:
     known = {name for file in (ROOT / "tests" / "oracles").rglob("*.py") for name in _imported_names(file)}
     own = {name for name in known if name.startswith(("pipelines", "udfs", "support"))}
-    assert own <= {"pipelines.experiment.inputs", "pipelines.scenario.expand"}
+    assert own <= {"pipelines.contract.run_inputs", "pipelines.scenario.load"}
 
 
 def _imported_names(file: Path) -> set[str]:

@@ -8,11 +8,11 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from pipelines.contract.run_inputs import Inputs
 from pipelines.experiment.build import build_inputs
-from pipelines.experiment.inputs import Inputs
 from pipelines.experiment.listed import listed_scenario
 from pipelines.experiment.prepared import prepare
-from pipelines.scenario.expand import RunConfig
+from pipelines.scenario.load import RunConfig
 from pipelines.scenario.yaml_text import scenario_text
 
 PROJECT = Path(__file__).parents[2]

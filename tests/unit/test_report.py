@@ -14,7 +14,7 @@ import networkx as nx
 import pytest
 from pyspark.sql import types as T
 
-from pipelines.contract.state_tables import stored_tables
+from pipelines.contract.round import stored_tables
 from pipelines.errors import QueryError
 from pipelines.protocols import PROTOCOLS, protocol_form
 from pipelines.report import page as pages, replay as replays

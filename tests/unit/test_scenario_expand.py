@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from pipelines.errors import ScenarioError
-from pipelines.scenario.expand import RunConfig, expand
-from pipelines.scenario.load import load_scenario
+from pipelines.scenario.load import RunConfig, expand, load_scenario
 
 HEAD = "name: t\nprotocol: {name: delta}\noverlay: {generate: {kind: line, nodes: 4}}\n"
 

@@ -10,8 +10,7 @@ from support.malformed.case import LINKS, Case
 from support.malformed.cases import CASES
 
 from pipelines.errors import InputError, Problem, ScenarioError
-from pipelines.scenario.expand import expand
-from pipelines.scenario.load import load_scenario, to_scenario_error
+from pipelines.scenario.load import expand, load_scenario, to_scenario_error
 
 JARGON = re.compile(r"pydantic|Input should|type=|https?:|constrained|union|\bNone\b|Traceback|<\w+>|errors\.")
 CHECKED = [case for case in CASES if not case.needs_build]

@@ -6,7 +6,7 @@ import operator
 from collections import defaultdict
 from typing import Any
 
-from pipelines.experiment.inputs import Inputs
+from pipelines.contract.run_inputs import Inputs
 
 _COMPARE = {"=": operator.eq, "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}
 

@@ -11,8 +11,8 @@ from oracles.epidemic import draws
 from oracles.epidemic.content import matching
 from oracles.epidemic.dispatcher import Delivery, Dispatcher
 from oracles.epidemic.messages import Message
-from pipelines.experiment.inputs import Inputs
-from pipelines.scenario.expand import RunConfig
+from pipelines.contract.run_inputs import Inputs
+from pipelines.scenario.load import RunConfig
 
 Fate = tuple[Any, ...]
 

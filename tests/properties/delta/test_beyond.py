@@ -12,7 +12,7 @@ from support.one_job import Stores
 from pipelines.audits.run import audit_store
 from pipelines.engines.session import Session
 from pipelines.protocols import protocol_named
-from pipelines.scenario.expand import RunConfig
+from pipelines.scenario.load import RunConfig
 from pipelines.sql.query import StoreReader
 from pipelines.testing import run_all
 

@@ -33,7 +33,7 @@ from support.one_job import Stores
 
 from pipelines.audits.run import AuditReport
 from pipelines.engines.session import Session
-from pipelines.scenario.expand import RunConfig
+from pipelines.scenario.load import RunConfig
 from pipelines.sql.query import StoreReader
 from pipelines.store.store import Store
 from pipelines.testing import audited, broken, run_all, run_configs, scenario

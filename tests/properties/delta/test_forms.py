@@ -25,7 +25,7 @@ from support.forms import cut, differences, store_differences
 from pipelines.contract.forms import AskedForm
 from pipelines.engines.session import Session
 from pipelines.protocols import protocol_form
-from pipelines.scenario.expand import RunConfig
+from pipelines.scenario.load import RunConfig
 from pipelines.sql.query import StoreReader
 from pipelines.store.store import Store
 from pipelines.testing import audited, broken, rows, run_all, run_configs

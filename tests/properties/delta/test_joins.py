@@ -13,7 +13,7 @@ from support.one_job import Stores
 from pipelines.contract.run_inputs import Overlay
 from pipelines.engines.session import Session
 from pipelines.experiment.build import build_run
-from pipelines.scenario.expand import RunConfig
+from pipelines.scenario.load import RunConfig
 from pipelines.store.store import Store
 from pipelines.testing import rows, run_all, run_configs, scenario
 

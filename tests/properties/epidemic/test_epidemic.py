@@ -12,11 +12,11 @@ import networkx as nx
 import pytest
 from oracles.epidemic.network import Story, play
 
+from pipelines.contract.run_inputs import Inputs
 from pipelines.engines.session import Session
 from pipelines.experiment.build import build_inputs
-from pipelines.experiment.inputs import Inputs
 from pipelines.rounds.execute import Experiment, execute
-from pipelines.scenario.expand import RunConfig
+from pipelines.scenario.load import RunConfig
 from pipelines.store.store import Store
 from pipelines.testing import audited, copied, found, planted, rows, run_configs, scenario
 

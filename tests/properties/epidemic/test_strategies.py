@@ -16,7 +16,7 @@ import pytest
 from pipelines.audits.run import audit_store
 from pipelines.engines.session import Session
 from pipelines.protocols import protocol_named
-from pipelines.scenario.expand import RunConfig
+from pipelines.scenario.load import RunConfig
 from pipelines.sql.query import StoreReader
 from pipelines.store.store import Store
 from pipelines.testing import rows, run_all, run_configs, scenario

@@ -15,7 +15,7 @@ from support.one_job import Stores
 
 from pipelines.audits.run import AuditReport
 from pipelines.engines.session import Session
-from pipelines.scenario.expand import RunConfig
+from pipelines.scenario.load import RunConfig
 from pipelines.store.store import Store
 from pipelines.testing import audited, broken, planted, removed, replaced, rows, run_all, run_configs, scenario
 

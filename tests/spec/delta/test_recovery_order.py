@@ -9,7 +9,7 @@ from typing import Any
 
 from support.one_job import Stores
 
-from pipelines.scenario.expand import RunConfig
+from pipelines.scenario.load import RunConfig
 from pipelines.testing import audited, rows, run_configs, scenario
 
 NODES = "NABCDS"

@@ -13,7 +13,7 @@ from oracles.delta.generator import QUIET, random_schedule
 from oracles.delta.network import Network
 from oracles.delta.schedule import Schedule
 
-from pipelines.scenario.expand import RunConfig
+from pipelines.scenario.load import RunConfig
 from pipelines.scenario.model import Scenario
 from pipelines.sql.query import StoreReader
 from pipelines.store.store import Store

@@ -7,7 +7,7 @@ from itertools import takewhile
 from random import Random
 from typing import Any
 
-from pipelines.scenario.expand import RunConfig
+from pipelines.scenario.load import RunConfig
 from pipelines.testing import scenario
 from support.forms import cut
 
