@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 
 from pipelines.contract.predicate import predicate_rows, topics_of
 from pipelines.contract.protocol import SETTINGS_JSON, Protocol
-from pipelines.contract.run_inputs import Inputs, Ints, Overlay, Workload, index_in_group, row_numbers
+from pipelines.contract.run_inputs import JOIN, Inputs, Ints, Overlay, Workload, index_in_group, row_numbers, table_of
 from pipelines.errors import InputError, Problem, raise_problems
 from pipelines.experiment.mapping import Mapped, mapped, needs_tree
 from pipelines.inputs.faults.build import build_faults, named_traces
@@ -32,10 +32,9 @@ from pipelines.scenario.model import calls
 from pipelines.scenario.overlay import SUBSCRIBER, SUPERVISOR
 from pipelines.scenario.times import listed_timestamps
 
-_CALL_BODY = {
-    "subscription_id": pa.int64(), "join_point": pa.int64(), "topic": pa.string(), "guarantee": pa.string(),
-    "keys": pa.list_(pa.string()), "peer": pa.int64(), "role": pa.string(),
-}  # fmt: skip
+_CALL_COLUMNS = [
+    "node_id", "round", "kind", "subscription_id", "join_point", "topic", "guarantee", "keys", "peer", "role",
+]  # fmt: skip
 _CALL_ORDER = pa.array(
     ["join", "subscribe", "unsubscribe", "publish", "register", "deregister", "steer", "leave", "remove"]
 )
@@ -264,44 +263,24 @@ def run_calls(run: RunConfig, overlay: Overlay, workload: Workload) -> pa.Table:
 
     Unsubscriptions after the horizon are omitted.
     """
-    subscribe, publish, other = workload.subscription, workload.publication, workload.other_call
-    ended = subscribe.append_column("subscription_id", row_numbers(subscribe)).filter(
-        pc.less_equal(subscribe["end_round"], run.scenario.time.rounds)
-    )
-    joins = _starting_joins(overlay, run.scenario.overlay.join_root) if (
-        run.scenario.overlay.start == "joining"
-    ) else workload.join  # fmt: skip
-    pieces = [
-        _call_rows("join", joins["node_id"], joins["round"], join_point=joins["join_point"]),
-        _call_rows("subscribe", subscribe["node_id"], subscribe["round"], subscription_id=row_numbers(subscribe),
-                   topic=topics_of(subscribe["predicate"], is_alone=False)),
-        _call_rows("unsubscribe", ended["node_id"], ended["end_round"], subscription_id=ended["subscription_id"],
-                   topic=topics_of(ended["predicate"], is_alone=False)),
-        _call_rows("publish", publish["node_id"], publish["round"],
-                   **{name: publish[name] for name in ("topic", "guarantee", "keys")}),
-        _call_rows(other["kind"], other["node_id"], other["round"],
-                   **{name: other[name] for name in ("topic", "peer", "role")}),
-    ]  # fmt: skip
-    return pa.concat_tables(pieces)
-
-
-def _call_rows(
-    kind: str | pa.ChunkedArray, node: pa.ChunkedArray, round_: pa.ChunkedArray, **body: pa.Array
-) -> pa.Table:  # fmt: skip
-    kinds = pa.array([kind] * len(node), pa.string()) if isinstance(kind, str) else kind
-    others = {name: body.get(name, pa.nulls(len(node), of_type)) for name, of_type in _CALL_BODY.items()}
-    return pa.table({"node_id": node, "round": round_, "kind": kinds, **others})
+    subscribe = workload.subscription.append_column("subscription_id", row_numbers(workload.subscription))
+    subscribe = subscribe.append_column("topic", topics_of(subscribe["predicate"], is_alone=False))
+    ended = subscribe.filter(pc.less_equal(subscribe["end_round"], run.scenario.time.rounds)).drop_columns("round")
+    is_joining = run.scenario.overlay.start == "joining"
+    rows = {
+        "join": _starting_joins(overlay, run.scenario.overlay.join_root) if is_joining else workload.join,
+        "subscribe": subscribe,
+        "unsubscribe": ended.rename_columns({"end_round": "round"}),
+        "publish": workload.publication,
+    }
+    named = [of_kind.append_column("kind", pa.repeat(kind, len(of_kind))) for kind, of_kind in rows.items()]
+    return pa.concat_tables([*named, workload.other_call], promote_options="default").select(_CALL_COLUMNS)
 
 
 def _starting_joins(overlay: Overlay, root: str | None) -> pa.Table:
     """Returns the joins of ``overlay.start: joining``: each node joins at its neighbour on the path to ``root``."""
     parent = dict(nx.bfs_predecessors(graph_of(overlay), 0 if root is None else overlay.names.index(root)))
-    joining = sorted(parent)
-    return pa.table({
-        "node_id": pa.array(joining, pa.int64()),
-        "join_point": pa.array([parent[node] for node in joining], pa.int64()),
-        "round": pa.array([0] * len(joining), pa.int64()),
-    })  # fmt: skip
+    return table_of([(node, parent[node], 0) for node in sorted(parent)], JOIN)
 
 
 def with_numbers(tables: dict[str, pa.Table]) -> Inputs:

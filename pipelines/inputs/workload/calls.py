@@ -21,7 +21,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipelines.contract.predicate import MAX_WHOLE_DOUBLE, canonical, parse_predicates, value_columns
-from pipelines.contract.run_inputs import ATTRIBUTE, JOIN, OTHER_CALL, PUBLICATION, SUBSCRIPTION, Ints, Overlay
+from pipelines.contract.run_inputs import (
+    ATTRIBUTE,
+    JOIN,
+    OTHER_CALL,
+    PUBLICATION,
+    SUBSCRIPTION,
+    Ints,
+    Overlay,
+    table_of,
+)
 from pipelines.errors import InputError, KeyPath, PredicateError, Problem, plural, raise_problems
 from pipelines.inputs import draws_numpy
 from pipelines.inputs.overlay.build import choose_nodes, graph_of, ids_by_name
@@ -54,24 +63,16 @@ def listed_subscriptions(listed: Sequence[ListedSubscription], overlay: Overlay,
             key = "where" if item.topic is None else "topic"
             problems.append(Problem((*SUBSCRIPTIONS, index, key), str(error)))
     raise_problems(problems)
-    columns = [[ids[s.at] for s in listed], [s.round for s in listed], [s.until for s in listed], texts]
-    return pa.table(columns, schema=SUBSCRIPTION)
+    rows = [(ids[item.at], item.round, item.until, text) for item, text in zip(listed, texts, strict=True)]
+    return table_of(rows, SUBSCRIPTION)
 
 
 def listed_publications(listed: Sequence[ListedPublication], overlay: Overlay) -> tuple[pa.Table, pa.Table]:
     """Returns the listed publications as tables `PUBLICATION` and `ATTRIBUTE`."""
     ids = ids_by_name(overlay)
-    publication = publication_rows(
-        np.array([ids[p.at] for p in listed], dtype=np.int64),
-        np.array([p.round for p in listed], dtype=np.int64),
-        pa.array([p.topic for p in listed], pa.string()),
-        pa.array([to_json(p.content) for p in listed], pa.string()),
-        pa.array([p.guarantee for p in listed], pa.string()),
-        pa.array([p.keys or None for p in listed], pa.list_(pa.string())),
-    )
-    rows = [row for i, item in enumerate(listed) for row in _attributes(i, item)]
-    columns = list(zip(*rows, strict=True)) or [()] * len(ATTRIBUTE)
-    return publication, pa.table([list(column) for column in columns], schema=ATTRIBUTE)
+    rows = [(ids[p.at], p.round, p.topic, to_json(p.content), p.guarantee, p.keys or None) for p in listed]
+    attributes = [row for i, item in enumerate(listed) for row in _attributes(i, item)]
+    return table_of(rows, PUBLICATION), table_of(attributes, ATTRIBUTE)
 
 
 def _attributes(row: int, item: ListedPublication) -> Iterator[tuple[int, str, float | None, int | None, str | None]]:
@@ -84,13 +85,11 @@ def _attributes(row: int, item: ListedPublication) -> Iterator[tuple[int, str, f
 
 def listed_calls(listed: Sequence[OtherCall], overlay: Overlay) -> pa.Table:
     """Returns the calls in `listed`, for example register and leave, as table `OTHER_CALL`."""
-    if not listed:
-        return OTHER_CALL.empty_table()
     ids = ids_by_name(overlay)
     rows = [
         {**call.model_dump(), "node_id": ids[call.at], "peer": ids.get(getattr(call, "peer", ""))} for call in listed
     ]
-    return pa.table({name: [row.get(name) for row in rows] for name in OTHER_CALL.names}, schema=OTHER_CALL)
+    return pa.Table.from_pylist(rows, OTHER_CALL)
 
 
 def moved_subscriptions(subscription: pa.Table, moves: Sequence[Move], overlay: Overlay, horizon: int) -> pa.Table:
@@ -145,8 +144,7 @@ def listed_joins(joins: Sequence[Join], overlay: Overlay) -> pa.Table:
         return JOIN.empty_table()
     ids = ids_by_name(overlay)
     raise_problems([*_untimely(joins)] or _unlinked(joins, overlay))
-    columns = [[ids[join.node] for join in joins], [ids[join.to] for join in joins], [join.round for join in joins]]
-    return pa.table(columns, schema=JOIN)
+    return table_of([(ids[join.node], ids[join.to], join.round) for join in joins], JOIN)
 
 
 def generated_joins(spec: GeneratedJoins, overlay: Overlay, seed: int) -> pa.Table:
@@ -175,9 +173,8 @@ def generated_joins(spec: GeneratedJoins, overlay: Overlay, seed: int) -> pa.Tab
         ends.discard(node)
         ends = ends | {point} if point in allowed and graph.degree(point) == 1 else ends - {point}
     order = np.argsort(draws_numpy.bits(seed, f"{_JOIN_PURPOSE}.round", np.arange(first, last + 1)), kind="stable")
-    rounds = np.sort(order[: spec.count] + first)
-    nodes, points = np.array(rows[::-1], dtype=np.int64).T
-    return pa.table([pa.array(nodes), pa.array(points), pa.array(rounds.astype(np.int64))], schema=JOIN)
+    rounds = np.sort(order[: spec.count] + first).tolist()
+    return table_of([(*row, round_) for row, round_ in zip(reversed(rows), rounds, strict=True)], JOIN)
 
 
 def _untimely(joins: Sequence[Join]) -> Iterator[Problem]:
