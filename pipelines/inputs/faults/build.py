@@ -21,7 +21,7 @@ from pipelines.files import find_file
 from pipelines.inputs import draws_numpy
 from pipelines.inputs.faults.links import LinkRows, drawn_replacements, plan_replacements
 from pipelines.inputs.faults.recorded import recorded_outages
-from pipelines.inputs.faults.timeline import FOR_GOOD, Outage, OutageLimitError, Room, Timeline, alternating
+from pipelines.inputs.faults.timeline import FOR_GOOD, Outage, Room, Timeline, alternating
 from pipelines.inputs.overlay.build import choose_faulty, graph_of, ids_by_name, named_links
 from pipelines.scenario.faults import (
     Break,
@@ -78,11 +78,7 @@ def drawn_intervals(
     """
     rounds = wanted.rounds or (0, horizon)
     if wanted.rate is not None:
-        try:
-            return alternating(wanted.rate, places, rounds, seed, purpose)
-        except OutageLimitError as error:
-            message = f"{error}; give fewer rounds or places, or longer times"
-            raise InputError(Problem((*at, "rate"), message)) from error
+        return alternating(wanted.rate, places, rounds, seed, purpose, at)
     timeline, count = Timeline[int](), wanted.count or 0
     for number in range(count):
         found = next(
@@ -320,7 +316,13 @@ def _generated(timeline: Timeline[int], of: _Crashes) -> Timeline[int]:
     nodes = _nodes(of)
     if of.wanted.count is not None:
         return _with_chains(timeline, of.wanted.count, nodes, of)
-    outages = _outages(nodes, of)
+    outages: list[Outage] = []
+    if of.wanted.rate is not None:
+        outages = alternating(of.wanted.rate, nodes, of.rounds, of.seed, of.purpose, of.place)
+    elif (trace := of.wanted.trace) is not None:
+        with blamed_on(*of.place, "trace"):
+            path = find_file(trace.path, of.beside)
+            outages = recorded_outages(path, trace, of.overlay, nodes, of.rounds, of.time, of.seed, of.purpose)
     if of.wanted.at_most is not None:
         room = Room(timeline.outages(), of.wanted.at_most, of.recovery)
         # Outages are taken in order of their starts; outages that start in one round are in random order.
@@ -355,21 +357,6 @@ def _no_room(of: _Crashes, n_placed: int, n_nodes: int) -> str:
     room = f"room for {n_placed} from round {first} to {last} at {n_nodes} nodes"
     cure = f"allowed: a smaller count, more rounds or nodes, shorter down times{cure}"
     return f"{wanted.count} {what} are requested, but the run of seed {of.seed} has {room}, each {down}{bound}; {cure}"
-
-
-def _outages(nodes: Ints, of: _Crashes) -> list[Outage]:
-    rate, trace = of.wanted.rate, of.wanted.trace
-    try:
-        if rate is not None:
-            return alternating(rate, nodes, of.rounds, of.seed, of.purpose)
-        if trace is None:
-            return []
-        with blamed_on(*of.place, "trace"):
-            path = find_file(trace.path, of.beside)
-            return recorded_outages(path, trace, of.overlay, nodes, of.rounds, of.time, of.seed, of.purpose)
-    except OutageLimitError as error:
-        key, cure = ("trace", "more hours_per_round") if rate is None else ("rate", "longer times")
-        raise of.problem(key, message=f"{error}; give fewer rounds or nodes, or {cure}") from error
 
 
 def build_faults(

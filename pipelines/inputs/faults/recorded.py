@@ -29,7 +29,7 @@ import pyarrow.parquet as pq
 from pipelines.contract.run_inputs import Floats, Ints, Overlay, index_in_group
 from pipelines.errors import DataFileError, nearest
 from pipelines.inputs import draws_numpy
-from pipelines.inputs.faults.timeline import FOR_GOOD, MAX_OUTAGES, Outage, OutageLimitError
+from pipelines.inputs.faults.timeline import FOR_GOOD, MAX_OUTAGES, Outage
 from pipelines.inputs.overlay.build import ids_by_name
 from pipelines.inputs.text_rows import FileTable, cached_until_changed, is_number, names_of, open_data, split
 from pipelines.inputs.timestamps import Moments, moments_of
@@ -118,10 +118,6 @@ def recorded_outages(
 
     A table names its nodes; rows of nodes that are not in `nodes` are skipped. A profile applies to all of `nodes`. The
     nodes of a trace are mapped to `nodes` (see `mapped`).
-
-    Raises:
-        DataFileError: The file cannot be read, or rows are invalid. The message names the rows.
-        OutageLimitError: The file has more than `MAX_OUTAGES` crashes.
     """
     kind, _ = _format_of(path, spec.format)
     if kind == "simgrid":
@@ -134,7 +130,8 @@ def recorded_outages(
     first, last = rounds
     chosen = [one._replace(start=max(one.start, first)) for one in found if one.start <= last and one.end > first]
     if len(chosen) > MAX_OUTAGES:
-        raise OutageLimitError(f"it makes {len(chosen)} crashes, more than {MAX_OUTAGES}")
+        cure = "give fewer rounds or nodes, or more hours_per_round"
+        raise DataFileError(f"{path} makes {len(chosen)} crashes, more than {MAX_OUTAGES}; {cure}")
     return chosen
 
 
@@ -295,7 +292,7 @@ def _of_profile(path: Path, unit: str, time: TimeSpec, last: int) -> list[tuple[
                 return spans if down is None else [*spans, (down, FOR_GOOD)]
         if period is None:
             return spans if down is None else [*spans, (down, FOR_GOOD)]
-    raise OutageLimitError(f"its profile repeats more than {MAX_OUTAGES} times in the run")
+    raise DataFileError(f"{path} repeats more than {MAX_OUTAGES} times in the run; give fewer rounds")
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from typing import Generic, NamedTuple, TypeVar
 import numpy as np
 
 from pipelines.contract.run_inputs import Floats, Ints
+from pipelines.errors import InputError, KeyPath, Problem
 from pipelines.inputs import draws_numpy
 from pipelines.scenario.faults import CrashRate, Exponential, LogNormal, Pareto, Times, Weibull
 
@@ -114,10 +115,6 @@ class Room:
         return max(bisect_right(self._starts, at) - bisect_right(self._ends, at) for at in (first, *begun))
 
 
-class OutageLimitError(ValueError):
-    """A run would have more than `MAX_OUTAGES` crashes."""
-
-
 def renewal_times(times: Times, seed: int, purpose: str, *keys: draws_numpy.Key) -> Ints:
     """Draws durations of at least 1 whole round from distribution `times`, in the broadcast shape of `keys`."""
     drawn: Floats
@@ -134,14 +131,13 @@ def renewal_times(times: Times, seed: int, purpose: str, *keys: draws_numpy.Key)
     return np.rint(np.clip(drawn, 1.0, _LONGEST)).astype(np.int64)
 
 
-def alternating(rate: CrashRate, nodes: Ints, rounds: tuple[int, int], seed: int, purpose: str) -> list[Outage]:
+def alternating(
+    rate: CrashRate, nodes: Ints, rounds: tuple[int, int], seed: int, purpose: str, place: KeyPath
+) -> list[Outage]:
     """Returns the outages of nodes that alternate between up and down; every node is up at first.
 
     The outages of a node do not depend on the other nodes. `rounds` contains the first and the last round in which a
-    node may crash.
-
-    Raises:
-        OutageLimitError: The nodes have more than `MAX_OUTAGES` crashes.
+    node may crash. The nodes may have up to `MAX_OUTAGES` crashes. `place` is the path of the generator of the crashes.
     """
 
     def draw(node: Ints, cycle: Ints) -> tuple[Ints, Ints]:
@@ -154,7 +150,8 @@ def alternating(rate: CrashRate, nodes: Ints, rounds: tuple[int, int], seed: int
     for columns in cycles(nodes, rounds[0], rounds[1] + 1, draw):
         found += [Outage(*values) for values in zip(*(column.tolist() for column in columns), strict=True)]
         if len(found) > MAX_OUTAGES:
-            raise OutageLimitError(f"it makes more than {MAX_OUTAGES} crashes")
+            message = f"it makes more than {MAX_OUTAGES} crashes; give fewer rounds, nodes or links, or longer times"
+            raise InputError(Problem((*place, "rate"), message))
     return found
 
 
