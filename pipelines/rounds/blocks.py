@@ -38,10 +38,9 @@ from pipelines.engines.workers import (
 from pipelines.errors import InternalError
 from pipelines.experiment.jobs import MANY_RUNS
 from pipelines.protocols import PROTOCOLS
-from pipelines.rounds.calls import Calls
 from pipelines.rounds.commit import History
-from pipelines.rounds.faults import Crashes, next_of
 from pipelines.rounds.loop import Rounds
+from pipelines.rounds.schedule import Calls, Crashes, next_of
 from pipelines.scenario.load import RunConfig
 from pipelines.tables import MESSAGE
 from udfs.nodes.arrow import CALL, COUNTED, FLIGHT, NODE, rows_of

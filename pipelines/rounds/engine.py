@@ -49,10 +49,9 @@ from pipelines.contract.rows import row_number
 from pipelines.engines.checkpoints import CheckpointResult, Checkpoints, Part
 from pipelines.engines.frames import union
 from pipelines.errors import InternalError
-from pipelines.rounds.calls import Calls
 from pipelines.rounds.commit import CALL_EVENT, History
-from pipelines.rounds.faults import Crashes
 from pipelines.rounds.loop import Rounds
+from pipelines.rounds.schedule import Calls, Crashes
 from pipelines.tables import DELIVERY, MESSAGE, NODE_STATUS, STRING
 
 _NODE = ["run_id", "node_id"]

@@ -31,12 +31,11 @@ from pipelines.experiment.jobs import FEW_ROWS, Batch, batches_of, forms_of, has
 from pipelines.experiment.manifest import versions
 from pipelines.protocols import PROTOCOLS, protocol_form
 from pipelines.rounds.blocks import Blocks
-from pipelines.rounds.calls import Calls
 from pipelines.rounds.commit import CallLog, History
 from pipelines.rounds.engine import RoundEngine
-from pipelines.rounds.faults import Crashes, crash_events, links_ever
 from pipelines.rounds.loop import Loop, Rounds
 from pipelines.rounds.progress import Progress
+from pipelines.rounds.schedule import Calls, Crashes, crash_events, links_ever
 from pipelines.scenario.load import RunConfig
 from pipelines.store.damage import messages
 from pipelines.store.folder import resume_hint

@@ -10,7 +10,7 @@ import pyarrow as pa
 from pipelines.contract.predicate import value_columns
 from pipelines.engines.session import Session
 from pipelines.inputs.workload.calls import to_json
-from pipelines.rounds.calls import matches
+from pipelines.rounds.schedule import matches
 from pipelines.tables import PREDICATE
 from udfs.nodes.matching import COMPARISON, Matcher, values_of
 

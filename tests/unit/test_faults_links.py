@@ -18,7 +18,7 @@ from pipelines.errors import InputError
 from pipelines.inputs.faults.build import build_faults
 from pipelines.inputs.faults.links import bad_times
 from pipelines.inputs.faults.timeline import FOR_GOOD
-from pipelines.rounds.faults import links_ever, next_of
+from pipelines.rounds.schedule import links_ever, next_of
 from pipelines.scenario.faults import Burst, Fault
 from pipelines.scenario.times import TimeSpec
 from udfs.nodes.link_faults import RunLinkFaults
