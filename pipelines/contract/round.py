@@ -52,10 +52,6 @@ def outbox_types(payload: T.StructType) -> dict[str, str]:
 CALL_EVENT_COLUMNS = ("run_id", "source", "source_seq", "round", "event")
 
 
-def _unchanged(rows: DataFrame) -> DataFrame:
-    return rows
-
-
 @dataclass(frozen=True)
 class StateRelation:
     """A state relation of a protocol, stored as table ``state_<name>``.
@@ -73,7 +69,7 @@ class StateRelation:
 
     table: Table
     facts: Mapping[str, str] = field(default_factory=dict)
-    compact: Callable[[DataFrame], DataFrame] = _unchanged
+    compact: Callable[[DataFrame], DataFrame] = lambda rows: rows
     is_durable: bool = False
     derived_from: str | None = None
 

@@ -129,14 +129,12 @@ def exploded(runs: pa.Table, name: str) -> pa.Table:
 
     The rows are computed chunk by chunk: an Arrow array holds at most 2 GiB.
     """
-    return pa.concat_tables(_exploded(batch, name) for batch in runs.to_batches())
-
-
-def _exploded(runs: pa.RecordBatch, name: str) -> pa.Table:
-    column = runs.column(name)
-    run = runs.column("run_id").take(pc.list_parent_indices(column))
-    values = pc.list_flatten(column)
-    return pa.table([run, *values.flatten()], names=["run_id", *(field.name for field in values.type)])
+    parts = []
+    for batch in runs.to_batches():
+        values, index = pc.list_flatten(batch.column(name)), pc.list_parent_indices(batch.column(name))
+        names = ["run_id", *(field.name for field in values.type)]
+        parts.append(pa.table([batch.column("run_id").take(index), *values.flatten()], names=names))
+    return pa.concat_tables(parts)
 
 
 def _by_position(rows: pa.Table) -> pa.Table:

@@ -28,7 +28,7 @@ from pipelines.contract.run_inputs import Inputs, Ints, index_in_group, row_numb
 from pipelines.engines.checkpoints import Checkpoints
 from pipelines.engines.frames import frame_of
 from pipelines.sql.views import view_sources
-from pipelines.tables import BIGINT, FAULT_EVENT
+from pipelines.tables import BIGINT, FAULT_EVENT, LINK
 from udfs.nodes.arrow import CALL
 
 _KEY = ("run_id", "node_id", "incarnation", "round")
@@ -37,7 +37,6 @@ CRASH = T.StructType([*(T.StructField(name, BIGINT, False) for name in _KEY), T.
 
 Column ``end_round`` is the round of the recovery, null if the node never recovers.
 """
-_COLUMNS = ("run_id", "src", "dst", "latency_rounds")
 
 
 def next_of(rounds: Ints, after: int) -> int | None:
@@ -130,9 +129,9 @@ def links_ever(replacement: pa.Table, link: pa.Table) -> pa.Table:
     if not len(replacement):
         return link
     directions = (("run_id", "a", "b", "latency_rounds"), ("run_id", "b", "a", "latency_rounds"))
-    new = [replacement.select(names).rename_columns(_COLUMNS) for names in directions]
-    whole = pa.concat_tables([link.select(_COLUMNS), *new])
-    return whole.group_by(_COLUMNS[:3]).aggregate([("latency_rounds", "max")]).rename_columns(_COLUMNS)
+    new = [replacement.select(names).rename_columns(LINK.columns) for names in directions]
+    whole = pa.concat_tables([link.select(LINK.columns), *new])
+    return whole.group_by(list(LINK.key)).aggregate([("latency_rounds", "max")]).rename_columns(LINK.columns)
 
 
 _PUBLICATION = ["run_id", "source", "source_seq"]

@@ -180,10 +180,6 @@ _KINDS = {
 }
 
 
-class _RefusedError(Exception):
-    """A scalar is rejected; the message gives the reason and the remedy."""
-
-
 def read_yaml(text: str, place_of: PlaceOf) -> tuple[ValueNode, list[Complaint]]:
     """Parses one YAML document; returns the tree of its valid values, and a complaint about each invalid value.
 
@@ -315,7 +311,7 @@ class _Reader:
     def _scalar(self, source: yaml.ScalarNode, place: SourcePlace) -> ValueNode:
         try:
             value = _value(source)
-        except _RefusedError as refused:
+        except ValueError as refused:
             self.complaints.append(Complaint(place, str(refused)))
             return ValueNode(source.value, place, raw=source.value)  # so that the model does not report a missing value
         return ValueNode(value, place, raw=source.value, text_column=self._text_column(source, place))
@@ -342,28 +338,28 @@ def _value(source: yaml.ScalarNode) -> Scalar:
     if tag in ("int", "float"):
         return raw if ":" in raw else _number(raw, int if tag == "int" else float)
     if tag == "timestamp":
-        raise _RefusedError(f"{raw} is read as a date, which is neither a number nor a text; quote it: '{raw}'")
-    raise _RefusedError(_tag_message(source.tag))
+        raise ValueError(f"{raw} is read as a date, which is neither a number nor a text; quote it: '{raw}'")
+    raise ValueError(_tag_message(source.tag))
 
 
 def _number(raw: str, kind: type[int] | type[float]) -> int | float:
     digits = raw.replace("_", "")
     if len(digits) > MAX_DIGITS:
-        raise _RefusedError(
+        raise ValueError(
             f"a number of {len(digits)} digits is too large; allowed: numbers up to 1e300, or a text in quotes"
         )
     if kind is int and _AMBIGUOUS.fullmatch(raw):
-        raise _RefusedError(
+        raise ValueError(
             f"{raw} starts with 0 and is read as octal by YAML; write the number without the 0, or quote it: '{raw}'"
         )
     try:
         number = int(digits, 0) if kind is int else float(digits.lower().replace(".inf", "inf").replace(".nan", "nan"))
     except ValueError:
-        raise _RefusedError(f"{raw!r} is not a number; allowed: e.g. 12 or 0.5") from None
+        raise ValueError(f"{raw!r} is not a number; allowed: e.g. 12 or 0.5") from None
     if not isinstance(number, int) and not math.isfinite(number):
         if "inf" in raw.lower() or "nan" in raw.lower():
-            raise _RefusedError(f"{raw} is not a finite number; write a finite number, or quote it: '{raw}'")
-        raise _RefusedError(f"{raw} is too large; allowed: numbers up to 1e300, or a text in quotes")
+            raise ValueError(f"{raw} is not a finite number; write a finite number, or quote it: '{raw}'")
+        raise ValueError(f"{raw} is too large; allowed: numbers up to 1e300, or a text in quotes")
     return number
 
 
