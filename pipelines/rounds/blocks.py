@@ -58,47 +58,6 @@ _NODE = ["run_id", "node_id"]
 _CALL = ("node_id", *CALL)
 
 
-class RunState:
-    """The state of all runs between two blocks: their nodes, state tables, and messages in flight.
-
-    Attributes:
-        runs: One row per run.
-    """
-
-    def __init__(self, runs: pa.Table, protocol: ProgramForm, after: int) -> None:
-        """Selects the state from `runs`, columns of `udfs.nodes.block.block_schema`, at the end of round `after`.
-
-        Messages that are due up to round `after` are dropped.
-        """
-        self._tables = list(rows_of(protocol.program).tables)
-        self.runs = runs.select(["run_id", "nodes", "in_flight", "counted", *self._tables])
-        self._protocol, self._after = protocol, after
-        self._flight = exploded(self.runs, "in_flight").filter(pc.field("due_round") > after)
-
-    @property
-    def n_in_flight(self) -> int:
-        """The number of messages in flight."""
-        return len(self._flight)
-
-    @property
-    def next_rounds(self) -> list[int]:
-        """Candidates for the next round with an event: rounds of the next messages and timers."""
-        wakes = [pc.min(pc.list_flatten(one).field("wake_round")).as_py() for one in self.runs["nodes"].chunks]
-        awake = [max(wake, self._after + 1) for wake in wakes if wake is not None]
-        due: int | None = pc.min(self._flight["due_round"]).as_py()
-        return awake if due is None else [*awake, due]
-
-    def state(self) -> dict[str, pa.Table]:
-        """Returns the rows of all state tables, by the protocol's name for the table."""
-        return {NODE_STATE: exploded(self.runs, "nodes"), **{name: exploded(self.runs, name) for name in self._tables}}
-
-    def messages(self) -> pa.Table:
-        """Returns the messages in flight as a table with the columns of `in_flight_schema`."""
-        remaining = pc.subtract(self._flight["due_round"], self._after)
-        found = self._flight.append_column("remaining_rounds", remaining)
-        return found.select(in_flight_schema(self._protocol.payload).names)
-
-
 def history_rows(runs: pa.Table, last: int) -> dict[str, pa.Table]:
     """Returns the history rows of a block up to round `last`, by table; `runs` is the result of the block."""
     # A lost message that is due in a round without another event of its run is still in column ``in_flight``.
@@ -201,7 +160,9 @@ class Blocks(Rounds):
         setting = setting.sort_by("run_id")
         self._run = setting["run_id"].combine_chunks()
         self._constants = self._constant_inputs(setting)
-        self._state: RunState | None = None
+        # The state of the runs between two blocks, one row per run, and their messages in flight.
+        self._runs: pa.Table | None = None
+        self._flight = pa.schema([("run_id", pa.int64()), *FLIGHT.items()]).empty_table()
         self._grown: dict[str, list[pa.Table]] = defaultdict(list)
         self._written = {state.table.name for state in protocol.states if state.derived_from is None}
         self._is_changed = False
@@ -231,11 +192,16 @@ class Blocks(Rounds):
             "counted": self._counted(message, in_flight),
             **{name: list_column(tables[name], list(shown_type(one)), run) for name, one in rows.tables.items()},
         }
-        self.round = round_
-        self._state = RunState(pa.table({"run_id": run, **lists}), self._protocol, round_)
+        self._set_state(pa.table({"run_id": run, **lists}), round_)
         for name in rows.plan.appended:
             self._grown[name].append(state[name].toArrow())
         self._written = {state.table.name for state in self._protocol.states}
+
+    def _set_state(self, runs: pa.Table, after: int) -> None:
+        """Selects the state at the end of round `after` from `runs`, columns of `udfs.nodes.block.block_schema`."""
+        self._runs = runs.select(["run_id", "nodes", "in_flight", "counted", *rows_of(self._protocol.program).tables])
+        self._flight = exploded(self._runs, "in_flight").filter(pc.field("due_round") > after)
+        self.round = after
 
     def _counted(self, *messages: DataFrame) -> pa.Array:
         """Returns, for each run, a list with the number of matching messages in `messages` for each `NthFault`."""
@@ -261,15 +227,21 @@ class Blocks(Rounds):
     @property
     def n_in_flight(self) -> int:
         """The number of messages in flight."""
-        return 0 if self._state is None else self._state.n_in_flight
+        return len(self._flight)
 
     def next_round(self) -> int | None:
         """Returns the next round with an event, 0 before the first block; None if no event remains."""
-        if self._state is None:
+        if self._runs is None:
             return 0
-        replaced = next_of(self._replaced, self.round)
-        planned = self._calls.next_round(self.round), self._crashes.next_round(self.round), replaced
-        return min((*self._state.next_rounds, *(one for one in planned if one is not None)), default=None)
+        wakes = [pc.min(pc.list_flatten(one).field("wake_round")).as_py() for one in self._runs["nodes"].chunks]
+        planned = [
+            *(max(wake, self.round + 1) for wake in wakes if wake is not None),
+            pc.min(self._flight["due_round"]).as_py(),
+            self._calls.next_round(self.round),
+            self._crashes.next_round(self.round),
+            next_of(self._replaced, self.round),
+        ]
+        return min((round_ for round_ in planned if round_ is not None), default=None)
 
     def play_ahead(self, upcoming: int, last: int) -> None:
         """Submits the next block if worker processes or executors execute it. This process commits at the same time."""
@@ -287,15 +259,15 @@ class Blocks(Rounds):
             raise InternalError(f"the runs of rounds {upcoming} to {block.last} returned in another order")
         over: int | None = pc.max(runs["last_played"]).as_py()
         if over is None:  # the block has no event; the first block computes the initial state in round 0
-            over = 0 if self._state is None else block.last
+            over = 0 if self._runs is None else block.last
         crashed = self._crashes.crashed_between(self.round, block.last)
         for name, declared in rows_of(self._protocol.program).plan.appended.items():
             if len(crashed) and not declared.is_durable:
                 self._grown[name] = [without(rows, crashed) for rows in self._grown[name]]
             self._grown[name].append(_copied(exploded(runs, name)))
         self.history.add(upcoming, history_rows(runs, over))
-        self._state = RunState(runs, self._protocol, over)
-        self.round, self._is_changed = over, True
+        self._set_state(runs, over)
+        self._is_changed = True
         return pc.sum(pc.list_value_length(runs["handled"])).as_py() or 0
 
     def _submit(self, last: int) -> _Block:
@@ -304,13 +276,13 @@ class Blocks(Rounds):
         given = self._constants.append_column("last", pa.repeat(pa.scalar(reached, pa.int64()), len(run)))
         given = given.append_column("calls", list_column(called, _CALL, run))
         given = given.append_column("attributes", list_column(attribute, ATTRIBUTE, run))
-        if self._state is None:
+        if self._runs is None:
             given = given.append_column("overlay", list_column(self._inputs.node, OVERLAY, run))
             given = given.append_column("all_calls", list_column(self._inputs.call, _CALL, run))
         else:
             given = given.append_column("after", pa.repeat(pa.scalar(self.round, pa.int64()), len(run)))
-            for name in self._state.runs.column_names[1:]:
-                given = given.append_column(name, self._state.runs[name])
+            for name in self._runs.column_names[1:]:
+                given = given.append_column(name, self._runs[name])
         schema = block_schema(rows_of(self._protocol.program))
         runs = f"runs {run[0].as_py():,} to {run[-1].as_py():,}" if len(run) > 1 else f"run {run[0].as_py():,}"
         what = f"{self.name}: {runs}, rounds {max(self.round, BEFORE) + 1:,} to {reached:,}"
@@ -327,17 +299,20 @@ class Blocks(Rounds):
 
     def commit(self, *, is_final: bool) -> None:
         """Writes the buffered history rows and the state."""
-        assert self._state is not None  # noqa: S101 - the first block is executed before
-        messages = self._state.messages()
-        state = self._changed_state(self._state) if self._is_changed else {}
+        remaining = pc.subtract(self._flight["due_round"], self.round)
+        messages = self._flight.append_column("remaining_rounds", remaining)
+        messages = messages.select(in_flight_schema(self._protocol.payload).names)
+        state = self._changed_state() if self._is_changed else {}
         self._is_changed = False
         named = {f"{STATE}{name}": rows for name, rows in state.items()} | {IN_FLIGHT: messages}
         self.history.commit(max(self.round, 0), named, with_fate(messages, "in_flight") if is_final else None)
 
-    def _changed_state(self, after: RunState) -> dict[str, pa.Table]:
+    def _changed_state(self) -> dict[str, pa.Table]:
         """Returns the state tables for a commit, except tables that are empty and were empty at the last commit."""
-        whole = {name: pa.concat_tables(rows, promote_options="permissive") for name, rows in self._grown.items()}
-        found = {name: rows for name, rows in (after.state() | whole).items() if len(rows) or name in self._written}
+        names = {NODE_STATE: "nodes"} | {name: name for name in rows_of(self._protocol.program).tables}
+        whole = {name: exploded(self._runs, column) for name, column in names.items()}
+        whole |= {name: pa.concat_tables(rows, promote_options="permissive") for name, rows in self._grown.items()}
+        found = {name: rows for name, rows in whole.items() if len(rows) or name in self._written}
         self._written = {name for name in found if len(found[name])}
         return found | {one.name: one.make(found[one.of]) for one in self._protocol.shown if one.of in found}
 
