@@ -15,7 +15,6 @@ from pipelines.contract.run_inputs import ATTRIBUTE, PUBLICATION, SUBSCRIPTION, 
 from pipelines.errors import InputError
 from pipelines.inputs.workload.build import build_workload
 from pipelines.inputs.workload.generators import (
-    RepetitionError,
     distinct_ranks,
     distinct_rows,
     publication_slots,
@@ -185,10 +184,10 @@ def test_rows_that_repeat_are_drawn_again_until_there_are_none_left() -> None:
     def from_four(rows: np.ndarray, attempt: int) -> list[np.ndarray]:
         return [((rows * 7 + attempt * (rows % 5 + 1)) % 4).astype(np.float64)]
 
-    (drawn,) = distinct_rows(owner, from_four)
+    (drawn,) = distinct_rows(owner, 3, from_four)
     assert len(set(zip(owner.tolist(), drawn.tolist(), strict=True))) == 150
-    with pytest.raises(RepetitionError):
-        distinct_rows(owner, lambda rows, _: [np.zeros(len(rows))])
+    with pytest.raises(InputError, match="a node finds no 3 different subscriptions"):
+        distinct_rows(owner, 3, lambda rows, _: [np.zeros(len(rows))])
 
 
 def test_intervals_have_the_selectivity_and_lie_within_the_range() -> None:

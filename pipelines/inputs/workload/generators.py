@@ -154,20 +154,16 @@ def generated_subscriptions(spec: SubscriptionSpec, overlay: Overlay, seed: int)
 
 
 def _texts(spec: SubscriptionSpec, nodes: Ints, node: Ints, index: Ints, seed: int) -> pa.Array:
-    try:
-        match spec:
-            case TopicSubscriptions():
-                ranks = distinct_ranks(
-                    nodes, spec.per_node, spec.n_topics, spec.zipf, seed, f"{_SUBSCRIPTION_PURPOSE}.topic"
-                )
-                return _topic_texts(spec, ranks.ravel(), node, index, seed)
-            case ContentSubscriptions():
-                return _content_texts(spec, nodes, node, index, seed)
-            case QuoteSubscriptions():
-                return _quote_texts(spec, node, index, seed)
-    except RepetitionError:
-        message = f"a node finds no {spec.per_node} different subscriptions; give fewer, or more classes or symbols"
-        raise InputError(Problem((*SUBSCRIPTIONS_PLACE, "per_node"), message)) from None
+    match spec:
+        case TopicSubscriptions():
+            ranks = distinct_ranks(
+                nodes, spec.per_node, spec.n_topics, spec.zipf, seed, f"{_SUBSCRIPTION_PURPOSE}.topic"
+            )
+            return _topic_texts(spec, ranks.ravel(), node, index, seed)
+        case ContentSubscriptions():
+            return _content_texts(spec, nodes, node, index, seed)
+        case QuoteSubscriptions():
+            return _quote_texts(spec, node, index, seed)
 
 
 def _topic_texts(spec: TopicSubscriptions, ranks: Ints, node: Ints, index: Ints, seed: int) -> pa.Array:
@@ -222,7 +218,7 @@ def _classes_and_starts(spec: ContentSubscriptions, nodes: Ints, node: Ints, ind
         return [zipf(chance, spec.classes, spec.zipf).astype(np.float64), *starts(rows, attempt)]
 
     if any(not _is_whole(bounds, spec.selectivity) for bounds in spec.attributes.values()):
-        return distinct_rows(node, draw)
+        return distinct_rows(node, spec.per_node, draw)
     ranks = distinct_ranks(nodes, spec.per_node, spec.classes, spec.zipf, seed, f"{_SUBSCRIPTION_PURPOSE}.class")
     return [ranks.ravel().astype(np.float64), *starts(np.arange(len(node)), 0)]
 
@@ -256,8 +252,8 @@ def _quote_texts(spec: QuoteSubscriptions, node: Ints, index: Ints, seed: int) -
         volume = quote_volumes(0.25 + 0.5 * draws_numpy.uniform(seed, f"{_SUBSCRIPTION_PURPOSE}.volume", *keys))
         return [ranks.astype(np.float64), price, volume]
 
-    texts = []
-    for rank, price, volume in zip(*(column.tolist() for column in distinct_rows(node, draw)), strict=True):
+    texts, columns = list[str](), distinct_rows(node, spec.per_node, draw)
+    for rank, price, volume in zip(*(column.tolist() for column in columns), strict=True):
         stock = Predicate("topic", "=", QUOTE_TOPIC), Predicate("symbol", "=", quote_symbol(int(rank)))
         texts.append(canonical((*stock, Predicate("price", ">", price), Predicate("volume", ">", volume))))
     return pa.array(texts, pa.string())
@@ -330,8 +326,9 @@ def _walk(ranks: Ints, steps: Floats, seed: int) -> Floats:
     return prices
 
 
-class RepetitionError(ValueError):
-    """A node needs more distinct draws than there are values."""
+def _repeated(per_node: int) -> InputError:
+    message = f"a node finds no {per_node} different subscriptions; give fewer, or more classes or symbols"
+    return InputError(Problem((*SUBSCRIPTIONS_PLACE, "per_node"), message))
 
 
 def decimals(low: float, high: float) -> int:
@@ -377,12 +374,10 @@ def distinct_ranks(nodes: Ints, per_node: int, size: int, exponent: float, seed:
 
     If `per_node` is at least a sixteenth of `size`, the ranks of a node are the first arrivals in an exponential race
     of all ranks. Otherwise ranks that a node draws repeatedly are drawn again. Both methods give the same distribution.
-
-    Raises:
-        RepetitionError: `per_node` exceeds `size`.
+    `per_node` may not exceed `size`.
     """
     if per_node > size:
-        raise RepetitionError(f"{per_node} different ranks of {size}")
+        raise _repeated(per_node)
     if per_node > 1 and size <= _RACE_SHARE * per_node:
         chunk = max(1, _RACE_CELLS // size)
         parts = [
@@ -422,14 +417,11 @@ def _draw_again(nodes: Ints, per_node: int, size: int, exponent: float, seed: in
     return ranks.reshape(len(nodes), per_node)
 
 
-def distinct_rows(owner: Ints, draw: Callable[[Ints, int], list[Floats]]) -> list[Floats]:
-    """Draws rows until no owner has two equal rows. Returns the columns of the rows.
+def distinct_rows(owner: Ints, per_node: int, draw: Callable[[Ints, int], list[Floats]]) -> list[Floats]:
+    """Draws rows until no owner has two equal rows, at most 64 times. Returns the columns of the rows.
 
-    `owner` is the owner of each row, shape (rows,). `draw` takes the indexes of rows and the index of the attempt, and
-    returns the columns of these rows.
-
-    Raises:
-        RepetitionError: Repeated rows remain after 64 attempts.
+    `owner` is the owner of each row, shape (rows,); each owner has `per_node` rows. `draw` takes the indexes of rows
+    and the index of the attempt, and returns the columns of these rows.
     """
     columns = draw(np.arange(len(owner), dtype=np.int64), 0)
     for attempt in range(1, _ATTEMPTS):
@@ -439,7 +431,7 @@ def distinct_rows(owner: Ints, draw: Callable[[Ints, int], list[Floats]]) -> lis
             return columns
         for column, again in zip(columns, draw(repeated, attempt), strict=True):
             column[repeated] = again
-    raise RepetitionError("too few different rows")
+    raise _repeated(per_node)
 
 
 def publication_slots(nodes: Ints, rounds: tuple[int, int], rate: float, seed: int) -> tuple[Ints, Ints, Ints]:
