@@ -419,20 +419,17 @@ def concrete_faults(fault: Fault, number: int, overlay: Overlay, seed: int, hori
 
 def _drawn_faults(generator: DrawnTimes, number: int, overlay: Overlay, seed: int, horizon: int) -> Iterator[Fault]:
     purpose, at = f"faults.{number}.{generator.kind}", ("faults", number, "generate")
+    links = list(named_links(overlay))
     # All partitions are drawn at one place. Intervals at one place are disjoint, so partitions never overlap.
     places = np.zeros(1, dtype=np.int64)
     if isinstance(generator, PauseGenerator):
         places = choose_faulty(generator.nodes, overlay, (*at, "nodes"))
     elif isinstance(generator, BreakGenerator):
-        places = np.arange(len(overlay.a), dtype=np.int64)
-        if not len(places):
+        if not links:
             message = "the overlay has no links, so none can break; allowed: kind partition, pause or crash"
             raise InputError(Problem((*at, "kind"), message))
-        if generator.links is not None:
-            ids = ids_by_name(overlay)
-            ends = zip(overlay.a.tolist(), overlay.b.tolist(), strict=True)
-            chosen = {frozenset((ids[a], ids[b])) for a, b in generator.links}
-            places = np.flatnonzero([frozenset(pair) in chosen for pair in ends])
+        chosen = {frozenset(link) for link in generator.links or links}
+        places = np.flatnonzero([frozenset(link) in chosen for link in links])
     times = drawn_intervals(generator, places, horizon, seed, purpose, at)
     for order, (place, start, end) in enumerate(time for time in times if time.start <= horizon):
         when = {"round": start, "until": None if end > horizon else end}
@@ -443,8 +440,7 @@ def _drawn_faults(generator: DrawnTimes, number: int, overlay: Overlay, seed: in
             group = [overlay.names[node] for node in drawn_group(overlay, generator.share, seed, purpose, order)]
             yield Partition.model_validate({"kind": "partition", "groups": [group], **when})
         else:
-            link = (overlay.names[int(overlay.a[place])], overlay.names[int(overlay.b[place])])
-            yield Break.model_validate({"kind": "break", "links": [link], **when})
+            yield Break.model_validate({"kind": "break", "links": [links[place]], **when})
 
 
 def _unknown(faults: Sequence[Fault], overlay: Overlay, kinds: Sequence[str]) -> Iterator[Problem]:

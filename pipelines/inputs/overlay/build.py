@@ -15,7 +15,7 @@ import numpy as np
 
 from pipelines.contract.run_inputs import Ints, Overlay
 from pipelines.contract.settings import MAX_NAME, Nodes, repetition_problems
-from pipelines.errors import InputError, KeyPath, Problem, blamed_on, listed, nearest, raise_problems, shortened
+from pipelines.errors import InputError, KeyPath, Problem, blamed_on, listed, raise_problems, shortened
 from pipelines.files import find_file
 from pipelines.inputs import draws_numpy
 from pipelines.inputs.overlay import latency as latencies, weighted
@@ -321,11 +321,9 @@ def _left_nodes(source: WeightedGraph, whole: WeightedGraph) -> str:
 def _check_name(graph: WeightedGraph, name: str | None, place: KeyPath) -> int:
     if name is None:
         return 0  # the default node is the first
-    if name in graph.names:
-        return graph.names.index(name)
-    hint = f"its {len(graph.names)} nodes are {listed(graph.names, 5)}"
-    message = f"the overlay has no node {name!r};{nearest(name, graph.names)} {hint}"
-    raise InputError(Problem(place, message))
+    if name not in graph.names:
+        raise InputError(Problem(place, unknown_node(name, graph.names)))
+    return graph.names.index(name)
 
 
 def ids_by_name(overlay: Overlay) -> dict[str, int]:
