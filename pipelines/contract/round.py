@@ -258,9 +258,8 @@ class FaultsDue:
 
 def in_flight_schema(payload: T.StructType) -> T.StructType:
     """Returns the columns of messages in flight: the columns that every message has, then the payload."""
-    names = ["run_id", "message_id", "src", "dst", "sent_round", "due_round", "remaining_rounds"]
-    keys = [T.StructField(name, BIGINT, False) for name in names]
-    keys.insert(2, T.StructField("kind", STRING, False))
+    names = ["run_id", "message_id", "kind", "src", "dst", "sent_round", "due_round", "remaining_rounds"]
+    keys = [T.StructField(name, STRING if name == "kind" else BIGINT, False) for name in names]
     call = [T.StructField("source", BIGINT), T.StructField("source_seq", BIGINT)]
     return T.StructType([*keys, *call, T.StructField("fate", STRING), *payload.fields])
 

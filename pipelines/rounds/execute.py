@@ -16,6 +16,7 @@ from functools import cached_property
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
+from pyspark.sql.pandas.types import to_arrow_schema
 
 from pipelines.contract.forms import AskedForm, Form
 from pipelines.contract.nodes import ProgramForm
@@ -214,20 +215,16 @@ def _write_inputs(inputs: Inputs, horizon: int, store: Store) -> None:
 
 def _run_rows(experiment: Experiment, session: Session) -> pa.Table:
     texts = {name: json.dumps(versions([name]), sort_keys=True) for name in experiment.protocols}
-    return pa.table({
-        "run_id": [run.run_id for run in experiment.runs],
-        "scenario": [run.scenario.name for run in experiment.runs],
-        "protocol": [run.scenario.protocol.name for run in experiment.runs],
-        "seed": [run.seed for run in experiment.runs],
-        "round_ms": pa.array([run.scenario.time.round_ms for run in experiment.runs], pa.float64()),
-        "parameters": [parameters_json(run) for run in experiment.runs],
-        "engine": [session.engine] * len(experiment.runs),
-        "form": [experiment.forms[run.scenario.protocol.name][0] for run in experiment.runs],
-        "versions": [texts[run.scenario.protocol.name] for run in experiment.runs],
-        "verdict": pa.nulls(len(experiment.runs), pa.string()),
-        "within_bound": pa.nulls(len(experiment.runs), pa.bool_()),
-        "rounds": pa.nulls(len(experiment.runs), pa.int64()),
-    })  # fmt: skip
+    rows = [
+        {
+            "run_id": run.run_id, "scenario": run.scenario.name, "protocol": run.scenario.protocol.name,
+            "seed": run.seed, "round_ms": run.scenario.time.round_ms, "parameters": parameters_json(run),
+            "engine": session.engine, "form": experiment.forms[run.scenario.protocol.name][0],
+            "versions": texts[run.scenario.protocol.name],
+        }
+        for run in experiment.runs
+    ]  # fmt: skip
+    return pa.Table.from_pylist(rows, to_arrow_schema(RUN.schema))
 
 
 def is_executor_lost(error: BaseException) -> bool:
