@@ -30,6 +30,7 @@ exist in the form ``program`` only (`udfs.nodes`).
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -74,48 +75,30 @@ With one window partition for each sender, the numbering takes four times as lon
 _ORDER = "src, trigger, rank, dst, source, source_seq, kind"
 _NUMBER = f"cast({row_number('messages of a round', f'run_id, {_GROUP}', _ORDER)} as bigint)"
 _ID = f"sent_round * {1 << 40} + ({_GROUP}) * {1 << 30} + {_NUMBER} as message_id"
-DIGEST = (
-    "concat_ws(',', kind, coalesce(cast(remaining_rounds as string), ''), cast(fate is null as string),"
-    " coalesce(cast(remaining_rounds = due_round - sent_round as string), ''))"
-)
+DIGEST = "concat_ws(',', kind, coalesce(cast(remaining_rounds as string), ''), cast(fate is null as string))"
 """SQL for the digest of a message in flight: a string of the properties by which the driver counts messages."""
 
 
-@dataclass(frozen=True)
-class InFlightCounts:
-    """Counts of the messages in flight, over all runs.
+def in_flight_counts(counts: Mapping[str, int]) -> tuple[dict[str, int], Counter[int]]:
+    """Counts the messages in flight; `counts` maps each value of the SQL expression `DIGEST` to its number of messages.
 
-    Attributes:
-        waits: For each message kind, the number of rounds until its first message is due. Messages that no node will
-            handle are ignored.
-        last_wait: The number of rounds until the last message is due; 0 if no message is in flight.
-        n_messages: The number of messages.
-        n_new: The number of messages that nodes sent in the last executed round.
-    """
-
-    waits: dict[str, int]
-    last_wait: int
-    n_messages: int
-    n_new: int
-
-
-def in_flight_counts(counts: Mapping[str, int]) -> InFlightCounts:
-    """Adds up `counts`, which maps each value of the SQL expression `DIGEST` to its number of messages.
+    Returns:
+        A pair. The first item maps each message kind to the number of rounds until its first message is due; messages
+        that no node will handle are ignored. The second item is the number of messages for each number of rounds until
+        they are due.
 
     Raises:
         InternalError: A message was sent over a link that does not exist.
     """
-    waits, last_wait, n_new = dict[str, int](), 0, 0
+    waits, by_wait = dict[str, int](), Counter[int]()
     for digest, count in counts.items():
-        kind, remaining, is_handled, is_new = digest.split(",")
+        kind, remaining, is_handled = digest.split(",")
         if not remaining:
             raise InternalError(f"{count:,} messages ({kind}) were sent between nodes without a link")
-        wait = int(remaining)
-        last_wait = max(last_wait, wait)
+        by_wait[int(remaining)] += count
         if is_handled == "true":
-            waits[kind] = min(wait, waits.get(kind, wait))
-        n_new += count if is_new == "true" else 0
-    return InFlightCounts(waits, last_wait, sum(counts.values()), n_new)
+            waits[kind] = min(int(remaining), waits.get(kind, int(remaining)))
+    return waits, by_wait
 
 
 @dataclass(frozen=True)
@@ -260,7 +243,7 @@ class RoundEngine(Rounds):
         self._relations = Relations(protocol, checkpoints)
         self._schema = in_flight_schema(protocol.payload)
         self._in_flight = checkpoints.empty(self._schema)
-        self._counts = in_flight_counts({})
+        self._waits, self._by_wait = in_flight_counts({})
 
     def start(self, result: RoundResult) -> None:
         """Sets the initial relations from `result`, the result of `DataflowForm.start`."""
@@ -275,11 +258,12 @@ class RoundEngine(Rounds):
 
     def play(self, upcoming: int, last: int) -> int:
         """Executes round `upcoming`; returns the number of due messages."""
-        step, before, counts = upcoming - self.round, self._in_flight, self._counts
+        step, before, by_wait = upcoming - self.round, self._in_flight, self._by_wait
         if self._crashes.has_crash(upcoming):
             # A crashed node reads its durable rows from the store when it recovers.
             self.history.write_through(self._relations.to_write(only_durable=True))
-        is_all_due = counts.last_wait <= step
+        n_due = sum(count for wait, count in by_wait.items() if wait <= step)
+        is_all_due = n_due == by_wait.total()
         # 1. faults, inbox: messages that are due in skipped rounds already have a fate, so no node handles them
         due = before if is_all_due else before.where(f"remaining_rounds <= {step}")
         crashes = self._crashes.due(upcoming)
@@ -291,9 +275,9 @@ class RoundEngine(Rounds):
         waiting = [] if is_all_due else [self._waiting(step)]
         # 4. checkpoint
         parts = self._changed(result, waiting)
-        self._finish(f"round {upcoming}", upcoming, parts, due if counts.n_messages else None, result)
+        self._finish(f"round {upcoming}", upcoming, parts, due if by_wait else None, result)
         self.round = upcoming
-        return counts.n_messages - (self._counts.n_messages - self._counts.n_new)
+        return n_due
 
     def commit(self, *, is_final: bool) -> None:
         """Writes the buffered history rows and the changed state."""
@@ -308,11 +292,11 @@ class RoundEngine(Rounds):
     @property
     def n_in_flight(self) -> int:
         """The number of messages in flight."""
-        return self._counts.n_messages
+        return self._by_wait.total()
 
     def next_round(self) -> int | None:
         """Returns the next round with an event; None if no event remains."""
-        wait = min(self._counts.waits.values(), default=None)
+        wait = min(self._waits.values(), default=None)
         due = None if wait is None else self.round + wait
         found = (due, self._calls.next_round(self.round), self._crashes.next_round(self.round))
         return min((round_ for round_ in found if round_ is not None), default=None)
@@ -321,7 +305,7 @@ class RoundEngine(Rounds):
         calls = self._calls.due(upcoming)
         if calls is not None and crashes.down is not None:
             calls = calls.join(crashes.down.select(_NODE).hint("shuffle_hash"), _NODE, "left_anti")
-        due_kinds = (kind for kind, wait in self._counts.waits.items() if wait == upcoming - self.round)
+        due_kinds = (kind for kind, wait in self._waits.items() if wait == upcoming - self.round)
         kinds = {*due_kinds, *self._calls.kinds(upcoming)}
         inbox, facts = due.where("fate is null"), self._relations.facts
         return Round(
@@ -389,7 +373,8 @@ class RoundEngine(Rounds):
     ) -> CheckpointResult:
         with self._checkpoints.session.tagged(f"{self.name}: {what}"):
             cut = self._checkpoints.checkpoint(parts, fetched or ())
-        self._in_flight, self._counts = cut.frames[_IN_FLIGHT], in_flight_counts(cut.counts[_IN_FLIGHT])
+        self._in_flight = cut.frames[_IN_FLIGHT]
+        self._waits, self._by_wait = in_flight_counts(cut.counts[_IN_FLIGHT])
         return cut
 
     def _handled(self, due: DataFrame, fate: DataFrame | None) -> DataFrame:
