@@ -281,33 +281,31 @@ def _all_paths(neighbours: dict[int, list[int]], of: _Crashes) -> Iterator[list[
                 stack += [[*path, node] for node in neighbours[path[-1]] if node not in path]
 
 
-def crash_times(
-    faults: Mapping[int, Fault], *, overlay: Overlay, seed: int, time: TimeSpec, beside: Path | None
-) -> list[Outage]:
+def _crash_times(
+    faults: Mapping[int, Fault], problems: list[Problem], *, overlay: Overlay, seed: int, time: TimeSpec,
+    beside: Path | None,
+) -> list[Outage]:  # fmt: skip
     """Returns the down times of nodes in order of (start, node). The down times of one node are disjoint.
 
     `faults` maps the index of each fault in the scenario to the fault. Crashes after the horizon are omitted. An outage
-    that ends after the horizon gets the end `FOR_GOOD`.
+    that ends after the horizon gets the end `FOR_GOOD`. The problems of generators are appended to `problems`.
     """
-    ids, timeline, problems = ids_by_name(overlay), Timeline[int](), list[Problem]()
+    ids, timeline = ids_by_name(overlay), Timeline[int]()
     for fault in faults.values():
         if isinstance(fault, Crash):
             until = FOR_GOOD if fault.until is None else fault.until
             timeline.add(ids[fault.node], fault.round, until)
-    generators = [
+    generators = (
         (i, fault.generate)
         for i, fault in faults.items()
         if isinstance(fault, FaultGenerator) and isinstance(fault.generate, CrashGenerator)
-    ]
+    )
     for number, (i, generator) in enumerate(generators):
-        place: KeyPath = ("faults", i, "generate")
-        purpose = f"faults.{number}.crash"
+        place, purpose = ("faults", i, "generate"), f"faults.{number}.crash"
         try:
-            of = _Crashes(generator, overlay, seed, time, beside, place, purpose)
-            timeline = _generated(timeline, of)
+            timeline = _generated(timeline, _Crashes(generator, overlay, seed, time, beside, place, purpose))
         except InputError as error:
             problems += error.problems
-    raise_problems(problems)
     outages = [outage for outage in timeline.outages() if outage.start <= time.rounds]
     return [outage if outage.end <= time.rounds else outage._replace(end=FOR_GOOD) for outage in outages]
 
@@ -370,17 +368,13 @@ def build_faults(
     problems, horizon = list(_unknown(faults, overlay, kinds)), time.rounds
     wrong = {problem.path[1] for problem in problems}
     listed: list[tuple[int, Fault]] = []
-    for number, fault in enumerate(faults):
+    known = {number: fault for number, fault in enumerate(faults) if number not in wrong}
+    for number, fault in known.items():
         try:
-            if number not in wrong:
-                listed += [(number, one) for one in concrete_faults(fault, number, overlay, seed, horizon)]
+            listed += [(number, one) for one in concrete_faults(fault, number, overlay, seed, horizon)]
         except InputError as error:
             problems += error.problems
-    try:
-        known = {number: fault for number, fault in enumerate(faults) if number not in wrong}
-        crashes = crash_times(known, overlay=overlay, seed=seed, time=time, beside=beside)
-    except InputError as error:
-        raise InputError(*problems, *error.problems) from error
+    crashes = _crash_times(known, problems, overlay=overlay, seed=seed, time=time, beside=beside)
     raise_problems(problems)
     ids, rows = ids_by_name(overlay), LinkRows(overlay, seed, horizon)
     wanted = [Outage(ids[fault.node], fault.round, fault.until) for _, fault in listed if isinstance(fault, Pause)]
@@ -407,7 +401,7 @@ def concrete_faults(fault: Fault, number: int, overlay: Overlay, seed: int, hori
     """Expands a fault of the scenario; `number` is its index in the list of faults.
 
     For a generator of pauses, breaks, partitions or replacements, the function yields the drawn faults. For a generator
-    of crashes, it yields nothing, because `crash_times` draws crashes. It yields any other fault unchanged.
+    of crashes, it yields nothing, because `_crash_times` draws crashes. It yields any other fault unchanged.
     """
     if not isinstance(fault, FaultGenerator):
         yield fault
