@@ -205,13 +205,9 @@ class Blocks(Rounds):
 
     def _counted(self, *messages: DataFrame) -> pa.Array:
         """Returns, for each run, a list with the number of matching messages in `messages` for each `NthFault`."""
-        rows = self._inputs.nth_fault
-        faults: dict[int, list[NthFault]] = {}
-        if len(rows):
-            ordered = rows.sort_by("run_id")
-            values = zip(*(ordered[name].to_pylist() for name in NthFault._fields), strict=True)
-            for run, one in zip(ordered["run_id"].to_pylist(), values, strict=True):
-                faults.setdefault(run, []).append(NthFault(*one))
+        faults: dict[int, list[NthFault]] = defaultdict(list)
+        for row in self._inputs.nth_fault.to_pylist():
+            faults[row["run_id"]].append(NthFault(*(row[name] for name in NthFault._fields)))
         counted = {run: [0] * len(of_run) for run, of_run in faults.items()}
         is_original = f"src <> dst and message_id div {COPY_ID} % 2 = 0"
         if twice := self._duplicating.to_pylist():
