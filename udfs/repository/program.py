@@ -7,7 +7,7 @@ receive no messages. The last functions set the initial topics, bundles and regi
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from udfs.nodes.calls import Call, JoinCall, PublishCall, SubscribeCall, UnsubscribeCall
 from udfs.nodes.context import Context
@@ -250,50 +250,28 @@ OF_A_TOPIC = ("subscribe", "publish")
 """The kinds of calls that have a topic. If a call names no topic, its topic is the one with the empty name."""
 
 
-class Served(NamedTuple):
-    """A topic of a run with its bundle."""
-
-    topic: str
-    number: int  # number of the topic, unique in the run
-    repositories: tuple[int, ...]  # all repositories that serve the topic at some time
-    members: tuple[int, ...]  # the repositories that serve the topic in round 0
-    owner: int | None  # the client that registers other clients; None: everybody may publish and subscribe
-    registered: Mapping[str, tuple[int, ...]]  # the clients that are registered before round 0, by role
-
-
 def set_initial_topics(world: World) -> None:
     """Sets the role, the topics and the bundles of each node before the first round."""
-    for node, info in world.nodes.items():
-        world.program(node).own.role = info.role if info.role in (CLIENT, REPOSITORY) else "broker"
     calls = [(node, call) for node, of in sorted(world.calls.items()) for call in of]
     homes = [Home(call.subscription_id, node) for node, call in calls if isinstance(call, SubscribeCall)]
-    for served in _served(world):
-        for node, info in world.nodes.items():
-            state = world.program(node)
-            if info.role == CLIENT:
-                _lay_client(world, state, node, served)
-                state.home = {home.subscription_id: home for home in homes}
-            elif node in served.repositories:
-                _lay_repository(state, node, served)
     for node, info in world.nodes.items():
-        if info.role in (CLIENT, REPOSITORY) and not world.settings["baseline"]:
-            world.context(node).set_timer("start")
-
-
-def _served(world: World) -> list[Served]:
-    """Returns the topics that settings or calls name, with their bundles."""
-    ids = {info.name: node for node, info in world.nodes.items()}
-    later = {node for node, calls in world.calls.items() if any(isinstance(call, JoinCall) for call in calls)}
-    everybody = [info.name for _, info in sorted(world.nodes.items()) if info.role == REPOSITORY]
+        if info.role in (CLIENT, REPOSITORY):
+            world.program(node).own.role = info.role
+            if not world.settings["baseline"]:
+                world.context(node).set_timer("start")
+        if info.role == CLIENT:
+            world.program(node).home = {home.subscription_id: home for home in homes}
+    repositories = {info.name: node for node, info in sorted(world.nodes.items()) if info.role == REPOSITORY}
+    later = {node for node, call in calls if isinstance(call, JoinCall)}
     named = {topic for bundle in world.settings["bundles"] for topic in bundle["topics"] or ()}
-    called = {call.topic or "" for calls in world.calls.values() for call in calls if call.kind in OF_A_TOPIC}
-    served = []
+    called = {call.topic or "" for _, call in calls if call.kind in OF_A_TOPIC}
     for number, topic in enumerate(sorted(named | called | {*world.settings["topics"]})):
-        serving = tuple(sorted(ids[name] for name in bundle_of(topic, world.settings, everybody)))
-        rules = world.settings["topics"].get(topic)
-        members = tuple(one for one in serving if one not in later)
-        served.append(Served(topic, number, serving, members, *_registered(rules, ids)))
-    return served
+        serving = sorted(repositories[name] for name in bundle_of(topic, world.settings, [*repositories]))
+        members = tuple(node for node in serving if node not in later)
+        for node in serving:
+            _lay_repository(world, node, topic, number, members)
+        for node in (node for node, info in world.nodes.items() if info.role == CLIENT):
+            _lay_client(world, node, topic, number, members)
 
 
 def bundle_of(topic: str, settings: Mapping[str, Any], everybody: Sequence[str]) -> set[str]:
@@ -308,33 +286,24 @@ def bundle_of(topic: str, settings: Mapping[str, Any], everybody: Sequence[str])
     return {name for one in serving for name in (everybody if one["repositories"] is None else one["repositories"])}
 
 
-def _registered(
-    rules: Mapping[str, Any] | None, ids: Mapping[str, int]
-) -> tuple[int | None, dict[str, tuple[int, ...]]]:
-    if rules is None:
-        return None, {}
-    roles = {"publisher": rules["publishers"], "subscriber": rules["subscribers"]}
-    return ids[rules["owner"]], {role: tuple(ids[name] for name in names) for role, names in roles.items()}
-
-
-def _lay_client(world: World, state: State, node: int, served: Served) -> None:
-    calls = [call for call in world.calls.get(node, ()) if (call.topic or "") == served.topic]
+def _lay_client(world: World, node: int, topic: str, number: int, members: tuple[int, ...]) -> None:
+    calls = [call for call in world.calls.get(node, ()) if (call.topic or "") == topic]
     is_publisher = any(isinstance(call, PublishCall) for call in calls)
     if calls:
-        state.bundle[served.topic] = Bundle(served.topic, served.number, served.members, is_publisher)
+        world.program(node).bundle[topic] = Bundle(topic, number, members, is_publisher)
 
 
-def _lay_repository(state: State, node: int, served: Served) -> None:
-    is_member = node in served.members
+def _lay_repository(world: World, node: int, topic: str, number: int, members: tuple[int, ...]) -> None:
+    state, rules, is_member = world.program(node), world.settings["topics"].get(topic), node in members
+    ids = {info.name: one for one, info in world.nodes.items()}
     if is_member:
-        state.duty[served.topic] = Duty(served.topic, is_operational=True)
-    state.log[served.topic] = Log(
-        served.topic, served.number, owner=served.owner, is_member=is_member, is_complete=is_member
-    )
-    for other in served.members:
+        state.duty[topic] = Duty(topic, is_operational=True)
+    owner = None if rules is None else ids[rules["owner"]]
+    state.log[topic] = Log(topic, number, owner=owner, is_member=is_member, is_complete=is_member)
+    for other in members:
         if other != node:
-            state.member[served.topic, other] = Member(served.topic, other)
-    for role, clients in served.registered.items():
-        for client in clients:
-            index = served.topic, client, role
+            state.member[topic, other] = Member(topic, other)
+    for role in () if rules is None else (PUBLISHER, SUBSCRIBER):
+        for name in rules[f"{role}s"]:
+            index = topic, ids[name], role
             state.registration[index] = Registration(*index, registrations.BEGINNING, is_registered=True)
