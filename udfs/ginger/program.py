@@ -5,11 +5,7 @@ The initial tree contains all brokers except those that join later. Initially no
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Iterator
-from typing import Any, ClassVar, Final, cast
-
-import pyarrow as pa
+from typing import Any, ClassVar, cast
 
 from udfs.ginger.broker import Broker
 from udfs.ginger.buffer import Message
@@ -18,11 +14,10 @@ from udfs.ginger.messages import MESSAGES
 from udfs.ginger.node import Node
 from udfs.ginger.records import ClientTopic, Contact
 from udfs.ginger.tree import Tree
-from udfs.nodes.arrow import record_columns, table_schema
-from udfs.nodes.calls import Call, JoinCall, PublishCall, SubscribeCall
+from udfs.nodes.calls import JoinCall, PublishCall, SubscribeCall
 from udfs.nodes.context import Context
-from udfs.nodes.program import ANY, TIMERS, Declared
-from udfs.nodes.world import NodeInfo, World, begin
+from udfs.nodes.program import ANY, TIMERS
+from udfs.nodes.world import World
 
 
 def _lay_topics(world: World) -> None:
@@ -118,50 +113,3 @@ class Ginger(Node):
         topic, guarantee = call.topic or "", call.guarantee or ""
         message = Message(topic, ctx.node, call.source_seq, guarantee, tuple(sorted(call.keys)), call.round)
         cast("Client", self.role(ctx)).publish(message)
-
-
-INITIAL: Final = ("neighbour", "tree_view", "contact", "client_topic", "repair", "election")
-"""The tables that have rows before the first round."""
-
-
-def initial_schema() -> pa.Schema:
-    """Returns the schema of `initial_rows`: ``run_id, node_id``, and a list of rows for each table of `INITIAL`."""
-    tables = {name: [*table_schema(Ginger.declared[name])] for name in INITIAL}
-    ids = tables["repair"][:2]
-    return pa.schema([*ids, *(pa.field(name, pa.list_(pa.struct(of[2:]))) for name, of in tables.items())])
-
-
-def initial_rows(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Computes the tables of all nodes before the first round, for the dataflow form.
-
-    Args:
-        batches: One row per run: ``run_id, settings`` (JSON), and lists of structs ``nodes`` (node_id, name, role),
-            ``links`` (src, dst, latency_rounds) and ``calls`` (node_id, kind, topic). ``calls`` is null in a run
-            without calls.
-
-    Yields:
-        One row per node (columns `initial_schema`).
-    """
-    schema = initial_schema()
-    for batch in batches:
-        rows = [row for run in batch.to_pylist() for row in _nodes_of(run)]
-        yield pa.RecordBatch.from_pylist(rows, schema)
-
-
-def _nodes_of(run: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    calls: dict[int, list[Call]] = {}
-    for call in run["calls"] or ():
-        is_publish = call["kind"] == "publish"
-        one = PublishCall(0, 0, call["topic"]) if is_publish else SubscribeCall(0, 0, call["topic"], subscription_id=0)
-        calls.setdefault(call["node_id"], []).append(one)
-    nodes = {one["node_id"]: NodeInfo(one["node_id"], one["name"], one["role"]) for one in run["nodes"]}
-    links = {(one["src"], one["dst"]): one["latency_rounds"] for one in run["links"]}
-    world = begin(Ginger, World(nodes, links, calls, json.loads(run["settings"])))
-    for node in sorted(nodes):
-        tables = {name: _rows(Ginger.declared[name], getattr(world.program(node), name)) for name in INITIAL}
-        yield {"run_id": run["run_id"], "node_id": node, **tables}
-
-
-def _rows(declared: Declared, value: Any) -> list[dict[str, Any]]:  # noqa: ANN401 - the rows of any declaration
-    columns = record_columns(declared, declared.rows(value))
-    return [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]

@@ -15,13 +15,21 @@ from pipelines.engines.frames import union
 from pipelines.protocols.ginger import PROTOCOL, steps
 from pipelines.protocols.ginger.steps import BODY, ID, PAYLOAD, TOPIC, branches, brought, handled
 from udfs.ginger.node import POSITIONS
-from udfs.ginger.program import INITIAL, initial_rows, initial_schema
+from udfs.ginger.program import Ginger
+from udfs.nodes.arrow import CALL, rows_of
+from udfs.nodes.block import GIVEN, OVERLAY, block_of, block_schema
 
 _SENT = ("Subscribe", "Subscribed", "Metadata", "TotalAck", "TotalProcessed")
 _ORDERED = frozenset({"Metadata", "TotalAck", "TotalProcessed"})
-_START_COLUMNS = {
-    "nodes": "node_id, name, role", "links": "src, dst, latency_rounds", "calls": "node_id, kind, topic",
-}  # fmt: skip
+_INITIAL = ("neighbour", "tree_view", "contact", "client_topic", "repair", "election")
+"""The tables that have rows before the first round."""
+_COLUMNS = {"overlay": OVERLAY, "links": GIVEN["links"], "all_calls": ("node_id", *CALL)}
+_NO_ROWS = "cast(null as array<struct<round:bigint>>)"
+_BEFORE = (
+    "cast(-1 as bigint) as last", "false as may_duplicate",
+    *(f"{_NO_ROWS} as {name}" for name in (*GIVEN, "calls", "attributes") if name not in _COLUMNS),
+)  # fmt: skip
+"""SQL for the columns of a block's input (`udfs.nodes.block.block_of`) that are equal in all runs."""
 
 
 class GingerSteps(DataflowForm):
@@ -32,16 +40,19 @@ class GingerSteps(DataflowForm):
     states = program_states(PROTOCOL)
 
     def start(self, start: Start) -> RoundResult:
-        """Returns the rows of the tables before the first round: tree, views, contacts and subscriptions."""
-        run = start.run.setting.selectExpr("run_id", f"{SETTINGS_JSON} as settings")
-        calls = start.calls.where("kind in ('publish', 'subscribe')")
-        given = {"nodes": start.run.node, "links": start.run.link, "calls": calls}
+        """Returns the rows of the tables before the first round: tree, views, contacts, and topics of clients.
+
+        The node program computes them: its first block ends before round 0.
+        """
+        run = start.run.setting.selectExpr("run_id", f"{SETTINGS_JSON} as settings", *_BEFORE)
+        given = {"overlay": start.run.node, "links": start.run.link, "all_calls": start.calls}
         for name, rows in given.items():
-            of_run = rows.groupBy("run_id").agg(F.expr(f"collect_list(struct({_START_COLUMNS[name]})) as {name}"))
+            of_run = rows.groupBy("run_id").agg(F.expr(f"collect_list(struct({', '.join(_COLUMNS[name])})) as {name}"))
             run = run.join(of_run, "run_id", "left")
-        initial = start.keep("initial", mapped(run, ("run_id", "settings", *given), initial_rows, initial_schema()))
+        result = mapped(run, run.columns, block_of(Ginger), block_schema(rows_of(Ginger)))
+        initial = start.keep("initial", result.select("run_id", *_INITIAL))
         return RoundResult({
-            name: initial.selectExpr(*NODE, f"explode({name}) as one").select(*NODE, "one.*") for name in INITIAL
+            name: initial.selectExpr("run_id", f"explode({name}) as one").select("run_id", "one.*") for name in _INITIAL
         })  # fmt: skip
 
     def round(self, round_: Round) -> RoundResult:
