@@ -52,8 +52,7 @@ def _entries(at: At, base: int) -> tuple[events.Entry, ...]:
 
 def unlisted_messages(at: At) -> tuple[Key, ...]:
     """Returns the stored messages that have no entry in Gossip-ACK (rule P18): after the frontier, and orphans."""
-    numbers = range(at.log.frontier + 1, at.log.last_seq + 1)
-    found = [Key.of(slot) for seq in numbers if (slot := at.node.slot[at.topic, seq]).status == STORED]
+    found = map(Key.of, slots.after_frontier(at, STORED))
     return (*found, *map(Key.of, at.of(at.node.orphan)))
 
 

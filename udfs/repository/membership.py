@@ -160,12 +160,7 @@ def _stands_in(at: At, peer: Peer) -> bool:
     numbered = (one for one in at.of(at.node.numbered) if at.node.slot[at.topic, one.seq].status == STORED)
     keys = [*map(Key.of, numbered), *map(Key.of, at.of(at.node.orphan))]
     is_told = peer.knows_leaving and peer.told >= registered
-    return is_told and all(key in behind or _is_held(at, peer.repository, key) for key in keys)
-
-
-def _is_held(at: At, peer: int, key: Key) -> bool:
-    held = at.node.held.get((at.topic, peer, key.publisher, key.incarnation))
-    return held is not None and key.n <= held.n
+    return is_told and all(key in behind or key.n <= storage.held_upto(at, peer.repository, *key[:2]) for key in keys)
 
 
 def on_farewell(at: At, m: events.GossipAck) -> None:

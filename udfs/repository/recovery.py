@@ -234,7 +234,7 @@ def complete(at: At) -> None:
     if all(_is_ready(at, topic) for topic in at.node.log):
         _set_status(at, OPERATIONAL)
     membership.start_timers(at)
-    if slots.reserved(at):
+    if slots.after_frontier(at):
         at.wake("nak", at.rounds("nak_rounds"))
     at.wake("rectify", at.rounds("rectify_rounds"))
 

@@ -47,21 +47,21 @@ def is_covered(at: At, client: int, slot: Slot) -> bool:
     """
     if at.log.owner is None:
         return True
-    rows = (
-        at.node.registration.get((at.topic, client, "subscriber")),
-        at.node.registration.get((at.topic, slot.publisher, "publisher")),
-    )
-    return all(
-        row is None or row.is_registered or slot.n <= cut_of(row.cut, slot.publisher, slot.incarnation) for row in rows
-    )
+    deregistered = (_deregistration(at, client, SUBSCRIBER), _deregistration(at, slot.publisher, PUBLISHER))
+    return all(row is None or slot.n <= cut_of(row.cut, slot.publisher, slot.incarnation) for row in deregistered)
 
 
 def covered_prefix(at: At, row: Incarnation) -> int:
     """Returns the end of the filled prefix of `row`, at most the cut of a deregistered publisher (P25)."""
-    registration = at.node.registration.get((at.topic, row.publisher, PUBLISHER))
-    if at.log.owner is None or registration is None or registration.is_registered:
+    deregistered = _deregistration(at, row.publisher, PUBLISHER)
+    if deregistered is None:
         return row.prefix
-    return min(row.prefix, cut_of(registration.cut, row.publisher, row.incarnation))
+    return min(row.prefix, cut_of(deregistered.cut, row.publisher, row.incarnation))
+
+
+def _deregistration(at: At, client: int, role: str) -> Registration | None:
+    row = at.node.registration.get((at.topic, client, role))
+    return None if row is None or row.is_registered else row
 
 
 def cut_of(cut: tuple[Key, ...], publisher: int, incarnation: int) -> int:

@@ -88,7 +88,7 @@ def close_silent(at: At) -> bool:
     Without this rule, one lost message of a dead or deregistered publisher would block all later sequence numbers.
     Returns whether an incarnation was closed.
     """
-    indexes = sorted({(at.topic, slot.publisher, slot.incarnation) for slot in reserved(at)})
+    indexes = sorted({(at.topic, slot.publisher, slot.incarnation) for slot in after_frontier(at)})
     rows = [at.node.incarnation[index] for index in indexes]
     silent = [row for row in rows if not row.is_closed and at.round - row.heard_round >= at.rounds("void_rounds")]
     for row in silent:
@@ -124,16 +124,8 @@ def store_message(at: At, key: Key, publication: Publication) -> None:
     else:
         at.node.orphan[at.topic, *key] = Orphan(at.topic, *key, publication)
         at.node.missed.pop((at.topic, *key), None)
-        store_orphans(at, row)
-
-
-def store_orphans(at: At, row: Incarnation) -> None:
-    """Stores the orphans of the incarnation `row` in new slots, up to the first missing message."""
-    while orphan := at.node.orphan.pop((at.topic, row.publisher, row.incarnation, row.last + 1), None):
-        key = Key(row.publisher, row.incarnation, orphan.n)
-        row.last = orphan.n
-        append(at, RESERVED, key)
-        _fill(at, key, orphan.publication)
+        while (at.topic, row.publisher, row.incarnation, row.last + 1) in at.node.orphan:
+            reserve(at, row, row.last + 1)
 
 
 def _fill(at: At, key: Key, publication: Publication) -> None:
@@ -159,10 +151,10 @@ def advance(at: At) -> list[Slot]:
     return passed
 
 
-def reserved(at: At) -> list[Slot]:
-    """Returns the reserved slots: the slots whose messages are missing."""
+def after_frontier(at: At, status: str = RESERVED) -> list[Slot]:
+    """Returns the slots after the frontier with status `status`; by default the slots whose messages are missing."""
     numbers = range(at.log.frontier + 1, at.log.last_seq + 1)
-    return [slot for seq in numbers if (slot := at.node.slot[at.topic, seq]).status == RESERVED]
+    return [slot for seq in numbers if (slot := at.node.slot[at.topic, seq]).status == status]
 
 
 def newest_incarnations(at: At) -> tuple[Key, ...]:
@@ -190,5 +182,4 @@ def rebuild_table(at: At) -> None:
             if slot.publication is not None:
                 identify(at, key, slot.publication.source_seq)
     for orphan in at.of(at.node.orphan):
-        key = Key.of(orphan)
-        identify(at, key, orphan.publication.source_seq)
+        identify(at, Key.of(orphan), orphan.publication.source_seq)

@@ -211,7 +211,7 @@ def settle(at: At, key: Key | None = None) -> None:
     for publisher, incarnation in sorted({*single, *((slot.publisher, slot.incarnation) for slot in passed)}):
         row = at.node.incarnation[at.topic, publisher, incarnation]
         acknowledge(at, row, single.get((publisher, incarnation), ()))
-    if slots.reserved(at):
+    if slots.after_frontier(at):
         at.wake("nak", at.rounds("nak_rounds"))
 
 
@@ -232,8 +232,13 @@ def stable(at: At, row: Incarnation) -> int:
 
     The messages of the other members, including members that are down, are known from gossip.
     """
-    rows = (at.node.held.get((at.topic, peer, row.publisher, row.incarnation)) for peer in at.peers)
-    return min((row.prefix, *(0 if held is None else held.n for held in rows)))
+    return min((row.prefix, *(held_upto(at, peer, row.publisher, row.incarnation) for peer in at.peers)))
+
+
+def held_upto(at: At, repository: int, publisher: int, incarnation: int) -> int:
+    """Returns the last message of an incarnation in the filled prefix of another repository, 0 if none is known."""
+    held = at.node.held.get((at.topic, repository, publisher, incarnation))
+    return 0 if held is None else held.n
 
 
 def _ask(at: At, row: Incarnation, ns: list[int]) -> None:
@@ -250,7 +255,7 @@ def ask_again(at: At) -> None:
     if slots.close_silent(at):
         settle(at)
     missing: dict[tuple[str, int, int], list[Slot]] = {}
-    for slot in slots.reserved(at):
+    for slot in slots.after_frontier(at):
         missing.setdefault((at.topic, slot.publisher, slot.incarnation), []).append(slot)
     for index, found in missing.items():
         _ask(at, at.node.incarnation[index], [slot.n for slot in found])
