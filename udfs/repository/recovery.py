@@ -66,7 +66,7 @@ def on_retransmit(at: At, m: events.BundleRetransmit) -> None:
     missing messages from the sender.
     """
     keys = [Key(copy.publication.source, copy.incarnation, copy.n) for copy in m.copies]
-    on_way = _on_way(at)
+    on_way = storage.being_written(at)
     is_new = any((at.topic, *key) in at.node.lacking and key not in on_way for key in keys)
     for key, copy in zip(keys, m.copies, strict=True):
         for client in copy.acknowledged:
@@ -74,16 +74,11 @@ def on_retransmit(at: At, m: events.BundleRetransmit) -> None:
         storage.store(at, key, copy.publication)
     most = at.rounds("fetch_batch")
     if is_new and len(m.copies) >= most:
-        on_way = _on_way(at)
+        on_way = storage.being_written(at)
         more = (row for row in at.of(at.node.lacking) if m.origin in row.holders and Key.of(row) not in on_way)
         wanted = tuple(map(Key.of, islice(more, most)))
         if wanted:
             at.send(events.BundleNak, (m.origin,), wanted)
-
-
-def _on_way(at: At) -> set[Key]:
-    """Returns the keys of the messages that are being written to the disk."""
-    return {Key.of(row) for row in at.of(at.node.storing)}
 
 
 OPERATIONAL = "OPERATIONAL"
@@ -193,19 +188,14 @@ def on_recovery(at: At, m: events.BundleRecovery) -> None:
         storage.apply_action(at, action)
     for choice in m.choices:
         registrations.record_designation(at, choice.client, choice.role, choice.number, choice.repository, is_own=False)
-    _forget_void(at)
+    for row in at.of(at.node.missed):
+        if slots.find(at, Key.of(row)) is None:  # the slot is void, so the recovery does not wait for the message
+            del at.node.missed[at.topic, *Key.of(row)]
     for prefix in m.prefixes:
         _set_aside(at, m.origin, prefix)
     storage.settle(at)
     fetch(at)
     finish(at)
-
-
-def _forget_void(at: At) -> None:
-    """Deletes messages without a slot from table ``missed``, so that the recovery does not wait for them."""
-    for row in at.of(at.node.missed):
-        if slots.find(at, Key.of(row)) is None:
-            del at.node.missed[at.topic, row.publisher, row.incarnation, row.n]
 
 
 def _set_aside(at: At, assistant: int, prefix: Key) -> None:

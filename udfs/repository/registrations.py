@@ -136,11 +136,6 @@ def _store_registration(at: At, action: Action) -> bool:
     return True
 
 
-def are_changed(at: At) -> bool:
-    """Returns whether this repository knows a call by which the topic's owner registered or deregistered a client."""
-    return at.log.owner is not None and any(row.number > BEGINNING for row in at.of(at.node.registration))
-
-
 def _end_designations(at: At, action: Action) -> None:
     """Ends the designations of the subscribers that the new registration `action` affects (rule P25).
 

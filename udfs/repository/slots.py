@@ -49,16 +49,12 @@ def close(at: At, row: Incarnation) -> None:
     if missing is None:
         return
     for slot in slots[missing.n - row.prefix - 1 :]:
-        _orphan(at, slot)
+        key = Key.of(slot)
+        if slot.publication is not None:
+            at.node.orphan[at.topic, *key] = Orphan(at.topic, *key, slot.publication)
+        slot.status, slot.publication = VOID, None
+        del at.node.numbered[at.topic, *key]
     row.last = missing.n - 1
-
-
-def _orphan(at: At, slot: Slot) -> None:
-    key = Key.of(slot)
-    if slot.publication is not None:
-        at.node.orphan[at.topic, *key] = Orphan(at.topic, *key, slot.publication)
-    slot.status, slot.publication = VOID, None
-    del at.node.numbered[at.topic, *key]
 
 
 def reserve(at: At, row: Incarnation, n: int) -> list[int]:

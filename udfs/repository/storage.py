@@ -194,6 +194,11 @@ def on_stored(at: At) -> None:
         _finish_write(at, key, row.publication)
 
 
+def being_written(at: At) -> set[Key]:
+    """Returns the messages that are being written to the disk."""
+    return {Key.of(row) for row in at.of(at.node.storing)}
+
+
 def _finish_write(at: At, key: Key, publication: Publication) -> None:
     slots.store_message(at, key, publication)
     settle(at, key)
@@ -244,7 +249,7 @@ def held_upto(at: At, repository: int, publisher: int, incarnation: int) -> int:
 def _ask(at: At, row: Incarnation, ns: list[int]) -> None:
     """Sends R2P-NAK for messages `ns` of an incarnation, if this repository steers the publisher."""
     number = registrations.steered_designation(at, row.publisher, PUBLISHER)
-    on_way = {(one.publisher, one.incarnation, one.n) for one in at.of(at.node.storing)}
+    on_way = being_written(at)
     wanted = tuple(n for n in ns if (row.publisher, row.incarnation, n) not in on_way)
     if number is not None and wanted:
         at.send(events.PublisherNak, (row.publisher,), number, at.me, row.incarnation, wanted)

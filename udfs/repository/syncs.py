@@ -50,22 +50,17 @@ def synced_elsewhere(at: At, repository: int, fact: events.SyncFact) -> None:
 
 def apply_syncs(at: At, repository: int) -> None:
     """Records the acknowledgements that the syncs at `repository` imply, for messages that this repository knows."""
-    peer = at.node.peer[at.topic, repository]
-    for row in at.of(at.node.foreign_sync):
-        if row.repository == repository:
-            _mark(at, row, min(row.seq, peer.seen))
-
-
-def _mark(at: At, row: ForeignSync, upto: int) -> None:
-    subscriber = at.node.subscriber.get((at.topic, row.client))
-    while subscriber is not None and row.applied < upto:
-        message = at.node.located.get((at.topic, row.repository, row.applied + 1))
-        slot = slots.find(at, Key.of(message)) if message else None
-        if message is not None and (slot is None or slot.publication is None):
-            break
-        if slot is not None and storage.is_for(at, subscriber, slot, row.subscription_ids):
-            storage.note_acknowledged(at, row.client, Key.of(slot))
-        row.applied += 1
+    for row in (row for row in at.of(at.node.foreign_sync) if row.repository == repository):
+        subscriber = at.node.subscriber.get((at.topic, row.client))
+        upto = min(row.seq, at.node.peer[at.topic, repository].seen)
+        while subscriber is not None and row.applied < upto:
+            message = at.node.located.get((at.topic, repository, row.applied + 1))
+            slot = slots.find(at, Key.of(message)) if message else None
+            if message is not None and (slot is None or slot.publication is None):
+                break
+            if slot is not None and storage.is_for(at, subscriber, slot, row.subscription_ids):
+                storage.note_acknowledged(at, row.client, Key.of(slot))
+            row.applied += 1
 
 
 def syncs(at: At) -> tuple[events.SyncFact, ...]:
@@ -74,7 +69,7 @@ def syncs(at: At) -> tuple[events.SyncFact, ...]:
     The result is empty if the topic's owner has registered or deregistered a client by a call. A sync may then include
     messages that a deregistration excluded and a later registration permits (rule P25).
     """
-    if registrations.are_changed(at):
+    if any(row.number > registrations.BEGINNING for row in at.of(at.node.registration)):
         return ()
     return tuple(
         events.SyncFact(one.client, storage.sync_of(at, one), tuple(i.subscription_id for i in one.interests))
