@@ -18,14 +18,17 @@ from udfs.ginger.buffer import Id, Message, next_admitted
 
 CAME, LOCKED, READY, PASSED, SENT, PROCESSED = "came", "locked", "ready", "passed", "sent", "processed"
 TURN: Final = pa.schema([
-    ("run_id", pa.int64()), ("node_id", pa.int64()), ("topic", pa.string()), ("round", pa.int64()),
-    ("source", pa.int64()), ("source_seq", pa.int64()), ("what", pa.string()), ("trigger", pa.int64()),
-    ("rank", pa.int64()),
+    ("run_id", pa.int64()), ("node_id", pa.int64()), ("topic", pa.string()), ("source", pa.int64()),
+    ("source_seq", pa.int64()), ("guarantee", pa.string()), ("keys", pa.list_(pa.string())),
+    ("issued_round", pa.int64()), ("hops", pa.int64()), ("sender", pa.int64()), ("came_from", pa.string()),
+    ("covered", pa.list_(pa.int64())), ("what", pa.string()), ("trigger", pa.int64()), ("rank", pa.int64()),
+    ("round", pa.int64()),
 ])  # fmt: skip
 """Grain: a turn. Column ``what`` is ``passed`` if an eventual or causal message leaves the entry queue, and ``locked``
 if a total-order message leaves the entry queue. It is ``sent`` if the parent gets a total-order message or TotalAck,
-and ``processed`` if the topic's root processes a message. ``trigger`` is the id of the handled message that causes
-the turn. ``rank`` is the position among the turns of that message, from 1.
+and ``processed`` if the topic's root processes a message. ``sender`` is the node that sent the message, or null.
+``covered`` lists the nodes that have locked the key items of the message. ``trigger`` is the id of the handled message
+that causes the turn. ``rank`` is the position among the turns of that message, from 1.
 """
 
 
@@ -38,19 +41,19 @@ class _Lock:
 
 class _BrokerTopic:
     def __init__(self, row: Mapping[str, Any]) -> None:
+        queue, pending = (_sorted(row[name], "arrival") for name in ("queue", "pending"))
         self._row = row
-        self._queue = [_message(row["topic"], one) for one in _sorted(row["queue"], "arrival")]
-        self._pending = {
-            Id(one["source"], one["source_seq"]): _Lock(frozenset(one["keys"]), one["is_ready"], one["is_sent"])
-            for one in _sorted(row["pending"], "arrival")
-        }
+        self._about = {_id(one): one for one in (*queue, *pending)}
+        self._queue = [_message(row["topic"], one) for one in queue]
+        self._pending = {_id(one): _Lock(frozenset(one["keys"]), one["is_ready"], one["is_sent"]) for one in pending}
         self._trigger = self._rank = 0
         self.turns: list[dict[str, Any]] = []
 
     def handle(self, due: Mapping[str, Any]) -> None:
         """Handles due message `due`, and appends the turns that it causes. Function `turns` describes `due`."""
         self._trigger, self._rank = due["trigger"], 0
-        of = Id(due["source"], due["source_seq"])
+        of = _id(due)
+        self._about.setdefault(of, due)
         if due["what"] == CAME:
             self._queue.append(_message(self._row["topic"], due))
             self._run_pass()
@@ -66,9 +69,11 @@ class _BrokerTopic:
 
     def _turn(self, what: str, of: Id) -> None:
         self._rank += 1
-        head = {name: self._row[name] for name in ("run_id", "node_id", "topic", "round")}
-        turn = {"source": of.source, "source_seq": of.source_seq, "what": what, "trigger": self._trigger}
-        self.turns.append({**head, **turn, "rank": self._rank})
+        about = self._about[of]
+        sender = None if what == PROCESSED else about["sender"]
+        covered = sorted({self._row["node_id"], *self._row["clients"], *about["covered"]})
+        turn = {"sender": sender, "covered": covered, "what": what, "trigger": self._trigger, "rank": self._rank}
+        self.turns.append({**self._row, **about, **turn})
 
     def _run_pass(self) -> None:
         while self._queue:
@@ -110,6 +115,10 @@ def _sorted(rows: Iterable[Mapping[str, Any]] | None, name: str) -> list[Mapping
     return sorted(rows or (), key=lambda row: row[name])
 
 
+def _id(row: Mapping[str, Any]) -> Id:
+    return Id(row["source"], row["source_seq"])
+
+
 def _message(topic: str, row: Mapping[str, Any]) -> Message:
     return Message(topic, row["source"], row["source_seq"], row["guarantee"], tuple(row["keys"]), 0)
 
@@ -126,9 +135,9 @@ def turns(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
     Args:
         batches: One row per run, broker and topic with a due message: ``run_id, node_id, topic, round, is_root,
-            n_children`` and lists of structs ``queue, pending, due``. ``n_children`` counts the children in the topic's
-            sub-tree. ``queue`` and ``pending`` have rows of tables entry_queue and pending. ``due`` has the due
-            messages.
+            n_children, clients`` and lists of structs ``queue, pending, due``. ``n_children`` counts the children in
+            the topic's sub-tree. ``queue`` and ``pending`` have rows of tables entry_queue and pending. ``due`` has the
+            due messages. The structs have the columns of turns from ``source`` to ``covered``.
 
     Yields:
         One row per turn (columns `TURN`).

@@ -117,9 +117,7 @@ def _dissemination(round_: Round, message: DataFrame, result: RoundResult) -> li
     pending = round_.keep("acknowledged", pending)
     due = steps.due_rows(at_broker, lock, pending)
     decision = round_.keep("decision", steps.decided(due, state["entry_queue"], pending, summary))
-    known = steps.known_messages(at_broker, state["entry_queue"], pending, lock)
-    decided = steps.decided_turns(decision, known, summary)
-    turn = round_.keep("turn", steps.broker_turns(at_broker, lock).unionByName(decided))
+    turn = round_.keep("turn", steps.broker_turns(at_broker, lock).unionByName(decision))
     entered = turn.where("rank > 0 and what = 'locked'").selectExpr("*", "cast(array() as array<bigint>) as acked")
     taken = [steps.brought(at_broker).selectExpr("*", "cast(0 as bigint) as rank"), lock, entered]
     arrival = round_.keep("arrival", steps.arrivals(taken))

@@ -47,15 +47,14 @@ ID = [*TOPIC, "source", "source_seq"]
 """The key of a client's message at a broker."""
 ABOUT = [*ID, "guarantee", "keys", "issued_round"]
 """The columns that describe a client's message at a broker."""
-TURN = [*ABOUT, "hops", "sender", "came_from", "covered", "what", "trigger", "rank", "round"]
+TURN = DECIDED.names
 """The columns of turns; a turn is a decision of a broker about a message (`udfs.ginger.turns.TURN`).
 
-Grain: a broker, message and ``what``: ``passed``, ``locked``, ``sent`` or ``processed``. ``sender`` is the node that
-sent the message, or null. ``covered`` lists the nodes that have locked the key items of the message. ``rank`` is the
-position among the turns with one ``trigger``, from 0.
+Grain: a broker, message and ``what``. A message from a broker causes a turn with ``rank`` 0.
 """
 FROM_BROKER = "relationship in ('parent', 'child')"
 _NONE = "cast(array() as array<bigint>)"
+_NOBODY = "cast(null as bigint)"
 
 
 def _grown(known: str, new: str) -> str:
@@ -81,7 +80,8 @@ def branches(subscriber: DataFrame, neighbour: DataFrame, topics: DataFrame) -> 
     ).select(*TOPIC, "neighbour", "relationship")  # fmt: skip
 
 
-_DUE = [*ID, "guarantee", "keys", "trigger", "what", "is_ready", "round"]
+_MESSAGE = TURN[TURN.index("source") : TURN.index("covered") + 1]
+"""The columns of a turn that describe its message."""
 
 
 def brought(message: DataFrame) -> DataFrame:
@@ -90,54 +90,40 @@ def brought(message: DataFrame) -> DataFrame:
 
 
 def due_rows(message: DataFrame, lock: DataFrame, pending: DataFrame) -> DataFrame:
-    """Returns the messages about which brokers decide: `ID`, ``guarantee, keys, trigger, what, is_ready, round``.
+    """Returns the messages about which brokers decide: columns `TURN` except ``rank``, and ``is_ready``.
 
     Column ``what`` is the reason of the decision: ``came``, ``locked``, ``ready`` or ``processed``
     (`udfs.ginger.turns.turns`). Frame `pending` also has ``round``.
     """
-    came = brought(message).selectExpr("*", "'came' as what", "false as is_ready")
+    below = message.selectExpr("*", "'below' as came_from", "false as is_ready")
+    came = brought(below).selectExpr("*", "'came' as what")
     locked = lock.selectExpr("*", "'locked' as what")
     ready = pending.where("ready_trigger is not null").selectExpr(
-        *ABOUT, "ready_trigger as trigger", "'ready' as what", "true as is_ready", "round"
+        "*", f"{_NOBODY} as sender", "ready_trigger as trigger", "'ready' as what", "true as is_ready"
     )
-    processed = message.where("kind = 'TotalProcessed'").selectExpr("*", "'processed' as what", "false as is_ready")
-    return union([one.select(_DUE) for one in (came, locked, ready, processed)])
+    processed = below.where("kind = 'TotalProcessed'").selectExpr("*", "'processed' as what")
+    columns = [name for name in TURN if name != "rank"]
+    return union([one.select(*columns, "is_ready") for one in (came, locked, ready, processed)])
 
 
 def decided(due: DataFrame, queue: DataFrame, pending: DataFrame, summary: DataFrame) -> DataFrame:
-    """Returns the decisions at each broker and topic of `due`, which is the result of `due_rows`.
+    """Returns the decisions at each broker and topic of `due`, which is the result of `due_rows` (columns `TURN`).
 
-    The columns are `udfs.ginger.turns.TURN`. A decision depends on earlier decisions through chains of shared key
-    items, so an Arrow function decides message by message.
+    A decision depends on earlier decisions through chains of shared key items, so an Arrow function decides message by
+    message.
     """
+    about = ", ".join(_MESSAGE)
     own = due.groupBy(TOPIC).agg(
-        F.expr("max(round) as round"),
-        F.expr("collect_list(struct(trigger, what, source, source_seq, guarantee, keys, is_ready)) as due"),
+        F.expr("max(round) as round"), F.expr(f"collect_list(struct(trigger, what, is_ready, {about})) as due")
     )
     topics = own.select(TOPIC).hint("shuffle_hash")
-    waiting = queue.join(topics, TOPIC).groupBy(TOPIC).agg(
-        F.expr("collect_list(struct(arrival, source, source_seq, guarantee, keys)) as queue")
-    )  # fmt: skip
-    locked = pending.join(topics, TOPIC).groupBy(TOPIC).agg(F.expr(
-        "collect_list(struct(arrival, source, source_seq, keys, was_ready as is_ready, sent is not null as is_sent))"
-        " as pending"
-    ))  # fmt: skip
-    whole = own.join(summary.select(*TOPIC, "n_children", "is_root").hint("shuffle_hash"), TOPIC)
-    whole = whole.join(waiting.hint("shuffle_hash"), TOPIC, "left").join(locked.hint("shuffle_hash"), TOPIC, "left")
-    given = (*TOPIC, "round", "is_root", "n_children", "queue", "pending", "due")
-    return mapped(whole, given, turns, DECIDED)
-
-
-def known_messages(message: DataFrame, queue: DataFrame, pending: DataFrame, lock: DataFrame) -> DataFrame:
-    """Returns all messages about which brokers can decide: `ABOUT`, ``hops, sender, came_from, covered``."""
-    none = f"{_NONE} as covered"
-    parts = [
-        brought(message).selectExpr(*ABOUT, "hops", "sender", "'below' as came_from", none),
-        queue.selectExpr(*ABOUT, "hops", "client as sender", "'below' as came_from", none),
-        pending.selectExpr(*ABOUT, "hops", "cast(null as bigint) as sender", "came_from", "covered"),
-        lock.select(*ABOUT, "hops", "sender", "came_from", "covered"),
-    ]
-    return union(parts)
+    waiting = queue.selectExpr("*", "client as sender", "'below' as came_from", f"{_NONE} as covered")
+    locked = pending.selectExpr("*", f"{_NOBODY} as sender", "was_ready as is_ready", "sent is not null as is_sent")
+    whole = own.join(summary.hint("shuffle_hash"), TOPIC)
+    for name, rows, state in (("queue", waiting, "arrival"), ("pending", locked, "arrival, is_ready, is_sent")):
+        lists = rows.join(topics, TOPIC).groupBy(TOPIC).agg(F.expr(f"collect_list(struct({state}, {about})) as {name}"))
+        whole = whole.join(lists.hint("shuffle_hash"), TOPIC, "left")
+    return mapped(whole, whole.columns, turns, DECIDED)
 
 
 def broker_turns(message: DataFrame, lock: DataFrame) -> DataFrame:
@@ -146,25 +132,10 @@ def broker_turns(message: DataFrame, lock: DataFrame) -> DataFrame:
     An eventual or causal message has a turn ``passed``. A total-order message has a turn ``locked`` (rule G1). A
     TotalProcessed message causes a turn ``processed`` of the total-order message that it names.
     """
-    none = f"{_NONE} as covered"
-    rest = ["trigger", "cast(0 as bigint) as rank", "round"]
-    passed = message.where(f"kind = 'Metadata' and guarantee <> 'total' and {FROM_BROKER}")
-    processed = message.where("kind = 'TotalProcessed'")
-    return union([
-        passed.selectExpr(*ABOUT, "hops", "sender", "'below' as came_from", none, "'passed' as what", *rest),
-        lock.selectExpr(*ABOUT, "hops", "sender", "came_from", "covered", "'locked' as what", *rest),
-        processed.selectExpr(*ABOUT, "hops", "sender", "'below' as came_from", none, "'processed' as what", *rest),
-    ])  # fmt: skip
-
-
-def decided_turns(decision: DataFrame, known: DataFrame, summary: DataFrame) -> DataFrame:
-    """Returns the turns of `decision` (columns `TURN`). `known` is the result of `known_messages`."""
-    found = known.join(decision.hint("shuffle_hash"), ID)
-    found = found.join(summary.select(*TOPIC, "clients").hint("shuffle_hash"), TOPIC)
-    return found.selectExpr(
-        *ABOUT, "hops", "case when what <> 'processed' then sender end as sender", "came_from",
-        f"{covering('covered')} as covered", "what", "trigger", "rank", "round",
-    ).select(TURN)  # fmt: skip
+    named = message.selectExpr("*", "'below' as came_from", "cast(0 as bigint) as rank")
+    passed = named.where(f"kind = 'Metadata' and guarantee <> 'total' and {FROM_BROKER}")
+    found = {"passed": passed, "locked": lock, "processed": named.where("kind = 'TotalProcessed'")}
+    return union([rows.selectExpr("*", f"'{what}' as what").select(TURN) for what, rows in found.items()])
 
 
 _SUBSCRIPTION = [*NODE, "subscription_id"]
