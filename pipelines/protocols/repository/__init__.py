@@ -17,7 +17,6 @@ from pipelines.errors import KeyPath, Problem, listed, nearest
 from udfs.reach import repository_beyond
 from udfs.repository.program import Repository, bundle_of
 
-Work = Annotated[int, Field(ge=0, le=1_000_000, strict=True)]
 Count = Annotated[int, Field(ge=0, le=1_000_000, strict=True)]
 
 
@@ -99,8 +98,8 @@ class RepositorySettings(Strict):
         description="T_void: rounds without an event from a publisher until repositories stop waiting for its missing "
         "messages",
     )
-    store_rounds: Work = Field(0, description="rounds that a repository takes to write a message to its disk")
-    retrieve_rounds: Work = Field(0, description="rounds that a repository takes to read a message from its disk")
+    store_rounds: Count = Field(0, description="rounds that a repository takes to write a message to its disk")
+    retrieve_rounds: Count = Field(0, description="rounds that a repository takes to read a message from its disk")
     reroute_rounds: Natural = Field(
         5, description="rounds from a broker's crash or recovery until the other nodes change their routes"
     )
@@ -121,9 +120,11 @@ def problems(settings: Any, overlay: Overlay, workload: Workload, faults: Faults
     found = [*_server_problems(settings, overlay), *_topic_problems(settings, overlay)]
     yield from found
     yield from _subscription_problems(overlay, workload)
-    yield from _publication_problems(overlay, workload)
+    for index, node in enumerate(workload.publication["node_id"].to_pylist()):
+        yield from _named((*_PUBLICATIONS, index, "at"), overlay.names[node], "client", _clients(overlay))
     if not found:
         yield from _call_problems(settings, overlay, workload)
+    if not found and not settings.baseline:
         yield from _unserved(settings, overlay, workload)
         if not len(faults.replacement):
             yield from _too_distant(settings, overlay, workload)
@@ -181,11 +182,6 @@ def _subscription_problems(overlay: Overlay, workload: Workload) -> Iterator[Pro
             yield Problem((*_SUBSCRIPTIONS, index), f"{message}; {allowed}")
 
 
-def _publication_problems(overlay: Overlay, workload: Workload) -> Iterator[Problem]:
-    for index, node in enumerate(workload.publication["node_id"].to_pylist()):
-        yield from _named((*_PUBLICATIONS, index, "at"), overlay.names[node], "client", _clients(overlay))
-
-
 def _call_problems(settings: Any, overlay: Overlay, workload: Workload) -> Iterator[Problem]:  # noqa: ANN401
     first: dict[tuple[int, str], int] = {}
     for index, row in enumerate(workload.other_call.to_pylist()):
@@ -241,8 +237,6 @@ def _members(settings: Any, overlay: Overlay) -> list[str]:  # noqa: ANN401
 
 def _unserved(settings: Any, overlay: Overlay, workload: Workload) -> Iterator[Problem]:  # noqa: ANN401
     """Yields a problem for each topic that no repository serves in round 0."""
-    if settings.baseline:
-        return
     calls, given = workload.other_call.to_pylist(), settings.model_dump()
     later = {overlay.names[row["node_id"]] for row in calls if row["kind"] == "join"}
     used = [
@@ -264,7 +258,7 @@ def _too_distant(settings: Any, overlay: Overlay, workload: Workload) -> Iterato
     """
     used = {*workload.subscription["node_id"].to_pylist(), *workload.publication["node_id"].to_pylist()}
     names = {*_members(settings, overlay)}
-    if settings.baseline or not used or not names:
+    if not used or not names:
         return
     members = {node for node, name in enumerate(overlay.names) if name in names}
     links = zip(*(column.tolist() for column in (*overlay.directed_links, overlay.directed_rounds)), strict=True)
