@@ -24,7 +24,6 @@ START_PARENTS = (("run_id", "bigint"), ("node_id", "bigint"), ("parent", "bigint
 _KINDS = ("crash", "recovery")
 _TRIES = 4
 """The largest number of successive requests of a node during a repair that remain unanswered."""
-_NEVER = 1 << 62
 _PARENT_OF_PARENT = 2
 """Links from a node to its parent's parent."""
 
@@ -109,7 +108,7 @@ def _of_burst(
     given: ScenarioRun, tree: Tree, burst: Sequence[tuple[int, int]], gone: set[int], *, is_first: bool
 ) -> Iterator[str]:
     failed = {broker for _, broker in burst}
-    if not tree.brokers - failed - _away(given, burst[-1][0]):
+    if not tree.brokers - failed - _down(given, burst[-1][0], burst[-1][0]):
         yield "all brokers are down"
     elif is_first:
         yield from _cut_off(given, tree, failed)
@@ -118,16 +117,14 @@ def _of_burst(
     yield from _without_locks(given, tree, failed, gone, len(burst))
 
 
-def _away(given: ScenarioRun, at: int) -> set[int]:
-    """Returns the brokers that are down in round `at`, or whose recovery is not complete."""
-    return {broker for start, end, broker in _outages(given) if start <= at < end}
-
-
-def _outages(given: ScenarioRun) -> Iterator[tuple[int, int, int]]:
-    """Yields a triple for each failure: its round, the round in which the broker's recovery is complete, the broker."""
+def _down(given: ScenarioRun, first: int, last: int) -> set[int]:
+    """Returns the brokers that are down, or whose recovery is not complete, in a round from `first` to `last`."""
+    found = set()
     for at, broker in given.crashes:
         back = [round_ for round_, other in given.recoveries if other == broker and round_ > at]
-        yield at, min(back) + given.mend_rounds if back else _NEVER, broker
+        if at <= last and (not back or first < min(back) + given.mend_rounds):
+            found.add(broker)
+    return found
 
 
 def _cut_off(given: ScenarioRun, tree: Tree, failed: set[int]) -> Iterator[str]:
@@ -187,15 +184,11 @@ def _without_contact(given: ScenarioRun) -> Iterator[tuple[int, str]]:
     late = {node for node, *_ in given.joins}
     for at, broker in given.recoveries:
         near = {b for a, b in given.links if a == broker and b in given.brokers - late}
-        if not near - _absent(given, at):
+        if not near - _down(given, at, at + given.mend_rounds - 1):
             yield at, f"{given.name(broker)} recovers, and none of its neighbours is up"
     for broker, to, joined in given.joins:
-        if joined is not None and to in _absent(given, joined):
+        if joined is not None and to in _down(given, joined, joined + given.mend_rounds - 1):
             yield joined, f"{given.name(broker)} joins at {given.name(to)}, which is down"
-
-
-def _absent(given: ScenarioRun, at: int) -> set[int]:
-    return {broker for start, end, broker in _outages(given) if start < at + given.mend_rounds and at < end}
 
 
 @rows_of_runs(BEYOND)

@@ -8,9 +8,7 @@ Alg. 10 to 12) a new parent and its child send each other the messages that the 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
 from itertools import takewhile
-from typing import Any
 
 from udfs.ginger import messages as ms, missing_messages, parent_search, tree_repair
 from udfs.ginger.buffer import MissingSets
@@ -36,7 +34,7 @@ class Broker(Role):
         self.missing = MissingMessages(self, self.topics, self.garbage, self.ordering)
         self.tree = TreeRepair(node, self.topics, self.ordering, self.missing)
         self.election = Election(self, self.topics, self.tree)
-        self._handlers: Mapping[type, Callable[[Any, int], None]] = {
+        self.handlers = {
             **dict.fromkeys(APPLICATION, self.ordering.receive),
             ms.Subscribe: self._on_subscribe,
             ms.Subscribed: self._on_subscribed,
@@ -55,11 +53,6 @@ class Broker(Role):
             ms.Received: self.garbage.on_received,
             ms.Collect: self.garbage.on_collect,
         }
-
-    def handle(self, m: Any, src: int) -> None:  # noqa: ANN401 - any message
-        """Handles message `m` from node `src`. A broker that has not joined the tree ignores `m` (rule G24)."""
-        if self.node.repair.is_present:
-            self._handlers[type(m)](m, src)
 
     def on_timer(self, name: str, key: int) -> None:
         """Passes the expiry of a timer to the part of the broker that set the timer."""

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any
-
 from udfs.ginger import messages as ms, missing_messages, parent_search
 from udfs.ginger.buffer import Event, Message
 from udfs.ginger.garbage_collection import Reports
-from udfs.ginger.messages import Incarnation
 from udfs.ginger.missing_messages import LostMessageSearch
 from udfs.ginger.node import Node, Role
 from udfs.ginger.ordering import held
@@ -26,7 +22,7 @@ class Client(Role):
         self._reports = Reports(node, self._topics)
         self._lost = LostMessageSearch(self, self._topics, self._reports)
         self._search = ParentSearch(self, self._topics)
-        self._handlers: Mapping[type, Callable[[Any, int], None]] = {
+        self.handlers = {
             ms.Metadata: self._on_metadata,
             ms.Subscribed: lambda m, _: node.ctx.confirm(m.source_seq),
             ms.Lacking: self._on_exception,
@@ -38,10 +34,6 @@ class Client(Role):
             ms.TreeViewUpdate: self._search.on_tree_view_update,
             ms.Collect: self._reports.on_collect,
         }
-
-    def handle(self, m: Any, src: int) -> None:  # noqa: ANN401 - any message
-        """Passes message `m` from node `src` to the method that handles its type."""
-        self._handlers[type(m)](m, src)
 
     def on_timer(self, name: str, key: int) -> None:
         """Passes the expiry of a timer to the part of the client that set the timer."""
@@ -108,10 +100,6 @@ class Client(Role):
         self.node.hold = []
         self.lost(failed)
         self._search.seek()
-
-    def lost(self, one: Incarnation) -> None:
-        """Records that incarnation `one` has failed."""
-        self.node.note_down(one)
 
     # ---- missing messages (section 4.3.2)
 

@@ -7,7 +7,7 @@ empty.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, ClassVar
 
 from udfs.ginger import records as rows
@@ -68,11 +68,6 @@ class Node(NodeProgram):
         self.parent: int | None = None
         self.children: set[int] = set()
         self.clients: set[int] = set()
-
-    def read_tables(self) -> None:
-        """Reads the neighbours from their table."""
-        for other, row in self.neighbour.items():
-            self._place(other, row.relationship)
 
     def enter(self, ctx: Context, sender: int | None) -> None:
         """Prepares the node for an event. If the event is a message of `sender`, also records its latency."""
@@ -171,14 +166,15 @@ class Node(NodeProgram):
     def connect(self, one: Incarnation, relationship: str) -> None:
         """Connects the node to its new neighbour `one`, whose role is parent, child, client or edge (`Neighbour`)."""
         other, incarnation = one
-        self._place(other, relationship)
+        self.place(other, relationship)
         self.note_up(one)
         rounds = self.rounds_from(other)
         self.neighbour[other] = Neighbour(other, relationship, rounds, incarnation)
         if relationship != "client":
             self.ctx.watch(other, rounds)
 
-    def _place(self, other: int, relationship: str) -> None:
+    def place(self, other: int, relationship: str) -> None:
+        """Adds `other` to the parent, children or clients of the node, according to its role `relationship`."""
         if relationship in ("parent", "edge"):
             self.parent = other
         else:
@@ -259,18 +255,25 @@ class Node(NodeProgram):
 
 
 class Role(ABC):
-    """The interface through which the parts of a node call their broker or client."""
+    """A broker or a client, and the interface through which its parts call it.
+
+    Attributes:
+        node: The state of the node.
+        handlers: The method that handles each type of message.
+    """
 
     node: Node
+    handlers: Mapping[type, Callable[[Any, int], None]]
 
-    @abstractmethod
     def handle(self, m: Any, src: int) -> None:  # noqa: ANN401 - any message
-        """Handles message `m` from node `src`."""
+        """Handles message `m` from node `src`. A broker that has not joined the tree ignores `m` (rule G24)."""
+        if self.node.repair.is_present:
+            self.handlers[type(m)](m, src)
 
     @abstractmethod
     def neighbour_down(self, neighbour: int) -> None:
         """Handles the report that `neighbour` has failed."""
 
-    @abstractmethod
     def lost(self, one: Incarnation) -> None:
         """Records that incarnation `one` has failed."""
+        self.node.note_down(one)

@@ -20,14 +20,6 @@ from udfs.nodes.program import ANY, TIMERS
 from udfs.nodes.world import World
 
 
-def _lay_topics(world: World) -> None:
-    for node, calls in world.calls.items():
-        state: Node = world.program(node)
-        for kind, usage in (("publish", "published"), ("subscribe", "subscribed")):
-            for topic in (call.topic for call in calls if call.kind == kind and call.topic is not None):
-                state.client_topic[topic] = ClientTopic(topic, usage)
-
-
 class Ginger(Node):
     """A broker or a client. In a round it handles joins, then timers, then messages, then all other calls (rule G7)."""
 
@@ -64,7 +56,10 @@ class Ginger(Node):
         for (other, node), rounds in world.links.items():
             if {node, other} <= brokers and joining.get(node, other) == other:
                 world.program(node).contact[other] = Contact(other, rounds, node in joining)
-        _lay_topics(world)
+        for node, calls in world.calls.items():
+            for kind, usage in (("publish", "published"), ("subscribe", "subscribed")):
+                for topic in (call.topic for call in calls if call.kind == kind and call.topic is not None):
+                    world.program(node).client_topic[topic] = ClientTopic(topic, usage)
 
     def close(self) -> None:
         """Drops the state of the node, and breaks the reference cycles between its parts."""
@@ -75,7 +70,8 @@ class Ginger(Node):
     def role(self, ctx: Context, sender: int | None = None) -> Broker | Client:
         """Returns the broker or client of this node, prepared for an event, which may be a message of `sender`."""
         if self._role is None:
-            self.read_tables()
+            for other, row in self.neighbour.items():
+                self.place(other, row.relationship)
             self._role = Client(self) if self.repair.role == "client" else Broker(self)
         self.enter(ctx, sender)
         return self._role

@@ -189,7 +189,7 @@ class Topics:
         """Reads the tables."""
         self._node = node
         self._of: dict[str, Topic] = {}
-        for name in (*self._node.member, *self._node.discarded):
+        for name in (*node.member, *node.discarded, *(row.topic for row in node.entry_queue.values())):
             self.of(name)
         for event in self._node.metadata_buffer.values():
             if event.event != PUBLISHED:
@@ -197,8 +197,6 @@ class Topics:
         for (name, neighbour), row in self._node.subscriber.items():
             topic = self.of(name)
             (topic.clients if row.relationship == "client" else topic.brokers).add(neighbour)
-        for waiting in self._node.entry_queue.values():
-            self.of(waiting.topic)
         for pending in sorted(self._node.pending.values(), key=lambda row: row.arrival):
             self.of(pending.topic).pending[pending.id] = pending
 
