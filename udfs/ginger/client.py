@@ -7,7 +7,7 @@ from udfs.ginger.buffer import Event, Message
 from udfs.ginger.garbage_collection import Reports
 from udfs.ginger.missing_messages import LostMessageSearch
 from udfs.ginger.node import Node, Role
-from udfs.ginger.ordering import held
+from udfs.ginger.ordering import held, held_message
 from udfs.ginger.parent_search import ParentSearch
 from udfs.ginger.records import BufferedEvent, Delivered, Exceptional
 from udfs.ginger.topics import PUBLISHED, Topics
@@ -124,8 +124,8 @@ class Client(Role):
                 self._deliver(message, hops + 1)
         self.node.repair.is_level = True
         hold, self.node.hold = self.node.hold, []
-        for row in hold:
-            self._deliver(row.message, row.hops or 0)
+        for waiting in map(held_message, hold):
+            self._deliver(waiting.message, waiting.hops)
         for own in self._topics.published:
             if not self._topics.of(own.topic).has_passed(own.id):
                 self.node.send(sender, ms.Metadata(*own.message, 1))

@@ -36,6 +36,12 @@ def held(m: Any, sender: int) -> Hold:  # noqa: ANN401 - any of `APPLICATION`
     return Hold(kind_of(type(m)), sender, **values)
 
 
+def held_message(row: Hold) -> Any:  # noqa: ANN401 - any of `APPLICATION` except Failed
+    """Returns the message of `row`, a row of table ``hold`` that is not about a Failed message."""
+    cls = _CLASSES[row.kind]
+    return cls(**{one.name: getattr(row, one.name) for one in fields(cls)})
+
+
 class Ordering:
     """The entry queues, locks and hold queue of one broker (sections 3.3, 3.5 and 4.3.1)."""
 
@@ -283,9 +289,8 @@ class Ordering:
             if row.failed is not None:
                 self.on_failed(row.sender, row.failed)
             else:
-                cls = _CLASSES[row.kind]
-                message = cls(**{one.name: getattr(row, one.name) for one in fields(cls)})
-                _HANDLERS[cls](self, message, row.sender)
+                message = held_message(row)
+                _HANDLERS[type(message)](self, message, row.sender)
         self.try_topics()
 
     def drop(self, partner: int) -> None:

@@ -303,11 +303,6 @@ class Hold:
         int | None, "kind Failed: the failed broker, and columns topic to covered are null; else null"
     ] = None
 
-    @property
-    def message(self) -> Message:
-        """The published message of the row. A row of `kind` Failed has no published message."""
-        return Message(self.topic, self.source, self.source_seq, self.guarantee, self.keys, self.issued_round)  # type: ignore[arg-type]
-
 
 @record(key="client")
 class ClientSubscription:

@@ -119,15 +119,20 @@ def _join_problems(
 
 
 def _call_problems(overlay: Overlay, workload: Workload) -> Iterator[Problem]:
+    first: dict[tuple[int, str], int] = {}
     rows = workload.subscription.append_column("topic", topics_of(workload.subscription["predicate"]))
     for index, row in enumerate(rows.to_pylist()):
-        yield from _not_a_client(overlay, row["node_id"], (*_SUBSCRIPTIONS, index, "at"))
-        if row["topic"] is None:
+        key, node, topic = (*_SUBSCRIPTIONS, index), row["node_id"], row["topic"]
+        yield from _not_a_client(overlay, node, (*key, "at"))
+        before = first.setdefault((node, topic), index)
+        if topic is None:
             message = f"{row['predicate']} is not a topic alone; allowed with protocol ginger: topic: a name, no where:"
-            yield Problem((*_SUBSCRIPTIONS, index), message)
+            yield Problem(key, message)
+        elif before != index:
+            message = f"{overlay.names[node]!r} subscribes to {topic!r} already, as number {before + 1}; allowed: once"
+            yield Problem(key, message)
         if row["end_round"] is not None:
-            yield Problem((*_SUBSCRIPTIONS, index, "until"), "protocol ginger has no unsubscription; leave until: out")
-    yield from _twice(overlay, rows)
+            yield Problem((*key, "until"), "protocol ginger has no unsubscription; leave until: out")
     for index, row in enumerate(workload.publication.to_pylist()):
         yield from _not_a_client(overlay, row["node_id"], (*_PUBLICATIONS, index, "at"))
         if row["topic"] is None:
@@ -143,16 +148,6 @@ def _not_a_client(overlay: Overlay, node: int, key: tuple[str | int, ...]) -> It
         allowed = f"allowed: a client ({listed(clients, 5)})" if clients else "add clients with overlay.clients"
         message = f"{overlay.names[node]!r} is a broker; with protocol ginger clients publish and subscribe; {allowed}"
         yield Problem(key, message)
-
-
-def _twice(overlay: Overlay, subscription: pa.Table) -> Iterator[Problem]:
-    first: dict[tuple[int, str], int] = {}
-    for index, row in enumerate(subscription.select(["node_id", "topic"]).to_pylist()):
-        node, topic = row["node_id"], row["topic"]
-        before = first.setdefault((node, topic), index)
-        if before != index and topic is not None:
-            message = f"{overlay.names[node]!r} subscribes to {topic!r} already, as number {before + 1}; allowed: once"
-            yield Problem((*_SUBSCRIPTIONS, index), message)
 
 
 def _topic_problems(

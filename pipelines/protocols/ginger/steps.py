@@ -278,17 +278,10 @@ def broker_locks(message: DataFrame, summary: DataFrame) -> DataFrame:
         "covered as told", acked, "sender", "trigger", "round",
     )  # fmt: skip
     return summary.join(came, TOPIC).selectExpr(
-        *ABOUT, "came_from", "hops", f"{covering('told')} as covered", "acked", "sender", "trigger", "round",
+        *ABOUT, "came_from", "hops", f"{_grown('told', 'concat(array(node_id), clients)')} as covered", "acked",
+        "sender", "trigger", "round",
         "size(acked) >= n_children as is_ready", "cast(0 as bigint) as rank",
     )  # fmt: skip
-
-
-def covering(known: str) -> str:
-    """Returns SQL for the nodes that have locked the key items of a message.
-
-    These nodes are the broker, its clients, and the nodes of the SQL array `known`.
-    """
-    return f"array_sort(array_distinct(concat(array(node_id), clients, {known})))"
 
 
 def acknowledged(pending: DataFrame, ack: DataFrame, summary: DataFrame) -> DataFrame:
