@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
 from udfs.batches import BEYOND, rows_of_runs
@@ -56,34 +56,19 @@ def _around(run: Mapping[str, Any]) -> dict[int, set[int]]:
 
 @rows_of_runs(BEYOND)
 def repository_beyond(run: Mapping[str, Any]) -> Iterator[tuple[int, str]]:
-    """Yields the round and the reason if permanent crashes disconnect clients or repositories.
+    """Yields the round and the reason of the first permanent crash that disconnects two surviving ends.
 
     Args:
         run: ``ends`` (ids of clients and repositories), ``links`` (structs ``src, dst``), and ``gone``, the crashes
-            without recovery (structs ``round, node_id``).
+            without recovery (structs ``round, node_id``), ascending.
     """
-    round_ = cut_round(run["ends"], _around(run), [(crash["round"], crash["node_id"]) for crash in run["gone"]])
-    if round_ is not None:
-        yield round_, "brokers crashed for good, and no path connects all clients and repositories"
-
-
-def cut_round(
-    ends: Collection[int], around: Mapping[int, Collection[int]], gone: Sequence[tuple[int, int]]
-) -> int | None:  # fmt: skip
-    """Returns the round of the first crash that disconnects two surviving `ends`, or None if all stay connected.
-
-    Args:
-        ends: Ids of clients and repositories.
-        around: The neighbours of each node.
-        gone: Round and node of each crash without a recovery, ascending.
-    """
-    left, down = set(ends), set[int]()
-    for round_, node in gone:
-        down.add(node)
-        left.discard(node)
+    around, left, down = _around(run), set(run["ends"]), set[int]()
+    for crash in run["gone"]:
+        down.add(crash["node_id"])
+        left.discard(crash["node_id"])
         if not are_joined(left, around, down):
-            return round_
-    return None
+            yield crash["round"], "brokers crashed for good, and no path connects all clients and repositories"
+            return
 
 
 @rows_of_runs(BEYOND)
