@@ -96,7 +96,7 @@ class Client(Role):
         self.node.disconnect(neighbour)
         self.node.repair.is_level = False
         self._lost.forget(neighbour)
-        self._reports.restart()
+        self.node.reported.clear()  # the next edge broker gets complete reports
         self.node.hold = []
         self.lost(failed)
         self._search.seek()

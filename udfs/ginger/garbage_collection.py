@@ -60,10 +60,6 @@ class Reports:
         if sender == self._node.parent:
             self.collect(m.topic, m.runs)
 
-    def restart(self) -> None:
-        """Deletes the counts of the last reports, so that a new parent gets complete reports."""
-        self._node.reported.clear()
-
 
 class GarbageCollection(Reports):
     """The garbage collection of one broker's buffers."""
@@ -119,4 +115,4 @@ class GarbageCollection(Reports):
         """
         for key in [key for key in self._node.receipt if key[1] == partner]:
             del self._node.receipt[key]
-        self.restart()
+        self._node.reported.clear()

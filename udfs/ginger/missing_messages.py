@@ -170,11 +170,8 @@ class MissingMessages(LostMessageSearch):
         for one in m.told.failed.items() if m.told else ():
             self._node.note_down(Incarnation(*one))
         missing = self.filled(sender, m)
-        if missing is not None:
-            self._apply(sender, missing)
-        return missing
-
-    def _apply(self, sender: int, missing: MissingSets) -> None:
+        if missing is None:
+            return None
         for what, message, hops in missing.events:
             topic = self._topics.of(message.topic)
             if not message.has_body:
@@ -187,6 +184,7 @@ class MissingMessages(LostMessageSearch):
                 self._ordering.process(topic, sender, message, hops + 1)
         for broker in sorted(missing.failed):
             self._ordering.on_failed(sender, broker)
+        return missing
 
     def pass_repeat(self, m: ms.Repeat, sender: int) -> None:
         """Stores the message of a Repeat if this broker requested it. Else forwards it towards node `m.lacking`."""
