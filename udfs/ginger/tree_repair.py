@@ -94,9 +94,8 @@ class TreeRepair:
             self._node.client_subscription[sender] = ClientSubscription(sender, request.subscribed)
         known = MissingSets()
         if request.is_joining:
-            rows = {name: row for name, row in self._node.member.items() if row.members}
-            known.members = {name: set(row.members) for name, row in rows.items()}
-            known.clients = {name: set(row.clients) for name, row in rows.items()}
+            known.members = {name: row.members for name, row in node.member.items()}
+            known.clients = {name: row.clients for name, row in node.member.items()}
         for name in request.topics:
             if not request.is_client:
                 self._topics.of(name).add(sender, "broker")

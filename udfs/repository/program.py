@@ -246,10 +246,6 @@ class Repository(State):
     call_join = call_leave = call_remove = _repository_call
 
 
-OF_A_TOPIC = ("subscribe", "publish")
-"""The kinds of calls that have a topic. If a call names no topic, its topic is the one with the empty name."""
-
-
 def set_initial_topics(world: World) -> None:
     """Sets the role, the topics and the bundles of each node before the first round."""
     calls = [(node, call) for node, of in sorted(world.calls.items()) for call in of]
@@ -264,7 +260,8 @@ def set_initial_topics(world: World) -> None:
     repositories = {info.name: node for node, info in sorted(world.nodes.items()) if info.role == REPOSITORY}
     later = {node for node, call in calls if isinstance(call, JoinCall)}
     named = {topic for bundle in world.settings["bundles"] for topic in bundle["topics"] or ()}
-    called = {call.topic or "" for _, call in calls if call.kind in OF_A_TOPIC}
+    # If a call names no topic, its topic is the one with the empty name.
+    called = {call.topic or "" for _, call in calls if isinstance(call, SubscribeCall | PublishCall)}
     for number, topic in enumerate(sorted(named | called | {*world.settings["topics"]})):
         serving = sorted(repositories[name] for name in bundle_of(topic, world.settings, [*repositories]))
         members = tuple(node for node in serving if node not in later)

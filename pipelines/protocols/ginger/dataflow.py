@@ -23,13 +23,7 @@ _SENT = ("Subscribe", "Subscribed", "Metadata", "TotalAck", "TotalProcessed")
 _ORDERED = frozenset({"Metadata", "TotalAck", "TotalProcessed"})
 _INITIAL = ("neighbour", "tree_view", "contact", "client_topic", "repair", "election")
 """The tables that have rows before the first round."""
-_COLUMNS = {"overlay": OVERLAY, "links": GIVEN["links"], "all_calls": ("node_id", *CALL)}
 _NO_ROWS = "cast(null as array<struct<round:bigint>>)"
-_BEFORE = (
-    "cast(-1 as bigint) as last", "false as may_duplicate",
-    *(f"{_NO_ROWS} as {name}" for name in (*GIVEN, "calls", "attributes") if name not in _COLUMNS),
-)  # fmt: skip
-"""SQL for the columns of a block's input (`udfs.nodes.block.block_of`) that are equal in all runs."""
 
 
 class GingerSteps(DataflowForm):
@@ -44,10 +38,15 @@ class GingerSteps(DataflowForm):
 
         The node program computes them: its first block ends before round 0.
         """
-        run = start.run.setting.selectExpr("run_id", f"{SETTINGS_JSON} as settings", *_BEFORE)
-        given = {"overlay": start.run.node, "links": start.run.link, "all_calls": start.calls}
-        for name, rows in given.items():
-            of_run = rows.groupBy("run_id").agg(F.expr(f"collect_list(struct({', '.join(_COLUMNS[name])})) as {name}"))
+        lists = {
+            "overlay": (start.run.node, OVERLAY), "links": (start.run.link, GIVEN["links"]),
+            "all_calls": (start.calls, ("node_id", *CALL)),
+        }  # fmt: skip
+        others = [f"{_NO_ROWS} as {name}" for name in (*GIVEN, "calls", "attributes") if name not in lists]
+        head = "run_id", f"{SETTINGS_JSON} as settings", "cast(-1 as bigint) as last", "false as may_duplicate"
+        run = start.run.setting.selectExpr(*head, *others)
+        for name, (rows, columns) in lists.items():
+            of_run = rows.groupBy("run_id").agg(F.expr(f"collect_list(struct({', '.join(columns)})) as {name}"))
             run = run.join(of_run, "run_id", "left")
         result = mapped(run, run.columns, block_of(Ginger), block_schema(rows_of(Ginger)))
         initial = start.keep("initial", result.select("run_id", *_INITIAL))
