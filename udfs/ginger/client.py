@@ -67,13 +67,13 @@ class Client(Role):
             self._deliver(m.message, m.hops)
 
     def _deliver(self, message: Message, hops: int) -> None:
-        node = self.node
-        if self._topics.of(message.topic).has_passed(message.id):
+        node, topic = self.node, self._topics.of(message.topic)
+        if topic.has_passed(message.id):
             return
         node.ctx.deliver(message.source, message.source_seq, message.issued_round, hops)
         position = node.next_position()
-        self.node.delivered.append(Delivered(position, message.topic, message.source, message.source_seq))
-        self._topics.note(Event("processed" if message.is_total else "passed", message, 0))
+        node.delivered.append(Delivered(position, message.topic, message.source, message.source_seq))
+        topic.note(Event("processed" if message.is_total else "passed", message, 0))
 
     def _on_exception(self, m: ms.Lacking, _: int) -> None:
         """Records the Exception, and sends the requested publication again (section 4.3.2.3).

@@ -177,7 +177,7 @@ class MissingMessages(LostMessageSearch):
             if not message.has_body:
                 event = Event(what, message, hops + 1)
                 if not topic.has(event):
-                    self._topics.note(event)
+                    topic.note(event)
             elif what == "passed":
                 self._ordering.take(topic, sender, message, hops + 1, ())
             elif not topic.has_processed(message.id):

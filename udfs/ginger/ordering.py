@@ -135,7 +135,7 @@ class Ordering:
     def _forward(self, topic: Topic, sender: int, message: Message, hops: int) -> None:
         if topic.has_passed(message.id):
             return
-        self._topics.note(Event("passed", message, hops))
+        topic.note(Event("passed", message, hops))
         onward = ms.Metadata(*message, hops + 1)
         for neighbour in sorted((topic.brokers - {sender}) | topic.clients):
             self._node.send(neighbour, onward)
@@ -147,7 +147,7 @@ class Ordering:
             if sender == node.parent:
                 known.sent, known.came_from = None, ABOVE
             return
-        self._topics.note(Event("passed", message, hops))
+        topic.note(Event("passed", message, hops))
         came_from = ABOVE if sender == node.parent else BELOW
         topic.lock(Pending(*message, node.next_position(), came_from, hops, {node.id, *topic.clients}))
         onward = ms.Metadata(*message, hops + 1)
@@ -232,7 +232,7 @@ class Ordering:
         None if this broker decided to process the message.
         """
         topic.unlock(message.id)
-        self._topics.note(Event("processed", message, hops))
+        topic.note(Event("processed", message, hops))
         for client in sorted(topic.clients):
             self._node.send(client, ms.Metadata(*message, hops + 1))
         for neighbour in sorted(topic.brokers - {sender}):

@@ -64,18 +64,21 @@ class Topic:
         """Returns whether `event` happened at the node, even if it has left the buffer."""
         return (self.has_passed if event.what == "passed" else self.has_processed)(event.message.id)
 
-    def note(self, position: int, event: Event, buffer_size: int) -> None:
-        """Adds `event` to the buffer at `position`, unless its message was garbage-collected.
+    def note(self, event: Event) -> None:
+        """Adds `event` to the buffer, if the nodes of the run store messages for repairs.
 
-        Then discards the oldest events until at most `buffer_size` events remain.
+        Omits an event whose message was garbage-collected. Then discards the oldest events until at most
+        ``buffer_size`` events remain.
         """
-        what, message, hops = event
+        node, (what, message, hops) = self._node, event
+        if not node.repair.is_mended:
+            return
+        position = node.next_position()
         if in_runs(self.discarded.collected, message.id):
             return
-        row = BufferedEvent(*message, position, what, hops)
-        self._node.metadata_buffer[position] = row
+        row = node.metadata_buffer[position] = BufferedEvent(*message, position, what, hops)
         self.restore(row)
-        while len(self._buffered) > buffer_size:
+        while len(self._buffered) > node.setting("buffer_size"):
             oldest = next(iter(self._buffered))
             gone = self._drop(oldest)
             self.discarded.left.append(Departed(gone.event, gone.source, gone.source_seq, gone.hops or 0))
@@ -215,9 +218,3 @@ class Topics:
     def published(self) -> list[BufferedEvent]:
         """The publications of the node, a client, except garbage-collected ones."""
         return [event for event in self._node.metadata_buffer.values() if event.event == PUBLISHED]
-
-    def note(self, event: Event) -> None:
-        """Adds `event` to the buffer of its topic, if the nodes of the run store messages for repairs."""
-        if self._node.repair.is_mended:
-            topic, position = self.of(event.message.topic), self._node.next_position()
-            topic.note(position, event, self._node.setting("buffer_size"))

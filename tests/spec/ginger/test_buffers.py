@@ -9,6 +9,7 @@ import pytest
 from udfs.ginger.buffer import Departed, Event, Id, Message, MissingSets, Runs, in_runs, joined, runs_of
 from udfs.ginger.program import Ginger
 from udfs.ginger.topics import Topic
+from udfs.nodes.context import Context, Internal
 
 
 def message(seq: int, source: int = 5) -> Message:
@@ -25,9 +26,12 @@ def processed(seq: int) -> Event:
 
 def filled(*events: Event, size: int = 100) -> Topic:
     """Returns a topic with the given events at positions from 10 on."""
-    topic = Topic(Ginger(), "t")
-    for position, event in enumerate(events, 10):
-        topic.note(position, event, size)
+    node = Ginger()
+    node.ctx, node.repair.is_mended = Context(1, 0, {"buffer_size": size}, Internal()), True
+    node._position = 9
+    topic = Topic(node, "t")
+    for event in events:
+        topic.note(event)
     return topic
 
 
@@ -99,8 +103,8 @@ def test_of_what_everybody_has_had_the_ids_alone_are_left() -> None:
     assert (set(topic.seen), set(topic.processed)) == ({(5, 3)}, set())
     assert topic.has(processed(1))
     assert not topic.has(passed(4))
-    topic.note(14, passed(2), 3)
-    topic.note(15, passed(4), 3)
+    topic.note(passed(2))
+    topic.note(passed(4))
     assert whole(topic) == {13: passed(3), 15: passed(4)}
 
 
