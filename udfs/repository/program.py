@@ -84,7 +84,7 @@ REPOSITORY_CALLS: Mapping[str, Handler] = {
     "remove": membership.remove,
 }
 AT_CLIENTS: Mapping[type, Handler] = {
-    events.Message: lambda at, m: subscriber.buffer_message(at, m.publication, m.hops),
+    events.Message: subscriber.on_message,
     events.ProbeAnswer: steering.on_answer,
     events.Migrate: steering.on_migrate,
     events.Refuse: steering.on_refuse,

@@ -16,11 +16,13 @@ from udfs.repository.records import SUBSCRIBER, Buffered, Expected, Mark, Readin
 MARKER = -1
 
 
-def buffer_message(at: At, publication: Publication, hops: int) -> None:
-    """Buffers a message of a subscribed topic until R2S*-Persistent reports that the message is stored.
+def on_message(at: At, m: events.Message) -> None:
+    """Message: buffers the message until R2S*-Persistent reports that the message is stored."""
+    buffer_message(at, m.publication, m.hops)
 
-    Then delivers messages (`deliver_stored`).
-    """
+
+def buffer_message(at: At, publication: Publication, hops: int) -> None:
+    """Buffers a message if the client has a subscription on the topic. Then delivers messages (`deliver_stored`)."""
     if not any(one.topic == at.topic for one in at.node.subscribed.values()):
         return
     index = at.topic, publication.source, publication.source_seq
