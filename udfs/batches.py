@@ -33,8 +33,8 @@ def as_batch(rows: Sequence[tuple[Any, ...]], schema: pa.Schema) -> pa.RecordBat
 def rows_of_runs(columns: Sequence[tuple[str, str]]) -> Callable[[Callable[[Any], Iterable[tuple[Any, ...]]]], Mapped]:
     """Returns a decorator of functions that return the result rows of one run, without ``run_id``.
 
-    The decorated function takes batches with one row per run and column ``run_id``. It yields one batch of results for
-    each batch of runs. Their columns have the names and SQL types `columns`, ``run_id`` first.
+    The decorated function takes batches with one row per run, or per part of a run, and column ``run_id``. It yields
+    one batch of results for each batch. Their columns have the names and SQL types `columns`, ``run_id`` first.
     """
     schema = schema_of(columns)
 

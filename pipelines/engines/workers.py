@@ -27,7 +27,8 @@ from pyspark.sql import SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from pipelines.errors import EngineError
-from udfs.nodes.processes import PACKED, Play, apply, check, pack, packed, prepare, serve, stream_of, unpacked
+from udfs.batches import Mapped
+from udfs.nodes.processes import PACKED, apply, check, pack, packed, prepare, serve, stream_of, unpacked
 from udfs.nodes.world import ProgramError
 
 _SLICES_PER_CORE = 4
@@ -189,7 +190,7 @@ def _has_semaphores() -> bool:
     return True
 
 
-def in_workers(make: Callable[[], Play], n_workers: int) -> Play:
+def in_workers(make: Callable[[], Mapped], n_workers: int) -> Mapped:
     """Returns an Arrow function that runs in worker processes, or in this process if ``n_workers`` is less than two.
 
     ``make``, which is pickled, returns the Arrow function. An idle process ends after five minutes.
@@ -198,7 +199,7 @@ def in_workers(make: Callable[[], Play], n_workers: int) -> Play:
 
 
 @contextmanager
-def starting(make: Callable[[], Play], n_workers: int) -> Iterator[None]:
+def starting(make: Callable[[], Mapped], n_workers: int) -> Iterator[None]:
     """Starts the processes of `in_workers` in the background. If the block raises, kills all worker processes."""
     in_workers(make, n_workers)
     try:
@@ -208,7 +209,7 @@ def starting(make: Callable[[], Play], n_workers: int) -> Iterator[None]:
         raise
 
 
-def _start_processes(make: Callable[[], Play], n_workers: int) -> bytes:
+def _start_processes(make: Callable[[], Mapped], n_workers: int) -> bytes:
     """Starts ``n_workers`` processes, which import the modules of ``make``; returns ``make``, pickled."""
     text: bytes = dumps(make)  # type: ignore[no-untyped-call]  # PySpark leaves it without types
     with suppress(BrokenProcessPool):  # the caller of the function gets the error
@@ -225,7 +226,7 @@ def slices_of(rows: pa.Table, n_cores: int) -> list[pa.RecordBatch]:
     return batches
 
 
-def mapped_here(rows: pa.Table, function: Play, schema: pa.Schema, n_cores: int) -> pa.Table:
+def mapped_here(rows: pa.Table, function: Mapped, schema: pa.Schema, n_cores: int) -> pa.Table:
     """Calls an Arrow function in this process; the function may submit slices of ``rows`` to worker processes.
 
     Raises:
@@ -241,7 +242,7 @@ def mapped_here(rows: pa.Table, function: Play, schema: pa.Schema, n_cores: int)
 
 
 def mapped_on_executors(
-    spark: SparkSession, rows: pa.Table, function: Play, schema: pa.Schema, n_cores: int
+    spark: SparkSession, rows: pa.Table, function: Mapped, schema: pa.Schema, n_cores: int
 ) -> pa.Table:  # fmt: skip
     """Calls an Arrow function on Spark's executors in one job and returns its result. Arguments as in `mapped_here`.
 

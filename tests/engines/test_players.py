@@ -23,7 +23,7 @@ from pipelines.experiment.jobs import MANY_RUNS
 from pipelines.rounds import blocks
 from pipelines.scenario.load import RunConfig
 from pipelines.testing import run_configs, scenario
-from udfs.nodes.processes import Play
+from udfs.batches import Mapped
 
 GINGER = scenario(
     protocol={"name": "ginger"}, overlay={"links": [["A", "B"]], "clients": [{"name": "C", "at": "A"}]}, workload={}
@@ -52,7 +52,7 @@ def test_who_has_processes_start(
 ) -> None:  # fmt: skip
     told: list[int] = []
 
-    def starting(make: Callable[[], Play], n_workers: int) -> AbstractContextManager[None]:
+    def starting(make: Callable[[], Mapped], n_workers: int) -> AbstractContextManager[None]:
         told.append(n_workers)
         return nullcontext()
 
@@ -61,7 +61,7 @@ def test_who_has_processes_start(
         assert told == ([] if n_started is None else [n_started])
 
 
-def _make() -> Play:
+def _make() -> Mapped:
     return iter
 
 
@@ -86,7 +86,7 @@ def test_no_process_starts_for_one_core() -> None:
 END = {"exit": lambda: os._exit(3), "kill": lambda: os.kill(os.getpid(), signal.SIGKILL)}
 
 
-def _make_ending(way: str, folder: Path) -> Play:
+def _make_ending(way: str, folder: Path) -> Mapped:
     """Returns an Arrow function that ends its process for run 5, and before that adds a file to ``folder``."""
 
     def play(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

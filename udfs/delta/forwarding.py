@@ -15,9 +15,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from operator import attrgetter
 from typing import Any
 
-import pyarrow as pa
-
-from udfs.batches import as_batch, schema_of
+from udfs.batches import rows_of_runs
 from udfs.delta.messages import Conf
 from udfs.delta.state import DeliveredSource, Detected, Key, Path, Processing, Recipient, Waiting
 from udfs.delta.turn import Finished, Turn
@@ -421,24 +419,19 @@ def _is_visited(turn: Turn) -> bool:
     return bool(turn.ctx.settings["detector"] == "visited")
 
 
-ACCEPTED = schema_of((("run_id", "bigint"), ("node_id", "bigint"), ("trigger", "bigint")))
-"""The columns of the result of `accepted_copies`: node and trigger of an accepted copy."""
+ACCEPTED = (("run_id", "bigint"), ("node_id", "bigint"), ("trigger", "bigint"))
+"""Names and SQL types of the columns of `accepted_copies`: node and trigger of an accepted copy."""
 
 
-def accepted_copies(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+@rows_of_runs(ACCEPTED)
+def accepted_copies(row: Mapping[str, Any]) -> Iterator[tuple[int, int]]:
     """Yields the copies that are not duplicates according to their visited lists (`ACCEPTED`), for the dataflow form.
 
     The copies of a node are tested in the order of their triggers. A copy is a duplicate if an earlier accepted copy
-    has an equal or higher MsgId for a node that both copies visited. A row of `batches` has ``run_id``, ``node_id`` and
+    has an equal or higher MsgId for a node that both copies visited. A row is a node, with ``run_id``, ``node_id`` and
     ``copies``, structs of ``trigger`` and ``visited``, a list of structs of ``node`` and ``msg_id``.
     """
-    for batch in batches:
-        rows = [(row["run_id"], row["node_id"], one) for row in batch.to_pylist() for one in _unvisited(row["copies"])]
-        yield as_batch(rows, ACCEPTED)
-
-
-def _unvisited(copies: Iterable[Mapping[str, Any]]) -> Iterator[int]:
     newest: dict[int, int] = {}
-    for copy in sorted(copies, key=lambda one: int(one["trigger"])):
+    for copy in sorted(row["copies"], key=lambda one: int(one["trigger"])):
         if _succeeds(newest, ((one["node"], one["msg_id"]) for one in copy["visited"])):
-            yield copy["trigger"]
+            yield row["node_id"], copy["trigger"]

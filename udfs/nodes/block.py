@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
+from udfs.batches import Mapped
 from udfs.nodes.arrow import (
     CARRIED,
     COUNTED,
@@ -38,7 +39,7 @@ from udfs.nodes.calls import Call
 from udfs.nodes.link_faults import Fault, NthFault, RunLinkFaults
 from udfs.nodes.matching import COMPARISON, Matcher, values_of
 from udfs.nodes.network import HistoryRows, Network, RunInput
-from udfs.nodes.processes import Play, rare_collections
+from udfs.nodes.processes import rare_collections
 from udfs.nodes.program import Declared, NodeProgram
 from udfs.nodes.run import LinkReplacement, NodeInterval, NodeIntervals
 from udfs.nodes.world import Flight, NodeInfo, ProgramError, program_error
@@ -95,7 +96,7 @@ class BlockRun(NamedTuple):
     faults: RunLinkFaults | None
 
 
-def block_of(program: type[NodeProgram]) -> Play:
+def block_of(program: type[NodeProgram]) -> Mapped:
     """Returns the Arrow function that executes a block.
 
     An input row is one run, and has the columns:

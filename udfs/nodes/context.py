@@ -9,10 +9,10 @@ from itertools import pairwise
 from numbers import Integral
 from typing import Annotated, Any, NamedTuple
 
+from udfs.nodes.hashing import uniform
 from udfs.nodes.records import record
 from udfs.nodes.run import RunView
 
-_TWO_53 = float(1 << 53)
 _DROPPED = "duplicate", "lost_crash", "lost_link"
 """The fates of messages that nodes drop."""
 
@@ -241,5 +241,4 @@ class Context:
         The number is a hash of the run's seed, the node, the round, `purpose` and `keys`.
         """
         what = repr((self._seed, self.node, self.round, purpose, keys)).encode()
-        bits = int.from_bytes(hashlib.blake2b(what, digest_size=8).digest(), "big")
-        return (bits >> 11) / _TWO_53
+        return uniform(int.from_bytes(hashlib.blake2b(what, digest_size=8).digest(), "big"))

@@ -16,8 +16,8 @@ from threading import Event, Lock, Thread
 
 import pyarrow as pa
 
-Play = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
-"""A function from Arrow batches to Arrow batches; each result row depends on one input row only."""
+from udfs.batches import Mapped
+
 _CHECK_SECONDS = 1.0
 
 
@@ -38,8 +38,8 @@ def serve(parent: int) -> None:
 
 
 @lru_cache(maxsize=16)
-def _function(pickled: bytes) -> Play:
-    make: Callable[[], Play] = pickle.loads(pickled)  # noqa: S301 - written by the parent process
+def _function(pickled: bytes) -> Mapped:
+    make: Callable[[], Mapped] = pickle.loads(pickled)  # noqa: S301 - written by the parent process
     return make()
 
 
@@ -51,7 +51,7 @@ def prepare(pickled: bytes) -> None:
 
 
 def apply(pickled: bytes, stream: pa.Buffer) -> list[pa.RecordBatch]:
-    """Applies the `Play` that a pickled function without parameters returns to the batches of `stream`."""
+    """Applies the `Mapped` that a pickled function without parameters returns to the batches of `stream`."""
     return list(_function(pickled)(batches_of(stream)))
 
 
@@ -60,7 +60,7 @@ PACKED = pa.schema([("place", pa.int64()), ("batch", pa.binary())])
 _COMPRESSION = "lz4"
 
 
-def packed(function: Play) -> Play:
+def packed(function: Mapped) -> Mapped:
     """Returns a function that unpacks packed batches, applies `function` to them, and packs the results."""
 
     def of_packed(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

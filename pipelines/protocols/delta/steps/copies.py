@@ -17,8 +17,9 @@ from __future__ import annotations
 
 from pyspark.sql import DataFrame, functions as F
 
+from pipelines.contract.audit import arrow_rows
 from pipelines.contract.round import OUTBOX
-from pipelines.contract.rows import KEY, NODE, called, deliveries, mapped, received, row_number
+from pipelines.contract.rows import KEY, NODE, called, deliveries, received, row_number
 from pipelines.engines.frames import union
 from pipelines.protocols.delta.steps.routing import Keep
 from pipelines.protocols.delta.tables import DETECTOR, GUIDE, MULTICAST, PAYLOAD, PROCESSING, SENT_AS, to_send
@@ -165,7 +166,7 @@ def first_visits(copy: DataFrame, detector: DataFrame, keep: Keep) -> DataFrame:
     old = keep("old_copy", pair.join(passed, [*NODE, "node"]).where("msg_id <= last_seq").select(_COPY).distinct())
     fresh = copy.where("sender is not null").selectExpr(*_COPY, "visited").join(old, _COPY, "left_anti")
     of_node = fresh.groupBy(NODE).agg(F.expr("collect_list(struct(trigger, visited)) as copies"))
-    accepted = mapped(of_node, (*NODE, "copies"), accepted_copies, ACCEPTED)
+    accepted = arrow_rows(of_node, accepted_copies, ACCEPTED)
     own = copy.where("sender is null").select(_COPY)
     return copy.join(keep("accepted_copy", accepted.unionByName(own)), _COPY, "left_semi")
 
