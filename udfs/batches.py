@@ -30,11 +30,14 @@ def as_batch(rows: Sequence[tuple[Any, ...]], schema: pa.Schema) -> pa.RecordBat
     )
 
 
-def rows_of_runs(columns: Sequence[tuple[str, str]]) -> Callable[[Callable[[Any], Iterable[tuple[Any, ...]]]], Mapped]:
+def rows_of_runs(
+    columns: Sequence[tuple[str, str]], as_arrow: str | None = None
+) -> Callable[[Callable[[Any], Iterable[tuple[Any, ...]]]], Mapped]:
     """Returns a decorator of functions that return the result rows of one run, without ``run_id``.
 
     The decorated function takes batches with one row per run, or per part of a run, and column ``run_id``. It yields
-    one batch of results for each batch. Their columns have the names and SQL types `columns`, ``run_id`` first.
+    one batch of results for each batch. Their columns have the names and SQL types `columns`, ``run_id`` first. The
+    function gets the list column `as_arrow` as an Arrow array, and all other columns as Python objects.
     """
     schema = schema_of(columns)
 
@@ -42,7 +45,11 @@ def rows_of_runs(columns: Sequence[tuple[str, str]]) -> Callable[[Callable[[Any]
         @wraps(rows)
         def mapped(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             for batch in batches:
-                yield as_batch([(run["run_id"], *row) for run in batch.to_pylist() for row in rows(run)], schema)
+                runs = batch.drop_columns(as_arrow or []).to_pylist()
+                if as_arrow is not None:
+                    for run, value in zip(runs, batch.column(as_arrow), strict=True):
+                        run[as_arrow] = value.values
+                yield as_batch([(run["run_id"], *row) for run in runs for row in rows(run)], schema)
 
         return mapped
 

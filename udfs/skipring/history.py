@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from udfs.skipring.labels import Label
     from udfs.skipring.state import Entries, Subscription
 
-SIDES = ("left", "right", "ring")
 Explicit = tuple[Any, ...]
 Tuple = tuple[int | None]
 """The subscriber of a database tuple; None if the tuple is corrupted and has no subscriber."""
@@ -100,11 +99,3 @@ def database_changes(
     for label, old in sorted(before.items()):
         if old != ((now[label],) if label in now else None):
             yield DatabaseChange(topic, round_, str(label), now.get(label), label in now)
-
-
-def configuration_from(row: Mapping[str, Any]) -> ConfigurationChange:
-    """Returns the `ConfigurationChange` of `row`, a row of table ``state_configuration_change``."""
-    sides = (None if row[side] is None else RingPeer(row[side]["node"], row[side]["label"]) for side in SIDES)
-    left, right, ring = sides
-    slots = tuple(Slot(one["label"], one["node"]) for one in row["slots"] or ())
-    return ConfigurationChange(row["topic"], row["round"], row["wants"], row["label"], left, right, ring, slots)

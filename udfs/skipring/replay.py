@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict, deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from operator import itemgetter
@@ -24,9 +24,10 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from udfs.batches import as_batch, schema_of
+from udfs.batches import rows_of_runs
+from udfs.nodes.fields import decoder_of
 from udfs.nodes.world import Flight
-from udfs.skipring.history import ConfigurationChange, configuration_from
+from udfs.skipring.history import ConfigurationChange
 from udfs.skipring.legitimate import Convergence, TopicState, broken, diameter, nth, point_of, supervisor_of, undirected
 
 MESSAGE = pa.struct([
@@ -49,6 +50,8 @@ With the default ``silence_intervals``, the limit is 4 n + 40 intervals for n su
 the slowest convergence from 10,010 arbitrary initial states with 2 to 40 subscribers.
 """
 Row = Mapping[str, Any]
+_configuration = decoder_of(ConfigurationChange)
+"""Returns the `ConfigurationChange` of a row of table ``state_configuration_change``."""
 
 
 class Broken(NamedTuple):
@@ -92,7 +95,7 @@ class TopicReplay(TopicState):
         broken: The violations of guarantees so far.
     """
 
-    def __init__(self, run: Row, messages: pa.StructArray | None) -> None:
+    def __init__(self, run: Row) -> None:
         """Prepares the replay.
 
         Args:
@@ -100,16 +103,16 @@ class TopicReplay(TopicState):
                 ``detection_rounds``, ``interval_rounds`` (a Timeout interval plus the largest message delay), and
                 ascending lists of structs: ``crashes`` (round, node_id), ``configurations`` and ``databases`` (columns
                 of tables state_configuration_change and state_database_change, the round first), ``reports`` (round,
-                peer) of crashes by the failure detector, and ``supervisors`` (node_id, name).
-            messages: The messages of kinds `legitimate.KINDS` that were delivered or are in flight, ascending by id,
-                with the fields of `MESSAGE`.
+                peer) of crashes by the failure detector, and ``supervisors`` (node_id, name). Also ``messages``, an
+                Arrow array with the fields of `MESSAGE` or None: the messages of kinds `legitimate.KINDS` that were
+                delivered or are in flight, ascending by id.
         """
         points = {row["node_id"]: point_of(row["name"]) for row in run["supervisors"]}
         super().__init__(run["topic"], supervisor_of(run["topic"], points))
         self.disturbances = [Disturbance(0, START, None)]
         self.broken: list[Broken] = []
         self._run = run
-        self._messages = pa.array([], MESSAGE) if messages is None else messages
+        self._messages = pa.array([], MESSAGE) if run["messages"] is None else run["messages"]
         self._down = sorted((row["node_id"], row["round"]) for row in run["crashes"] or ())
         for node, round_ in self._down:  # the crash loses the messages that are due at the node from its round on
             dst, due = self._messages.field("dst"), self._messages.field("due_round")
@@ -133,7 +136,7 @@ class TopicReplay(TopicState):
         found: list[tuple[int, int, Callable[[], None]]] = []
         wants: dict[int, bool] = {}
         for row in self._run["configurations"] or ():
-            node, own = row["node_id"], configuration_from(row)
+            node, own = row["node_id"], _configuration(row)
             step = 3 if wants.get(node, False) == own.wants else 2
             wants[node] = own.wants
             found.append((row["round"], step, partial(self._configure, row["round"], node, own)))
@@ -225,7 +228,7 @@ class TopicReplay(TopicState):
         last, last_round = self.disturbances[-1], self._run["last_round"]
         start = max(last.round, self._run["fault_round"])
         middle = (start + last_round) // 2
-        replay = TopicReplay(self._run, self._messages)
+        replay = TopicReplay(self._run)
         weights = [(round_, replay.potential(), replay._state()) for round_ in replay.play()]
         since = [one for one in weights if one[0] >= start] or weights[-1:]
         early = [one for one in since if one[0] < middle] or since[:1]
@@ -354,45 +357,31 @@ BROKEN = (
 """Names and SQL types of the columns of `violations`."""
 
 
-def convergence(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+@rows_of_runs(CONVERGENCE, as_arrow="messages")
+def convergence(run: Row) -> Iterator[tuple[Any, ...]]:
     """Yields one row per disturbance (columns `CONVERGENCE`): the rounds in which the topic became legitimate.
 
-    A row of `batches` is a topic, with the columns that `TopicReplay` reads, and ``messages``.
+    A row of the input is a topic, with the columns that `TopicReplay` reads.
     """
-
-    def rows(topic: TopicReplay) -> Iterator[tuple[Any, ...]]:
-        deque(topic.play(), maxlen=0)
-        for number, one in enumerate(topic.disturbances):
-            head = (number, one.round, one.cause, one.node, one.n_subscribers, one.n_configurations)
-            seen = (one.seen.explicit_round, one.seen.clean_round, one.changed_round, one.seen.problem)
-            yield (topic.topic, *head, *seen, one is topic.disturbances[-1])
-
-    return _each(batches, CONVERGENCE, rows)
+    topic = TopicReplay(run)
+    deque(topic.play(), maxlen=0)
+    for number, one in enumerate(topic.disturbances):
+        head = (number, one.round, one.cause, one.node, one.n_subscribers, one.n_configurations)
+        seen = (one.seen.explicit_round, one.seen.clean_round, one.changed_round, one.seen.problem)
+        yield (topic.topic, *head, *seen, one is topic.disturbances[-1])
 
 
-def progress(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+@rows_of_runs(PROGRESS, as_arrow="messages")
+def progress(run: Row) -> Iterator[tuple[Any, ...]]:
     """Yields one row per topic and round in which its state changed (columns `PROGRESS`); input as in `convergence`."""
-    return _each(batches, PROGRESS, lambda topic: map(topic.measure, topic.play()))
+    topic = TopicReplay(run)
+    return map(topic.measure, topic.play())
 
 
-def violations(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Yields one row per violation of a guarantee (columns `BROKEN`); input as in `convergence`."""
-
-    def rows(topic: TopicReplay) -> list[Broken]:
-        deque(topic.play(), maxlen=0)
-        stall = topic.stall()
-        return topic.broken if stall is None else [*topic.broken, stall]
-
-    return _each(batches, BROKEN, rows)
-
-
-def _each(
-    batches: Iterable[pa.RecordBatch], columns: Sequence[tuple[str, str]],
-    rows: Callable[[TopicReplay], Iterable[tuple[Any, ...]]],
-) -> Iterator[pa.RecordBatch]:  # fmt: skip
-    schema = schema_of(columns)
-    for batch in batches:
-        found: list[tuple[Any, ...]] = []
-        for run, messages in zip(batch.drop_columns("messages").to_pylist(), batch.column("messages"), strict=True):
-            found += [(run["run_id"], *row) for row in rows(TopicReplay(run, messages.values))]
-        yield as_batch(found, schema)
+@rows_of_runs(BROKEN, as_arrow="messages")
+def violations(run: Row) -> list[Broken]:
+    """Returns one row per violation of a guarantee (columns `BROKEN`); input as in `convergence`."""
+    topic = TopicReplay(run)
+    deque(topic.play(), maxlen=0)
+    stall = topic.stall()
+    return topic.broken if stall is None else [*topic.broken, stall]

@@ -60,7 +60,7 @@ def test_supervisors_are_those_of_the_program() -> None:
 
 def stalls(run: dict[str, Any]) -> list[str]:
     """Returns the details of the topics that never become legitimate."""
-    topic = TopicReplay(run, run["messages"])
+    topic = TopicReplay(run)
     assert [*topic.play()]
     stall = topic.stall()
     return [] if stall is None else [stall.detail]

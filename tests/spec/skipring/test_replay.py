@@ -28,7 +28,7 @@ def seen(played: LocalNetwork, since: int = 0, until: int = HORIZON) -> Converge
 
 def again(run: dict[str, Any]) -> TopicReplay:
     """Plays the history of a run."""
-    topic = TopicReplay(run, run["messages"])
+    topic = TopicReplay(run)
     assert [*topic.play()]
     return topic
 
