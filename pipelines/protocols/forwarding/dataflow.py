@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from pyspark.sql import DataFrame, types as T
 
+from pipelines.contract.nodes import record_table
 from pipelines.contract.round import DataflowForm, Round, RoundResult, StateRelation
 from pipelines.contract.rows import (
     KEY,
@@ -23,19 +24,15 @@ from pipelines.contract.rows import (
     seen_entries,
 )
 from pipelines.engines.frames import union
-from pipelines.tables import BIGINT, LONGS, table
+from pipelines.tables import BIGINT, LONGS
+from udfs.forwarding import RoutingEntry
 
 COPY = [*KEY, "trigger"]
 """The key of a copy of a message at a node. The message alone is no key, because a link may deliver several copies."""
 _CALLS = {"publish": "PUB", "subscribe": "SUB", "unsubscribe": "UNSUB"}
 _FIELDS = {"hops": BIGINT, "issued_round": BIGINT, "subscription_id": BIGINT, "matches": LONGS}
 PAYLOAD = T.StructType([T.StructField(name, kind) for name, kind in _FIELDS.items()])
-ROUTING_ENTRY = table(
-    "routing_entry", "an entry of a broker's routing table", "node_id,subscription_id",
-    ("node_id", BIGINT, "the broker"),
-    ("subscription_id", BIGINT, "the subscription"),
-    ("next_hop", BIGINT, "neighbour that sent the subscription; the broker itself for its own subscription"),
-)  # fmt: skip
+ROUTING_ENTRY = record_table("routing_entry", RoutingEntry)
 
 
 def handled_rows(inbox: DataFrame, calls: DataFrame | None) -> DataFrame:
