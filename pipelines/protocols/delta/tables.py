@@ -96,19 +96,15 @@ PAYLOAD = T.StructType([T.StructField(name, kind) for name, kind in _FIELDS.item
 INBOX = in_flight_schema(PAYLOAD).names
 """The columns of an inbox."""
 BODY = """case kind
-  when 'PUB' then to_json(named_struct('hops', hops, 'guide', guide))
-  when 'J' then to_json(named_struct('hops', hops, 'join_point', join_point, 'guide', guide))
   when 'REJOIN' then to_json(named_struct('hops', hops, 'guide', guide))
-  when 'SUB' then to_json(named_struct(
-    'hops', hops, 'subscription_id', subscription_id, 'from', origin, 'guide', guide))
-  when 'UNSUB' then to_json(named_struct(
-    'hops', hops, 'subscription_id', subscription_id, 'from', origin, 'guide', guide))
   when 'PAR_TOP' then to_json(named_struct('links', links))
   when 'PAR_SUB' then to_json(named_struct('entries', entries, 'tombstones', tombstones))
   when 'SYN_REQUEST' then to_json(named_struct('incarnation', incarnation, 'links', links))
   when 'CON_REQUEST' then to_json(named_struct('incarnation', incarnation))
   when 'STATUS' then to_json(named_struct('status', status, 'incarnation', incarnation))
   when 'DETECT' then to_json(named_struct('peer', peer, 'incarnation', incarnation))
+  else case when kind not in ('CONF', 'JOIN_REQUEST') then to_json(named_struct(
+    'hops', hops, 'join_point', join_point, 'subscription_id', subscription_id, 'from', origin, 'guide', guide)) end
 end"""
 
 _SENT = T.StructType([*PAYLOAD, T.StructField("delay_rounds", BIGINT)])
@@ -123,5 +119,8 @@ LINKS = "array_sort(collect_list(struct(a, b, is_marked))) as links"
 
 
 def to_send(rows: DataFrame, **columns: str) -> DataFrame:
-    """Returns `rows` as messages to send, with the columns `SENT_AS`; `columns` as in `contract.rows.outbox`."""
-    return outbox(rows, _SENT, **columns)
+    """Returns `rows` as messages to send, with the columns `SENT_AS`; `columns` as in `contract.rows.outbox`.
+
+    By default ``src`` is column ``node_id``, and ``sent_round`` is column ``round``.
+    """
+    return outbox(rows, _SENT, **{"src": "node_id", "sent_round": "round", **columns})

@@ -115,8 +115,8 @@ def test_what_is_noted_for_a_crash_is_noted_in_its_runs_alone(sail: Session) -> 
 
 
 def test_messages_lack_what_they_do_not_say(sail: Session) -> None:
-    row = frame(sail, "src hops kind", {"src": 1, "hops": 3, "kind": "PUB"})
-    sent = to_send(row, src="src", kind="kind", hops="hops")
+    row = frame(sail, "node_id round hops kind", {"node_id": 1, "round": 4, "hops": 3, "kind": "PUB"})
+    sent = to_send(row, kind="kind", hops="hops")
     assert found(sent, "src kind hops origin") == [(1, "PUB", 3, None)]
 
 

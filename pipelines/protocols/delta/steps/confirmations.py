@@ -133,8 +133,8 @@ def answered_waiting(finished: DataFrame, waiting: DataFrame) -> DataFrame:
 def send_confirmations(to: DataFrame) -> DataFrame:
     """Returns a CONF message for each row of `to` with a sender. Columns of `to`: `KEY`, ``trigger, round, sender``."""
     return to_send(
-        to.where("sender is not null"), trigger="trigger", rank="3", kind="'CONF'", src="node_id", dst="sender",
-        sent_round="round", source="source", source_seq="source_seq",
+        to.where("sender is not null"), trigger="trigger", rank="3", kind="'CONF'", dst="sender", source="source",
+        source_seq="source_seq",
     )  # fmt: skip
 
 

@@ -79,8 +79,7 @@ def crash_reports(broken: DataFrame, status: DataFrame, setting: DataFrame) -> D
     last = broken.groupBy(*NODE, "peer").agg(*map(F.expr, newest)).join(own, NODE, "left")
     return to_send(
         last.join(setting.select("run_id", "detection_rounds"), "run_id"), trigger=FAULT_TRIGGER, rank="peer",
-        kind="'DETECT'", src="node_id", dst="node_id", sent_round="round", peer="peer", incarnation="ended",
-        for_incarnation="for_incarnation",
+        kind="'DETECT'", dst="node_id", peer="peer", incarnation="ended", for_incarnation="for_incarnation",
         latency_rounds="greatest(cast(detection_rounds as bigint), latency_rounds)",
     )  # fmt: skip
 
@@ -231,8 +230,8 @@ def send_requests(asked: DataFrame, kind: str, latency: DataFrame, topology: Dat
     once = asked.select(*NODE, "peer", "round").distinct()
     return to_send(
         once.join(latency, [*NODE, "peer"]).join(links, NODE, "left").join(own, NODE, "left"), trigger=FAULT_TRIGGER,
-        rank="1", kind=f"'{kind}'", src="node_id", dst="peer", sent_round="round", incarnation="coalesce(known, 0)",
-        links="links", latency_rounds="latency_rounds",
+        rank="1", kind=f"'{kind}'", dst="peer", incarnation="coalesce(known, 0)", links="links",
+        latency_rounds="latency_rounds",
     )  # fmt: skip
 
 
@@ -317,6 +316,6 @@ def send_statuses(to: DataFrame, status: DataFrame, join: DataFrame, *, is_answe
     )
     return to_send(
         to.join(own, NODE, "left").join(detached, NODE, "left"), trigger=FAULT_TRIGGER, rank="0" if is_answer else "2",
-        kind="'STATUS'", src="node_id", dst="peer", sent_round="round", status=state,
-        incarnation="coalesce(own_incarnation, 0)", for_incarnation="for_incarnation", latency_rounds="latency_rounds",
+        kind="'STATUS'", dst="peer", status=state, incarnation="coalesce(own_incarnation, 0)",
+        for_incarnation="for_incarnation", latency_rounds="latency_rounds",
     )  # fmt: skip

@@ -18,11 +18,11 @@ from __future__ import annotations
 from pyspark.sql import DataFrame, functions as F
 
 from pipelines.contract.audit import arrow_rows
-from pipelines.contract.round import OUTBOX
+from pipelines.contract.round import OUTBOX, outbox_types
 from pipelines.contract.rows import KEY, NODE, called, deliveries, received, row_number
 from pipelines.engines.frames import union
 from pipelines.protocols.delta.steps.routing import Keep
-from pipelines.protocols.delta.tables import DETECTOR, GUIDE, MULTICAST, PAYLOAD, PROCESSING, SENT_AS, to_send
+from pipelines.protocols.delta.tables import DETECTOR, MULTICAST, PAYLOAD, PROCESSING, SENT_AS, to_send
 from udfs.delta.forwarding import ACCEPTED, accepted_copies
 
 _CARRIED = ["issued_round", "subscription_id", "origin", "join_point", "matches", "origin_path", "visited"]
@@ -32,18 +32,12 @@ PASSED = f"case when msg_id is null then null when visited is null then {_PAIR} 
 """SQL for m.visited with the node's own pair; `visited_lists` cuts the list to its last δ+1 pairs."""
 FORWARDED = {
     **{name: name for name in ("kind", "source", "source_seq", *_CARRIED)}, "hops": "hops + 1", "visited": PASSED,
-    "src": "node_id", "dst": "responsible",
+    "dst": "responsible",
 }  # fmt: skip
 """SQL for columns of a copy that a node sends to the responsible node of a recipient."""
 BODY = ["kind", "round", "trigger", "sender", "hops", *_CARRIED, "msg_id"]
 """The columns that describe a message in ProcessingList, without its KEY."""
 COPY = [*KEY, "kind", "trigger", "sender", "round", *_FIELDS]
-NOT_GUIDED = [
-    "cast(null as array<bigint>) as origin_path",
-    "cast(null as array<struct<node: bigint, msg_id: bigint>>) as visited",
-    f"cast(null as {GUIDE}) as guide",
-]
-"""SQL for the columns that are null in issued copies."""
 _CALLS = {"publish": "PUB", "subscribe": "SUB", "unsubscribe": "UNSUB"}
 _AGAIN = f"round - {1 << 40}"
 """SQL for the trigger of a resent message. These triggers ascend with MsgId_N, and sort behind STATUS, before PAR_TOP.
@@ -60,6 +54,16 @@ def issued_copies(call: DataFrame) -> DataFrame:
     own = {"hops": "0", "issued_round": "round", "subscription_id": "subscription_id", "matches": "matches"}
     origin = "case when kind <> 'publish' then node_id end"
     return called(call, _CALLS, PAYLOAD, **{**dict.fromkeys(_FIELDS, "null"), **own, "origin": origin})
+
+
+def new_copies(rows: DataFrame, **columns: str) -> DataFrame:
+    """Returns a copy for each row: a J or REJOIN that a node issues. `columns` has SQL for columns of `COPY`.
+
+    By default ``hops`` is 0, ``run_id`` is unchanged, and all other columns are null.
+    """
+    given, types = {"run_id": "run_id", "hops": "0", **columns}, outbox_types(PAYLOAD)
+    typed = ((given.get(name, "null"), types.get(name, "bigint"), name) for name in COPY)
+    return rows.selectExpr(*(f"cast({sql} as {kind}) as {name}" for sql, kind, name in typed))
 
 
 def sender_hops(copy: DataFrame, path: DataFrame | None) -> DataFrame:
@@ -98,7 +102,7 @@ def copies_to_send(first: DataFrame, recipient: DataFrame) -> DataFrame:
     """Returns outbox rows: for each first copy, one copy to each next hop (member of Out; Alg. 1, lines 16 to 18)."""
     out = recipient.where("responsible <> node_id").select(*KEY, "responsible").distinct()
     rows = first.join(out.hint("shuffle_hash"), KEY)
-    return to_send(rows, trigger="trigger", rank="2", sent_round="round", **FORWARDED)
+    return to_send(rows, trigger="trigger", rank="2", **FORWARDED)
 
 
 def matched_deliveries(matched: DataFrame) -> DataFrame:

@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, functions as F
 
 from pipelines.contract.round import CALL_TRIGGER
 from pipelines.contract.rows import NODE, row_number
-from pipelines.protocols.delta.steps.copies import COPY, FORWARDED, NOT_GUIDED
+from pipelines.protocols.delta.steps.copies import FORWARDED, new_copies
 from pipelines.protocols.delta.tables import CALL, JOIN_REQUEST, PROCESSING, SENT_AS, to_send
 
 
@@ -20,9 +20,8 @@ def send_join_requests(asked: DataFrame, status: DataFrame) -> DataFrame:
     """Returns JOIN_REQUESTs (Alg. 2) for `asked`: ``run_id, node_id, join_point, source_seq, trigger, round``."""
     own = status.selectExpr(*NODE, "incarnation as known")
     return to_send(
-        asked.join(own.hint("shuffle_hash"), NODE, "left"), trigger="trigger", kind="'JOIN_REQUEST'", src="node_id",
-        dst="join_point", sent_round="round", source="node_id", source_seq="source_seq",
-        incarnation="coalesce(known, 0)",
+        asked.join(own.hint("shuffle_hash"), NODE, "left"), trigger="trigger", kind="'JOIN_REQUEST'", dst="join_point",
+        source="node_id", source_seq="source_seq", incarnation="coalesce(known, 0)",
     )  # fmt: skip
 
 
@@ -128,9 +127,8 @@ def send_topology(
     )
     own = status.selectExpr(*NODE, "incarnation as known")
     return to_send(
-        accepted.join(link, NODE, "left").join(own, NODE, "left"), trigger="trigger", kind="'PAR_TOP'", src="node_id",
-        dst="joiner", sent_round="round", source="joiner", source_seq="source_seq", links="links",
-        incarnation="coalesce(known, 0)",
+        accepted.join(link, NODE, "left").join(own, NODE, "left"), trigger="trigger", kind="'PAR_TOP'", dst="joiner",
+        source="joiner", source_seq="source_seq", links="links", incarnation="coalesce(known, 0)",
     )  # fmt: skip
 
 
@@ -150,8 +148,8 @@ def send_entries(accepted: DataFrame, routing_entry: DataFrame, path: DataFrame,
         .agg(F.expr("array_sort(collect_list(struct(subscription_id, origin, distance))) as entries"))
     )
     return to_send(
-        accepted.join(entry, NODE), trigger="trigger", rank="1", kind="'PAR_SUB'", src="node_id", dst="joiner",
-        sent_round="round", source="joiner", source_seq="source_seq", entries="entries",
+        accepted.join(entry, NODE), trigger="trigger", rank="1", kind="'PAR_SUB'", dst="joiner", source="joiner",
+        source_seq="source_seq", entries="entries",
     )  # fmt: skip
 
 
@@ -226,12 +224,10 @@ def received_entries(inbox: DataFrame) -> DataFrame:
 
 def issued_joins(inbox: DataFrame) -> DataFrame:
     """Returns the J that each joining node issues when it receives PAR_TOP, as rows with the columns `COPY`."""
-    return inbox.where("kind = 'PAR_TOP' and source_seq is not null").selectExpr(
-        "run_id", "dst as node_id", "source", "source_seq", "'J' as kind", "message_id as trigger",
-        "cast(null as bigint) as sender", "due_round as round", "0 as hops", "due_round as issued_round",
-        "cast(null as bigint) as subscription_id", "cast(null as bigint) as origin", "src as join_point",
-        "cast(null as array<bigint>) as matches", *NOT_GUIDED,
-    ).select(COPY)  # fmt: skip
+    return new_copies(
+        inbox.where("kind = 'PAR_TOP' and source_seq is not null"), node_id="dst", source="source", kind="'J'",
+        source_seq="source_seq", trigger="message_id", round="due_round", issued_round="due_round", join_point="src",
+    )  # fmt: skip
 
 
 def open_calls(call: DataFrame | None, waiting: DataFrame, present: str) -> DataFrame:

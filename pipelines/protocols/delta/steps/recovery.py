@@ -20,7 +20,7 @@ from collections.abc import Sequence
 from pyspark.sql import DataFrame, functions as F
 
 from pipelines.contract.rows import KEY, NODE, row_number
-from pipelines.protocols.delta.steps.copies import BODY, COPY, NOT_GUIDED
+from pipelines.protocols.delta.steps.copies import BODY, COPY, new_copies
 from pipelines.protocols.delta.tables import GUIDE, LINKS, PROCESSING, ROUTING_ENTRY, STATUS, TOPOLOGY, to_send
 
 _PAIR = [*NODE, "peer"]
@@ -181,12 +181,10 @@ def isolated_nodes(ready: DataFrame, path: DataFrame) -> DataFrame:
 
 def issued_rejoins(ready: DataFrame) -> DataFrame:
     """Returns the REJOIN of each node in `ready` as a copy (Alg. 5, line 19); its number is the negated incarnation."""
-    return ready.selectExpr(
-        *NODE, "node_id as source", "-incarnation as source_seq", "'REJOIN' as kind", "cast(0 as bigint) as trigger",
-        "cast(null as bigint) as sender", "round", "0 as hops", "round as issued_round",
-        "cast(null as bigint) as subscription_id", "cast(null as bigint) as origin", "node_id as join_point",
-        "cast(null as array<bigint>) as matches", *NOT_GUIDED,
-    ).select(COPY)  # fmt: skip
+    return new_copies(
+        ready, node_id="node_id", source="node_id", source_seq="-incarnation", kind="'REJOIN'", trigger="0",
+        round="round", issued_round="round", join_point="node_id",
+    )  # fmt: skip
 
 
 def guided_again(late: DataFrame, processing: DataFrame, status: DataFrame) -> DataFrame:
@@ -298,6 +296,5 @@ def low_priority(row: DataFrame, kind: str, content: Sequence[str], setting: Dat
     delay = f"cast(floor(greatest(size(links), size({content[0]}), 0) / par_rows) as bigint)"
     return to_send(
         row.join(setting.select("run_id", "par_rows"), "run_id"), trigger="-1", rank=str(rank), kind=f"'{kind}'",
-        src="node_id", dst="peer", sent_round="round", delay_rounds=f"coalesce({delay}, 0)",
-        **{name: name for name in content},
+        dst="peer", delay_rounds=f"coalesce({delay}, 0)", **{name: name for name in content},
     )  # fmt: skip
