@@ -7,17 +7,20 @@ the report's ProcessingList.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import numpy as np
 from pydantic import Field
 
+from pipelines.contract.audit import SLOW_CRASHING_RUN, Evidence, sql_audits, sql_files
 from pipelines.contract.protocol import DerivedTable, Protocol
 from pipelines.contract.run_inputs import Faults, Overlay, Workload
 from pipelines.contract.settings import Natural, Strict
 from pipelines.errors import Problem
-from pipelines.protocols.delta.audits import AUDITS, BOUND, RELATIONS
 from udfs.delta.program import Delta, ProcessingRow, processing_rows
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
 
 _MAX_PATHS = 100_000_000
 """The maximum number of paths that the brokers of a run store. A path takes 0.4 KB as program, 1.3 KB as dataflow."""
@@ -63,6 +66,31 @@ def problems(settings: Any, overlay: Overlay, workload: Workload, faults: Faults
             return
 
 
+_SQL = sql_files("pipelines.protocols.delta.audits")
+BOUND = f"{_SQL['bound']}\nunion all\n{SLOW_CRASHING_RUN}"
+"""The runs in which more than δ nodes are down or recovering at once, or nodes crash and messages are slow.
+
+Only runs with crashes depend on latencies: a failure detector reports a crash after a fixed delay, and the last
+messages of the node must arrive before the report (rule R21).
+"""
+
+
+def tree_paths(evidence: Evidence) -> DataFrame:
+    """Returns the paths between members of the overlay, with the columns of `pipelines.engines.paths.delta_paths`.
+
+    The paths have up to δ+1 hops, for the largest δ of all runs. They are computed in Python, because not every engine
+    has recursive SQL.
+    """
+    (reach,) = evidence.sql("select coalesce(max(delta), 0) + 1 from member").collect()[0]
+    ends = "join member s on s.run_id = l.run_id and s.node_id = l.src join member d on d.run_id = l.run_id"
+    link = evidence.sql(f"select l.run_id, l.src, l.dst from link l {ends} and d.node_id = l.dst")  # noqa: S608 - constant
+    return evidence.paths(link, reach)
+
+
+_READ = (
+    "path", "judged_path", "rejoin", "detached", "unreachable", "time_limit", "due_subscription", "near", "entry",
+    "judged_entry", "broken_view", "broken_entry",
+)  # fmt: skip
 CALL_WAITS = """
 select run_id, node_id, node_id as source, source_seq,
   'it is issued once the node has joined and is OPERATIONAL' as reason
@@ -76,8 +104,12 @@ PROTOCOL = Protocol(
     summary="δ-fault-tolerant publish/subscribe: confirmations, routing tables replicated within δ+1 hops",
     settings=DeltaSettings,
     program=Delta,
-    audits=AUDITS,
-    audit_relations=RELATIONS,
+    audits=sql_audits("pipelines.protocols.delta.audits"),
+    audit_relations={
+        **{name: _SQL[name] for name in ("member", "judged")},
+        "tree_path": tree_paths,
+        **{name: _SQL[name] for name in _READ},
+    },
     bound=BOUND,
     assumes=frozenset({"no_loss", "no_duplicates", "order"}),
     shown=[DerivedTable("processing", ProcessingRow, "processing_list", processing_rows)],
