@@ -192,8 +192,8 @@ class Flooding(NodeProgram):
     def on_round_end(self, ctx: Context) -> None:
         """Counts the messages that the node has sent in this round."""
         by_peer = self.counts.by_peer or {}
-        for sent in ctx.sent:
-            by_peer[sent.dst] = by_peer.get(sent.dst, 0) + 1
+        for dst, _, _ in ctx.sent:
+            by_peer[dst] = by_peer.get(dst, 0) + 1
         self.counts = Counts(self.counts.n_sent + len(ctx.sent), by_peer)
 
     def _turn_to(self, peer: int, ctx: Context) -> None:

@@ -377,7 +377,7 @@ def test_a_record_under_another_key_than_its_own_is_told() -> None:
 def test_a_delay_may_be_a_number_of_numpy() -> None:
     ctx = Context(0, 1, {}, Internal())
     ctx.send(1, Persistent(1), after=np.int64(2))
-    assert [(one.latency_rounds, type(one.latency_rounds)) for one in ctx.sent] == [(2, int)]
+    assert [(latency, type(latency)) for _, _, latency in ctx.sent] == [(2, int)]
     ctx.set_timer("again", rounds=np.int64(2))
     assert [(at, type(at)) for at in ctx._internal.timers.values()] == [(3, int)]
 

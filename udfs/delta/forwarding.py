@@ -51,7 +51,10 @@ def forward(turn: Turn) -> None:
     if len(copies) > 1:
         copies = sorted(copies, key=_TURN)
     first = first_copies(turn, copies)
-    late = _late(copies, first) if len(first) < len(copies) else []
+    late = []
+    if len(first) < len(copies):
+        firsts = {id(copy) for copy in first}
+        late = [copy for copy in copies if id(copy) not in firsts]
     if late and node.is_synchronising:
         _apply_refused(turn, late, {copy.key for copy in first})
     here = _route(turn, first, is_recovering=is_recovering)
@@ -65,11 +68,6 @@ def forward(turn: Turn) -> None:
         here += _compute_again(turn, m)
     if here:
         _deliver(turn, here)
-
-
-def _late(copies: Iterable[Processing], first: Iterable[Processing]) -> list[Processing]:
-    firsts = {id(copy) for copy in first}
-    return [copy for copy in copies if id(copy) not in firsts]
 
 
 def _accepted(turn: Turn) -> Iterable[Processing]:
@@ -260,12 +258,11 @@ def answer_senders(turn: Turn) -> None:
     waiting = turn.node.waiting
     ended = {one.m.key for one in turn.finished} if waiting else set()
     answered = [row for row in waiting.values() if (row.source, row.source_seq) in ended] if ended else []
-    for one in turn.finished:
-        m, trigger, sender = one
+    for m, trigger, sender in turn.finished:
         senders = {sender} if sender is not None else set()
         if answered:
             senders |= {row.sender for row in answered if (row.source, row.source_seq) == m.key}
-        for waiting_sender in sorted(senders) if answered else senders:
+        for waiting_sender in sorted(senders):
             turn.send(trigger, 3, "CONF", waiting_sender, Conf(*m.key, None))
         if m.source == turn.id and m.source_seq > 0:
             turn.ctx.confirm(m.source_seq)

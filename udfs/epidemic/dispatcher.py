@@ -281,7 +281,6 @@ class DispatcherRound:
     has_detected: bool = False
     answered: set[tuple[int, int, int]] = field(default_factory=set)
     _outbox: list[tuple[_Order, Any, int | None]] = field(default_factory=list)
-    _next_hops: dict[int, list[int]] = field(default_factory=dict)
     _cached: dict[DigestEntry, CachedEvent] | None = None
 
     @property
@@ -314,11 +313,8 @@ class DispatcherRound:
         """
         if pattern_id is None:
             return []
-        found = self._next_hops.get(pattern_id)
-        if found is None:
-            table, hops = self.node.routing_entry, (self.id, *self.ctx.neighbours)
-            found = self._next_hops[pattern_id] = [hop for hop in hops if (pattern_id, hop) in table]
-        return found
+        table, hops = self.node.routing_entry, (self.id, *self.ctx.neighbours)
+        return [hop for hop in hops if (pattern_id, hop) in table]
 
     def is_subscribed(self, pattern_id: int | None) -> bool:
         """Returns whether the subscription table has an entry of the dispatcher's own clients for `pattern_id`."""

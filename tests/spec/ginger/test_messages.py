@@ -42,7 +42,7 @@ def test_an_eventual_message_goes_a_hop_on_to_all_but_the_broker_that_brings_it(
     assert sent(rows, "hops", "rounds") == [
         ("Metadata", 0, 4, 2), ("Metadata", 3, 4, 1), ("Metadata", 8, 4, 1), ("Metadata", 9, 4, 1),
     ]  # fmt: skip
-    assert {one.message.message for one in rows.ctx.sent} == {about}
+    assert {message.message for _, message, _ in rows.ctx.sent} == {about}
     assert [kept(rows, name, "source_seq") for name in ("metadata_buffer", "pending", "entry_queue")] == [[], [], []]
 
 

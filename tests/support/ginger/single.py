@@ -262,7 +262,7 @@ def sent(outcome: Outcome, *names: str) -> list[tuple[Any, ...]]:
 
 def messages(outcome: Outcome, cls: type) -> list[Any]:
     """Returns the sent messages of a class."""
-    return [one.message for one in outcome.ctx.sent if isinstance(one.message, cls)]
+    return [message for _, message, _ in outcome.ctx.sent if isinstance(message, cls)]
 
 
 def kept(outcome: Outcome, table: str, *names: str) -> list[Any]:
@@ -298,5 +298,5 @@ def kinds(outcome: Outcome) -> list[str]:
 
 def paths(rows: Outcome) -> list[tuple[int, list[tuple[int, ...]]]]:
     """Returns the receivers of the sent TreeViewUpdate messages, each with the paths in the message."""
-    found = [one for one in rows.ctx.sent if type(one.message) is ms.TreeViewUpdate]
-    return [(one.dst, [tuple(seen[:4]) for seen in one.message.seen]) for one in found]
+    found = [(dst, message) for dst, message, _ in rows.ctx.sent if type(message) is ms.TreeViewUpdate]
+    return [(dst, [tuple(seen[:4]) for seen in message.seen]) for dst, message in found]
