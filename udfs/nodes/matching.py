@@ -32,7 +32,7 @@ class Value(NamedTuple):
     text: str | None
 
 
-_ORDERS: Mapping[str, Callable[[Any, Any], bool]] = {"=": eq, "<": lt, "<=": le, ">": gt, ">=": ge}
+_ORDERS: Mapping[str, Callable[[Any, Any], bool]] = {"=": eq, "!=": ne, "<": lt, "<=": le, ">": gt, ">=": ge}
 
 
 def holds(op: str, value: Value, given: Value) -> bool:
@@ -40,22 +40,15 @@ def holds(op: str, value: Value, given: Value) -> bool:
 
     A string and a number are unequal, and neither is less than the other.
     """
-    is_alike = (value.number is None) == (given.number is None)
-    if op == "!=":
-        return not is_alike or _compared(ne, value, given)
-    if not is_alike:
-        return False
-    if op in _ORDERS:
-        return _compared(_ORDERS[op], value, given)
-    if value.text is None or given.text is None:
-        return False
-    if op == "prefix":
-        return value.text.startswith(given.text)
-    if op == "suffix":
-        return value.text.endswith(given.text)
-    if op == "contains":
-        return given.text in value.text
-    return pattern_of(given.text).search(f"{value.text}/") is not None
+    if op in _OF_STRINGS:
+        return value.text is not None and given.text is not None and _OF_STRINGS[op](value.text, given.text)
+    if (value.number is None) != (given.number is None):
+        return op == "!="
+    if given.number is None:
+        return _ORDERS[op](value.text, given.text)
+    if given.whole is not None and value.whole is not None:
+        return _ORDERS[op](value.whole, given.whole)
+    return _ORDERS[op](value.number, given.number)
 
 
 @cache
@@ -80,12 +73,12 @@ def _level_pattern(level: str, *, is_first: bool) -> str:
     return "(?:[^/$][^/]*)?" if is_first else "[^/]*"
 
 
-def _compared(order: Callable[[Any, Any], bool], value: Value, given: Value) -> bool:
-    if given.number is None:
-        return order(value.text, given.text)
-    if given.whole is not None and value.whole is not None:
-        return order(value.whole, given.whole)
-    return order(value.number, given.number)
+_OF_STRINGS: Mapping[str, Callable[[str, str], bool]] = {
+    "prefix": str.startswith,
+    "suffix": str.endswith,
+    "contains": str.__contains__,
+    "filter": lambda topic, text: pattern_of(text).search(f"{topic}{SEPARATOR}") is not None,
+}
 
 
 class Matcher:
