@@ -166,10 +166,7 @@ def fill_inbox(turn: Turn) -> None:
     for one in turn.due.received:
         kind = one.kind
         if kind in _EXEMPT or (one.message.for_incarnation or 0) == own:
-            if kind in inbox:
-                inbox[kind].append(one)
-            else:
-                inbox[kind] = [one]
+            inbox.setdefault(kind, []).append(one)
             if kind in MULTICAST:
                 multicast.append(one)
         else:

@@ -191,9 +191,7 @@ def leave(turn: Turn) -> None:
     """
     for (_, _, responsible), m in turn.again.items():
         turn.send(m.round - AGAIN, m.trigger, m.kind, responsible, m)
-    if len(turn.outbox) > 1:
-        turn.outbox.sort()
-    for one in turn.outbox:
+    for one in sorted(turn.outbox):
         _send(turn, one)
     for copy in turn.copies if not turn.ctx.run.has_crashes else ():
         copy.matches = None

@@ -282,10 +282,8 @@ def _forget_patterns(turn: DispatcherRound, calls: Iterable[_Call]) -> None:
     ended = {turn.ctx.run.patterns[call.subscription_id] for call in calls if isinstance(call, UnsubscribeCall)}
     for pattern in ended:
         if not node.is_local(pattern):
-            for key in [key for key in node.expected if key[1] == pattern]:
-                del node.expected[key]
-            for lost in [key for key in node.lost if key[1] == pattern]:
-                del node.lost[lost]
+            node.expected = {key: one for key, one in node.expected.items() if one.pattern_id != pattern}
+            node.lost = {key: one for key, one in node.lost.items() if one.pattern_id != pattern}
 
 
 def _send_changes(
