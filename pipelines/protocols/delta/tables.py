@@ -9,14 +9,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import pyarrow as pa
 from pyspark.sql import DataFrame, functions as F, types as T
+from pyspark.sql.pandas.types import from_arrow_schema
 
 from pipelines.contract.nodes import record_table
 from pipelines.contract.round import StateRelation, in_flight_schema, outbox_types
 from pipelines.contract.rows import NODE, outbox
-from pipelines.tables import BIGINT, BOOLEAN, LONGS, STRING
+from pipelines.tables import BIGINT
 from udfs.delta import state
+from udfs.delta.messages import MESSAGES
 from udfs.delta.program import ProcessingRow
+from udfs.nodes.records import spec_of
 
 
 def with_value(
@@ -71,27 +75,21 @@ STATES = (
 MULTICAST = ("J", "SUB", "UNSUB", "PUB", "REJOIN")
 
 
-def _array(**fields: T.DataType) -> T.ArrayType:
-    return T.ArrayType(T.StructType([T.StructField(name, kind) for name, kind in fields.items()]))
-
-
-_FIELDS = {
-    "hops": BIGINT, "issued_round": BIGINT, "subscription_id": BIGINT, "origin": BIGINT, "join_point": BIGINT,
-    "matches": LONGS, "links": _array(a=BIGINT, b=BIGINT, is_marked=BOOLEAN),
-    "entries": _array(subscription_id=BIGINT, origin=BIGINT, distance=BIGINT), "peer": BIGINT, "status": STRING,
-    "incarnation": BIGINT, "for_incarnation": BIGINT, "guide": _array(path=LONGS, is_done=BOOLEAN),
-    "origin_path": LONGS, "tombstones": LONGS, "visited": _array(node=BIGINT, msg_id=BIGINT),
-}  # fmt: skip
-GUIDE = _FIELDS["guide"].simpleString()
-"""The SQL type of g.to: the paths from the receiver to recipients. ``is_done`` of a path states that its recipient has
-confirmed.
-"""
-PAYLOAD = T.StructType([T.StructField(name, kind) for name, kind in _FIELDS.items()])
+_TYPES = {name: kind.arrow for cls in MESSAGES for name, kind in spec_of(cls).types.items()}
+_FIELDS = (
+    "hops", "issued_round", "subscription_id", "origin", "join_point", "matches", "links", "entries", "peer", "status",
+    "incarnation", "for_incarnation", "guide", "origin_path", "tombstones", "visited",
+)  # fmt: skip
+PAYLOAD = from_arrow_schema(pa.schema([(name, _TYPES["from_" if name == "origin" else name]) for name in _FIELDS]))
 """The fields of a message that its JSON body omits:
 
 - ``for_incarnation``: the receiver's incarnation as the sender knows it; null: any incarnation, or the first one;
 - ``guide``: g.to of a Guided message; null: the message is not Guided;
 - ``origin_path``: the path from the receiver to m.from; null: the message is not Guided.
+"""
+GUIDE = PAYLOAD["guide"].dataType.simpleString()
+"""The SQL type of g.to: the paths from the receiver to recipients. ``is_done`` of a path states that its recipient has
+confirmed.
 """
 INBOX = in_flight_schema(PAYLOAD).names
 """The columns of an inbox."""
