@@ -21,8 +21,8 @@ from udfs.nodes.calls import Call
 from udfs.nodes.context import Context, Delivery, Internal
 from udfs.nodes.processes import check
 from udfs.nodes.program import NodeDown, Plan
-from udfs.nodes.run import LinkChange, LinkReplacement, Links, NodeIntervals, RunView, first_after
-from udfs.nodes.world import BEFORE, Flight, NodeInfo, ProgramError, RunningNode, World, begin, step
+from udfs.nodes.run import UNCHANGED, LinkChange, LinkReplacement, Links, NodeIntervals, RunView, first_after
+from udfs.nodes.world import BEFORE, Flight, NodeInfo, ProgramError, RoundDue, RunningNode, World, begin, step
 
 _GROUP = 1024
 """The number of consecutive node ids that share a counter of message ids."""
@@ -188,8 +188,9 @@ class Network:
         acting = sorted({*inbox, *calls, *recovered, *awake, *noticed, *changed})
         self._store(acting)
         for at in acting:
-            events = inbox.get(at, ()), calls.get(at, ()), at in recovered, noticed.get(at, ()), changed.get(at)
-            ctx = self._play_node(at, rows, *events)
+            is_paused, links = self._given.pauses.at(at, round_) is not None, changed.get(at, UNCHANGED)
+            events = inbox.get(at, ()), calls.get(at, ()), (), noticed.get(at, ()), at in recovered, is_paused, links
+            ctx = self._play_node(at, RoundDue(*events), rows)
             if ctx.fates:
                 fates.update(ctx.fates)
             if ctx.sent:
@@ -201,19 +202,15 @@ class Network:
         # 3. network
         self.put(self.numbered(out))
 
-    def _play_node(
-        self, at: int, rows: HistoryRows, received: Sequence[Flight], calls: Sequence[Call], is_recovered: bool,
-        crashed: Sequence[int], links: LinkChange | None,
-    ) -> Context:  # fmt: skip
+    def _play_node(self, at: int, due: RoundDue, rows: HistoryRows) -> Context:
         given, node, round_ = self._given, self.nodes[at], self.round
         ctx = self._contexts.get(at)
         if ctx is None:
             ctx = self._contexts[at] = Context(at, round_, given.settings, node.internal, self._view)
         else:
             ctx.begin(round_, self._view)
-        is_paused = given.pauses.first_round is not None and given.pauses.at(at, round_) is not None
-        step(self._plan, given.run, node, ctx, received, calls, is_recovered, crashed, is_paused, links)
-        self._take(ctx, node, calls, rows)
+        step(self._plan, given.run, node, ctx, due)
+        self._take(ctx, node, due.calls, rows)
         self._set_wake(at, node)
         return ctx
 

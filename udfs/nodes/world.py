@@ -123,21 +123,17 @@ class RoundDue(NamedTuple):
 
     received: Sequence[Flight]
     calls: Sequence[Call]
-    timers: Sequence[Timer]
-    crashed: Sequence[int]
-    is_recovered: bool
-    is_paused: bool
-    links: LinkChange
+    timers: Sequence[Timer] = ()
+    crashed: Sequence[int] = ()
+    is_recovered: bool = False
+    is_paused: bool = False
+    links: LinkChange = UNCHANGED
 
 
 _MESSAGE_ID, _SEQ = itemgetter(0), attrgetter("source_seq")
-_tuple = tuple.__new__
 
 
-def step(
-    plan: Plan, run: int, node: RunningNode, ctx: Context, received: Sequence[Flight], calls: Sequence[Call],
-    is_recovered: bool = False, crashed: Sequence[int] = (), is_paused: bool = False, links: LinkChange | None = None,
-) -> None:  # fmt: skip
+def step(plan: Plan, run: int, node: RunningNode, ctx: Context, due: RoundDue) -> None:
     """Runs the handlers of a node for the events of one round.
 
     Args:
@@ -145,12 +141,7 @@ def step(
         run: The run id, for errors.
         node: The node; its state changes.
         ctx: The context that collects the actions of the node.
-        received: The due messages, in any order.
-        calls: The due calls, in any order.
-        is_recovered: Whether the node restarts in this round.
-        crashed: The crashed nodes that this node notices, for programs with `on_round`.
-        is_paused: Whether the node is paused, for programs with `on_round`.
-        links: The changes of the node's links, for programs with `on_round`. None means that no link changes.
+        due: The due events, without timers. The messages and calls have any order.
 
     Raises:
         ProgramError: A handler raised an exception, or called ``sys.exit``.
@@ -162,15 +153,14 @@ def step(
     try:
         if plan.is_whole:
             what = "round"
+            received = sorted(due.received, key=_MESSAGE_ID) if len(due.received) > 1 else due.received
+            calls = sorted(due.calls, key=_SEQ) if len(due.calls) > 1 else due.calls
             timers = _expire_timers(node, ctx) if node.internal.timers else ()
-            by_id = sorted(received, key=_MESSAGE_ID) if len(received) > 1 else received
-            in_turn = sorted(calls, key=_SEQ) if len(calls) > 1 else calls
-            due = (by_id, in_turn, timers, crashed, is_recovered, is_paused, links or UNCHANGED)
-            program.on_round(_tuple(RoundDue, due), ctx)
+            program.on_round(RoundDue(received, calls, timers, *due[3:]), ctx)
             return
-        if is_recovered:
+        if due.is_recovered:
             program.on_recover(ctx)
-        for _, _, what in _agenda(plan, node, ctx, received, calls):
+        for _, _, what in _agenda(plan, node, ctx, due.received, due.calls):
             if isinstance(what, Flight):
                 _receive(plan, node, ctx, what)
             elif isinstance(what, Call):

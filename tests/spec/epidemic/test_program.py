@@ -14,7 +14,6 @@ from udfs.epidemic.forwarding import discard
 from udfs.epidemic.program import Epidemic
 from udfs.nodes.context import Context, Internal
 from udfs.nodes.local import LocalNetwork
-from udfs.nodes.run import LinkChange
 from udfs.nodes.world import Flight, RoundDue
 
 LINE = {(0, 1): 1, (1, 2): 1}
@@ -56,7 +55,7 @@ def test_a_full_cache_keeps_what_its_policy_says(eviction: str) -> None:
         dispatcher = Epidemic()
         events = [CachedEvent(0, n, n, draw.random() < 0.5, 0, 0, 0, (), ()) for n in range(size)]
         dispatcher.cache = {(0, one.source_seq): one for one in events}
-        due = RoundDue((), (), (), (), is_recovered=False, is_paused=False, links=LinkChange())
+        due = RoundDue((), ())
         discard(DispatcherRound(dispatcher, Context(node, 1, settings, Internal()), due, n_cached=1))
         has = [one.position for one in dispatcher.cache.values()]
         newest = sorted(events, key=lambda one: (one.is_own or eviction == "oldest", one.position))[-buffer:]

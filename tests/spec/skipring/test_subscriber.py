@@ -11,7 +11,7 @@ from udfs.nodes.calls import CALLS, Call
 from udfs.nodes.context import Context
 from udfs.nodes.program import Plan
 from udfs.nodes.records import kind_of
-from udfs.nodes.world import Flight, RunningNode, step
+from udfs.nodes.world import Flight, RoundDue, RunningNode, step
 from udfs.skipring.labels import Label
 from udfs.skipring.messages import (
     COR,
@@ -68,7 +68,7 @@ class Subscriber:
 
     def _play(self, received: list[Flight], calls: list[Call] | None = None, seed: int = 0) -> list[str]:
         ctx = Context(ME, 7, {**SETTINGS, "seed": seed}, self.node.internal)
-        step(PLAN, 0, self.node, ctx, received, calls or [])
+        step(PLAN, 0, self.node, ctx, RoundDue(received, calls or []))
         return [told(dst, message) for dst, message, _ in ctx.sent]
 
     @property

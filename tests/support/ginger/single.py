@@ -18,7 +18,7 @@ from udfs.nodes.calls import Call
 from udfs.nodes.context import Context, Internal, Watched
 from udfs.nodes.program import NodeDown, Plan
 from udfs.nodes.run import RunView
-from udfs.nodes.world import Flight, RunningNode, step
+from udfs.nodes.world import Flight, RoundDue, RunningNode, step
 
 ROUND = 7
 SETTINGS = {
@@ -184,7 +184,7 @@ def play(node: int, *given: Any, round_: int = ROUND) -> Outcome:
     ctx = Context(node, round_, settings, internal, _Neighbourhood(links=_latencies(node, program, received)))
     internal.timers |= {(piece.name, piece.key): round_ for piece in pieces if isinstance(piece, Ran)}
     calls = [piece for piece in pieces if isinstance(piece, Call)]
-    step(PLAN, 0, RunningNode(program, internal), ctx, inbox, calls, is_recovered=NOW in pieces)
+    step(PLAN, 0, RunningNode(program, internal), ctx, RoundDue(inbox, calls, is_recovered=NOW in pieces))
     return Outcome(program, ctx, internal, settings)
 
 
