@@ -76,8 +76,6 @@ class Leaving(NamedTuple):
 
 _leaving = tuple.__new__
 _LEAST = -(1 << 63)
-_SERVING_NONE = frozenset({"DETECT", "CON_REQUEST", "SYN_REQUEST", "STATUS"})
-"""The message kinds that no application call causes."""
 
 
 class Turn:
@@ -167,12 +165,10 @@ class Turn:
         for_incarnation: int | None = None, latency: int | None = None, delay: int = 0,
     ) -> None:  # fmt: skip
         """Adds a message to the outbox. The arguments are fields of `Leaving`."""
-        outbox, source, seq = self.outbox, None, None
-        if kind not in _SERVING_NONE:
-            source, seq = body.source, body.source_seq
-        outbox.append(_leaving(Leaving, (
+        source, seq = getattr(body, "source", None), getattr(body, "source_seq", None)
+        self.outbox.append(_leaving(Leaving, (
             trigger, rank, dst, _LEAST if source is None else source, _LEAST if seq is None else seq, kind,
-            len(outbox), body, for_incarnation, latency, delay,
+            len(self.outbox), body, for_incarnation, latency, delay,
         )))  # fmt: skip
 
     def send_again(self, m: Processing, responsible: int | None) -> None:
