@@ -283,25 +283,6 @@ class DispatcherRound:
     _outbox: list[tuple[_Order, Any, int | None]] = field(default_factory=list)
     _cached: dict[DigestEntry, CachedEvent] | None = None
 
-    @property
-    def id(self) -> int:
-        """The id of the dispatcher."""
-        return self.ctx.node
-
-    @property
-    def now(self) -> int:
-        """The number of the round."""
-        return self.ctx.round
-
-    @property
-    def recovery(self) -> str:
-        """The value of setting ``recovery``."""
-        return str(self.ctx.settings["recovery"])
-
-    def setting(self, name: str) -> Any:  # noqa: ANN401 - the value of any setting
-        """Returns the value of setting `name` of the protocol."""
-        return self.ctx.settings[name]
-
     def of(self, *kinds: str) -> list[Flight]:
         """Returns the messages of the inbox whose kind is in `kinds`, in the order of their ids."""
         return [one for one in self.inbox if one.kind in kinds]
@@ -313,12 +294,12 @@ class DispatcherRound:
         """
         if pattern_id is None:
             return []
-        table, hops = self.node.routing_entry, (self.id, *self.ctx.neighbours)
+        table, hops = self.node.routing_entry, (self.ctx.node, *self.ctx.neighbours)
         return [hop for hop in hops if (pattern_id, hop) in table]
 
     def is_subscribed(self, pattern_id: int | None) -> bool:
         """Returns whether the subscription table has an entry of the dispatcher's own clients for `pattern_id`."""
-        return (pattern_id, self.id) in self.node.routing_entry
+        return (pattern_id, self.ctx.node) in self.node.routing_entry
 
     def cached_by_counter(self) -> dict[DigestEntry, CachedEvent]:
         """Returns the cached events by source, pattern and counter. An event has one key for each of its patterns."""
@@ -330,11 +311,11 @@ class DispatcherRound:
     def shuffled(self, purpose: str, among: Iterable[int], *keys: int) -> list[int]:
         """Returns `among` in a random order: by hashes of the seed, `purpose`, the dispatcher, `keys` and elements."""
         seed = self.ctx.settings["seed"]
-        return sorted(among, key=lambda one: (drawn_bits(seed, purpose, self.id, *keys, one), one))
+        return sorted(among, key=lambda one: (drawn_bits(seed, purpose, self.ctx.node, *keys, one), one))
 
     def uniform(self, purpose: str, *keys: int) -> float:
         """Returns a random number in [0, 1): a hash of the seed, `purpose`, the dispatcher and `keys` (rule E4)."""
-        return drawn_uniform(self.ctx.settings["seed"], purpose, self.id, *keys)
+        return drawn_uniform(self.ctx.settings["seed"], purpose, self.ctx.node, *keys)
 
     def send(self, dst: int, message: Any, trigger: int, rank: int, latency: int | None = None) -> None:  # noqa: ANN401
         """Queues a message, which `leave` sends at the end of the round.

@@ -87,9 +87,9 @@ def _forward(turn: DispatcherRound, event: TreeEvent, trigger: int, sender: int 
 
     The event does not return to `sender`.
     """
-    wanted = {hop for pattern in event.matches for hop in turn.next_hops(pattern)} - {turn.id, sender}
+    wanted = {hop for pattern in event.matches for hop in turn.next_hops(pattern)} - {turn.ctx.node, sender}
     if wanted:
-        copy = replace(event, hops=event.hops + 1, path=(*event.path, turn.id))
+        copy = replace(event, hops=event.hops + 1, path=(*event.path, turn.ctx.node))
         for next_hop in wanted:
             turn.send(next_hop, copy, trigger, 0)
 
@@ -107,9 +107,9 @@ def _published(turn: DispatcherRound, call: PublishCall) -> TreeEvent:
             number = counter[pattern].number + 1 if pattern in counter else 1
             counter[pattern] = PatternCounter(pattern, number)
             tags.append(Tag(pattern, number))
-        turn.node.tag.append(EventTag(call.source_seq, pattern, number, turn.now))
-    id_ = identifier(turn.id, tags)
-    return TreeEvent(turn.id, call.source_seq, 0, id_, turn.now, tuple(matches), tuple(tags), ())
+        turn.node.tag.append(EventTag(call.source_seq, pattern, number, turn.ctx.round))
+    id_ = identifier(turn.ctx.node, tags)
+    return TreeEvent(turn.ctx.node, call.source_seq, 0, id_, turn.ctx.round, tuple(matches), tuple(tags), ())
 
 
 def store(turn: DispatcherRound, event: EventCopy, *, is_own: bool) -> None:
@@ -120,12 +120,12 @@ def store(turn: DispatcherRound, event: EventCopy, *, is_own: bool) -> None:
         event: The event to cache.
         is_own: Whether the dispatcher published the event, or one of its clients subscribes to the event.
     """
-    if turn.recovery == "none" or not (is_own or turn.setting("caching") == "all"):
+    if turn.ctx.settings["recovery"] == "none" or not (is_own or turn.ctx.settings["caching"] == "all"):
         return
     turn.n_cached += 1
     key = event.source, event.source_seq
     turn.node.cache[key] = CachedEvent(
-        *key, turn.node.dispatcher.n_cached + turn.n_cached, is_own, turn.now, event.hops, event.issued_round,
+        *key, turn.node.dispatcher.n_cached + turn.n_cached, is_own, turn.ctx.round, event.hops, event.issued_round,
         event.matches, event.tags,
     )  # fmt: skip
 
@@ -133,9 +133,9 @@ def store(turn: DispatcherRound, event: EventCopy, *, is_own: bool) -> None:
 def discard(turn: DispatcherRound) -> None:
     """Deletes cached events until at most ``buffer`` remain. Setting ``eviction`` selects the events (section 4)."""
     cache = turn.node.cache
-    n_over = len(cache) - int(turn.setting("buffer"))
+    n_over = len(cache) - int(turn.ctx.settings["buffer"])
     if turn.n_cached and n_over > 0:
-        eviction = turn.setting("eviction")
+        eviction = turn.ctx.settings["eviction"]
         for event in nlargest(n_over, cache.values(), lambda event: _rank(turn, event, eviction)):
             del cache[event.source, event.source_seq]
 
@@ -144,7 +144,7 @@ def _rank(turn: DispatcherRound, event: CachedEvent, eviction: str) -> tuple[boo
     """Returns the rank of `event` by policy `eviction`. The cache discards the events with the highest ranks."""
     order = float(event.position)
     if eviction == "random":
-        order += turn.setting("buffer") * turn.uniform("epidemic.discard", event.source, event.source_seq)
+        order += turn.ctx.settings["buffer"] * turn.uniform("epidemic.discard", event.source, event.source_seq)
     return eviction == "foreign_first" and not event.is_own, -order, -event.position
 
 
@@ -158,7 +158,7 @@ def reply(turn: DispatcherRound, event: CachedEvent, requester: int, trigger: in
         event.source, event.source_seq, event.hops + 1, identifier(event.source, event.tags), event.issued_round,
         event.matches, event.tags,
     )  # fmt: skip
-    turn.send(requester, message, trigger, 1, turn.setting("out_of_band_rounds"))
+    turn.send(requester, message, trigger, 1, turn.ctx.settings["out_of_band_rounds"])
 
 
 def count(turn: DispatcherRound, event: EventCopy, local: Container[int]) -> None:
@@ -172,7 +172,7 @@ def count(turn: DispatcherRound, event: EventCopy, local: Container[int]) -> Non
         event: The new event.
         local: The patterns of the dispatcher's clients that match `event`. Gaps in other counters are ignored.
     """
-    if turn.recovery not in PULL:
+    if turn.ctx.settings["recovery"] not in PULL:
         return
     for pattern, number in event.tags:
         turn.has_counted = True
@@ -188,9 +188,9 @@ def _expect(turn: DispatcherRound, source: int, pattern: int, number: int) -> No
     else:
         is_initial = any(client.is_initial for client in turn.node.client.values() if client.pattern_id == pattern)
         first = 1 if is_initial else number
-    expires = turn.now + int(turn.setting("lost_rounds"))
+    expires = turn.ctx.round + int(turn.ctx.settings["lost_rounds"])
     for missing in range(first, number):
-        turn.node.lost[source, pattern, missing] = LostEvent(source, pattern, missing, turn.now, expires)
+        turn.node.lost[source, pattern, missing] = LostEvent(source, pattern, missing, turn.ctx.round, expires)
     turn.node.expected[source, pattern] = ExpectedNumber(source, pattern, max(first, number + 1))
 
 
@@ -203,10 +203,10 @@ def bound(turn: DispatcherRound) -> None:
     lost = turn.node.lost
     if not (turn.has_counted and lost):
         return
-    turn.has_detected = any(one.detected_round == turn.now for one in lost.values())
-    for one in [one for one in lost.values() if one.expires_round <= turn.now]:
+    turn.has_detected = any(one.detected_round == turn.ctx.round for one in lost.values())
+    for one in [one for one in lost.values() if one.expires_round <= turn.ctx.round]:
         del lost[one.source, one.pattern_id, one.number]
-    size = int(turn.setting("lost_buffer"))
+    size = int(turn.ctx.settings["lost_buffer"])
     if len(lost) > size:
         newest = nsmallest(
             size, lost.values(), lambda one: (-one.detected_round, one.source, one.pattern_id, one.number)
@@ -216,7 +216,7 @@ def bound(turn: DispatcherRound) -> None:
 
 def record_route(turn: DispatcherRound, event: TreeEvent) -> None:
     """Stores the path back to the source of `event` in Routes, if `event` is the newest of its source (rule E12)."""
-    if turn.recovery in PUBLISHER_PULL:
+    if turn.ctx.settings["recovery"] in PUBLISHER_PULL:
         known = turn.node.route.get(event.source)
         if known is None or event.source_seq > known.source_seq:
             route = SourceRoute(event.source, event.source_seq, tuple(reversed(event.path)))
@@ -244,7 +244,7 @@ def change_table(turn: DispatcherRound) -> None:
     if turn.due.is_recovered:
         changed |= {client.pattern_id for client in node.client.values()}
     if changed:
-        hops = (turn.id, *turn.ctx.neighbours, *links.removed)
+        hops = (turn.ctx.node, *turn.ctx.neighbours, *links.removed)
         before = _next_hops(turn, changed, hops)
         for entry in unlinked:
             del node.routing_entry[entry.pattern_id, entry.next_hop]
@@ -258,7 +258,7 @@ def change_table(turn: DispatcherRound) -> None:
                 client = LocalClient(known.subscription_id, known.pattern_id, known.is_initial)
                 node.client[call.subscription_id] = client
         for pattern in changed:
-            _set_entry(turn, pattern, turn.id, is_wanted=node.is_local(pattern))
+            _set_entry(turn, pattern, turn.ctx.node, is_wanted=node.is_local(pattern))
         _forget_patterns(turn, calls)
         _send_changes(turn, before, _next_hops(turn, changed, hops), fresh)
     _send_table(turn, fresh)

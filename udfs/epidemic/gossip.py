@@ -25,15 +25,15 @@ _TIMER = "gossip"
 
 def gossip(turn: DispatcherRound) -> None:
     """Starts the gossip round of the dispatcher if it is due, and sets the timer of the next gossip round."""
-    timer, now = turn.node.dispatcher, turn.now
+    timer, now = turn.node.dispatcher, turn.ctx.round
     if turn.due.is_recovered:
         # The timer did not expire while the dispatcher was down, so its next round may be in the past (rule E15).
         timer.next_round = now + (timer.next_round - now) % timer.interval_rounds
     else:
         _skip_missed(timer, now)
     timer.n_cached += turn.n_cached
-    if turn.n_cached and turn.recovery in PUSH:
-        timer.push_end_round = now + int(turn.setting("push_rounds"))
+    if turn.n_cached and turn.ctx.settings["recovery"] in PUSH:
+        timer.push_end_round = now + int(turn.ctx.settings["push_rounds"])
     timer.lost_end_round = max((one.expires_round for one in turn.node.lost.values()), default=None)
     timer.is_busy = timer.is_busy or turn.has_detected or bool(turn.of("REQUEST"))
     is_on_time = (
@@ -41,7 +41,7 @@ def gossip(turn: DispatcherRound) -> None:
     )
     if is_on_time and (timer.push_end_round or 0) > now:
         start_push(turn)
-    is_at_once = turn.has_detected and bool(turn.setting("gossip_on_detection"))
+    is_at_once = turn.has_detected and bool(turn.ctx.settings["gossip_on_detection"])
     if (timer.lost_end_round or 0) > now and (is_on_time or is_at_once):
         start_pull(turn)
     if is_on_time and timer.end_round > now:
@@ -66,16 +66,16 @@ def _adapt(turn: DispatcherRound, timer: GossipTimer) -> None:
 
     Otherwise doubles the interval. Does nothing unless setting ``adaptive`` is true.
     """
-    if not turn.setting("adaptive"):
+    if not turn.ctx.settings["adaptive"]:
         return
     if timer.is_busy:
-        timer.interval_rounds = max(int(turn.setting("gossip_rounds_min")), timer.interval_rounds // 2)
+        timer.interval_rounds = max(int(turn.ctx.settings["gossip_rounds_min"]), timer.interval_rounds // 2)
     else:
-        timer.interval_rounds = min(int(turn.setting("gossip_rounds_max")), timer.interval_rounds * 2)
+        timer.interval_rounds = min(int(turn.ctx.settings["gossip_rounds_max"]), timer.interval_rounds * 2)
 
 
 def _set_next(turn: DispatcherRound, timer: GossipTimer, *, is_on_time: bool) -> None:
-    now, interval = turn.now, timer.interval_rounds
+    now, interval = turn.ctx.round, timer.interval_rounds
     if timer.next_round <= now and timer.next_round < timer.end_round:
         timer.next_round = now + interval - (0 if is_on_time else (now - timer.next_round) % interval)
     if timer.next_round < timer.end_round:
@@ -87,15 +87,15 @@ def _set_next(turn: DispatcherRound, timer: GossipTimer, *, is_on_time: bool) ->
 def start_push(turn: DispatcherRound) -> None:
     """Figure 2, startGossipRound: sends a digest of cached events of a random pattern of the subscription table."""
     known = {pattern for pattern, _ in turn.node.routing_entry}
-    if turn.setting("push_patterns") == "local":
+    if turn.ctx.settings["push_patterns"] == "local":
         known = {pattern for pattern in known if turn.is_subscribed(pattern)}
     if not known:
         return
-    chosen = turn.shuffled("epidemic.pattern", known, turn.now)[0]
+    chosen = turn.shuffled("epidemic.pattern", known, turn.ctx.round)[0]
     cached = turn.node.cache.values()
     digest = tuple(DigestEntry(one.source, None, one.source_seq) for one in cached if chosen in one.matches)
     if digest:
-        send_towards(turn, Gossip("push", turn.id, chosen, None, digest), TIMER, 1)
+        send_towards(turn, Gossip("push", turn.ctx.node, chosen, None, digest), TIMER, 1)
 
 
 def handle_push(turn: DispatcherRound, message: Gossip, trigger: int, sender: int) -> None:
@@ -103,7 +103,7 @@ def handle_push(turn: DispatcherRound, message: Gossip, trigger: int, sender: in
     if turn.is_subscribed(message.pattern_id):
         missed = tuple(one for one in message.digest if (one.source, one.number) not in turn.node.received)
         if missed:
-            turn.send(message.initiator, EventRequest(missed), trigger, 1, turn.setting("out_of_band_rounds"))
+            turn.send(message.initiator, EventRequest(missed), trigger, 1, turn.ctx.settings["out_of_band_rounds"])
     pass_on(turn, message, trigger, sender)
 
 
@@ -122,18 +122,18 @@ def start_pull(turn: DispatcherRound) -> None:
     """
     lost = [
         DigestEntry(one.source, one.pattern_id, one.number)
-        for one in turn.node.lost.values() if one.expires_round > turn.now
+        for one in turn.node.lost.values() if one.expires_round > turn.ctx.round
     ]  # fmt: skip
-    if turn.recovery in SUBSCRIBER_PULL:
+    if turn.ctx.settings["recovery"] in SUBSCRIBER_PULL:
         patterns = {one.pattern_id for one in lost if one.pattern_id is not None}
-        chosen = turn.shuffled("epidemic.pattern", patterns, turn.now)[0]
+        chosen = turn.shuffled("epidemic.pattern", patterns, turn.ctx.round)[0]
         digest = tuple(one for one in lost if one.pattern_id == chosen)
-        send_towards(turn, Gossip("subscriber", turn.id, chosen, None, digest), TIMER, 2)
+        send_towards(turn, Gossip("subscriber", turn.ctx.node, chosen, None, digest), TIMER, 2)
     sources = {one.source for one in lost if one.source in turn.node.route}
-    if turn.recovery in PUBLISHER_PULL and sources:
-        source = turn.shuffled("epidemic.source", sources, turn.now)[0]
+    if turn.ctx.settings["recovery"] in PUBLISHER_PULL and sources:
+        source = turn.shuffled("epidemic.source", sources, turn.ctx.round)[0]
         digest = tuple(one for one in lost if one.source == source)
-        send_back(turn, turn.node.route[source].path, turn.id, digest, TIMER, 3)
+        send_back(turn, turn.node.route[source].path, turn.ctx.node, digest, TIMER, 3)
 
 
 def handle_pull(turn: DispatcherRound, message: Gossip, trigger: int, sender: int) -> None:
@@ -162,11 +162,11 @@ def send_towards(turn: DispatcherRound, message: Gossip, trigger: int, rank: int
 
     Arguments `trigger` and `rank` are those of `DispatcherRound.send`.
     """
-    hops = [hop for hop in turn.next_hops(message.pattern_id) if hop not in (turn.id, sender)]
-    keys = turn.now, message.initiator, _STYLES[message.style]
-    if len(hops) > turn.setting("fanout"):
+    hops = [hop for hop in turn.next_hops(message.pattern_id) if hop not in (turn.ctx.node, sender)]
+    keys = turn.ctx.round, message.initiator, _STYLES[message.style]
+    if len(hops) > turn.ctx.settings["fanout"]:
         hops = turn.shuffled("epidemic.neighbour", hops, *keys)
-    for hop in hops[: turn.setting("fanout")]:
+    for hop in hops[: turn.ctx.settings["fanout"]]:
         turn.send(hop, message, trigger, rank)
 
 
@@ -180,8 +180,8 @@ def send_back(
     sent by unicast (rule E12). Arguments `trigger` and `rank` are those of `DispatcherRound.send`.
     """
     is_linked = path[0] in turn.ctx.neighbours
-    if is_linked or turn.setting("broken_route") == "unicast":
-        latency = None if is_linked else turn.setting("out_of_band_rounds")
+    if is_linked or turn.ctx.settings["broken_route"] == "unicast":
+        latency = None if is_linked else turn.ctx.settings["out_of_band_rounds"]
         message = Gossip("publisher", initiator, None, path[1:], digest)
         turn.send(path[0], message, trigger, rank, latency)
 
@@ -192,9 +192,9 @@ def pass_on(turn: DispatcherRound, message: Gossip, trigger: int, sender: int) -
     A dispatcher without clients that subscribe to the pattern always forwards a pull message. If setting ``push_draw``
     is ``subscribers``, it always forwards a push message, too.
     """
-    is_free = message.style == "subscriber" or turn.setting("push_draw") == "subscribers"
-    keys = turn.now, message.initiator, _STYLES[message.style]
+    is_free = message.style == "subscriber" or turn.ctx.settings["push_draw"] == "subscribers"
+    keys = turn.ctx.round, message.initiator, _STYLES[message.style]
     if (is_free and not turn.is_subscribed(message.pattern_id)) or (
-        turn.uniform("epidemic.forward", *keys) < turn.setting("p_forward")
+        turn.uniform("epidemic.forward", *keys) < turn.ctx.settings["p_forward"]
     ):
         send_towards(turn, message, trigger, 0, sender)

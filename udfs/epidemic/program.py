@@ -44,10 +44,10 @@ class Epidemic(Dispatcher):
     def on_round(self, due: RoundDue, ctx: Context) -> None:
         """Handles the due events of a round, in phases."""
         turn = DispatcherRound(self, ctx, due)
-        turn.inbox = [one for one in due.received if _arrives(turn, one)]
+        turn.inbox = [one for one in due.received if _arrives(ctx, one)]
         change_table(turn)
         take_events(turn)
-        if turn.recovery != "none":
+        if ctx.settings["recovery"] != "none":
             discard(turn)
             bound(turn)
             for one in turn.of("GOSSIP", "REQUEST"):
@@ -60,13 +60,13 @@ class Epidemic(Dispatcher):
         turn.leave()
 
 
-def _arrives(turn: DispatcherRound, one: Flight) -> bool:
+def _arrives(ctx: Context, one: Flight) -> bool:
     """Returns whether message `one` arrives. Drops `one` if the unicast loses it (setting ``out_of_band_loss``)."""
-    loss = turn.setting("out_of_band_loss")
+    loss, seed = ctx.settings["out_of_band_loss"], ctx.settings["seed"]
     if not loss or one.kind not in UNICAST:
         return True
     event = (one.message.source, one.message.source_seq) if one.kind == "REPLY" else (-1, -1)
-    is_lost = drawn_uniform(turn.setting("seed"), "epidemic.unicast", one.src, turn.id, turn.now, *event) < loss
+    is_lost = drawn_uniform(seed, "epidemic.unicast", one.src, ctx.node, ctx.round, *event) < loss
     if is_lost:
-        turn.ctx.drop("lost_link", one.message_id)
+        ctx.drop("lost_link", one.message_id)
     return not is_lost
