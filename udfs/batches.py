@@ -17,19 +17,6 @@ Mapped = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 _ARROW = {"bigint": pa.int64(), "string": pa.string(), "boolean": pa.bool_()}
 
 
-def schema_of(columns: Sequence[tuple[str, str]]) -> pa.Schema:
-    """Returns the Arrow schema of `columns`: pairs of a name and a SQL type, ``bigint``, ``string`` or ``boolean``."""
-    return pa.schema([(name, _ARROW[kind]) for name, kind in columns])
-
-
-def as_batch(rows: Sequence[tuple[Any, ...]], schema: pa.Schema) -> pa.RecordBatch:
-    """Returns `rows`, which may be empty, as a record batch."""
-    columns: list[Any] = list(zip(*rows, strict=True)) or [()] * len(schema)
-    return pa.RecordBatch.from_arrays(
-        [pa.array(list(column), field.type) for column, field in zip(columns, schema, strict=True)], schema=schema
-    )
-
-
 def rows_of_runs(
     columns: Sequence[tuple[str, str]], as_arrow: str | None = None
 ) -> Callable[[Callable[[Any], Iterable[tuple[Any, ...]]]], Mapped]:
@@ -39,7 +26,7 @@ def rows_of_runs(
     one batch of results for each batch. Their columns have the names and SQL types `columns`, ``run_id`` first. The
     function gets the list column `as_arrow` as an Arrow array, and all other columns as Python objects.
     """
-    schema = schema_of(columns)
+    schema = pa.schema([(name, _ARROW[kind]) for name, kind in columns])
 
     def decorated(rows: Callable[[Any], Iterable[tuple[Any, ...]]]) -> Mapped:
         @wraps(rows)
@@ -49,7 +36,10 @@ def rows_of_runs(
                 if as_arrow is not None:
                     for run, value in zip(runs, batch.column(as_arrow), strict=True):
                         run[as_arrow] = value.values
-                yield as_batch([(run["run_id"], *row) for run in runs for row in rows(run)], schema)
+                found = [(run["run_id"], *row) for run in runs for row in rows(run)]
+                values: Iterable[Any] = zip(*found, strict=True) if found else [()] * len(schema)
+                of_columns = zip(map(list, values), schema.types, strict=True)
+                yield pa.RecordBatch.from_arrays([pa.array(*one) for one in of_columns], schema=schema)
 
         return mapped
 
