@@ -91,10 +91,6 @@ class Scene:
     numbers: Iterator[int]
     published: dict[int, Publication] = field(default_factory=dict)
 
-    def is_hit(self) -> bool:
-        """Returns whether to corrupt the state of a node: True with probability `share`."""
-        return self.draws.is_in(self.share)
-
     @property
     def everybody(self) -> list[int]:
         """Ids of all nodes, supervisors included."""
@@ -165,7 +161,7 @@ _LONGEST_KEY = 6
 def labels(scene: Scene) -> None:
     """Replaces the labels of randomly chosen nodes by random labels or None. The nodes need not be subscribers."""
     for node in scene.nodes:
-        if scene.is_hit():
+        if scene.draws.is_in(scene.share):
             scene.own(node).label = scene.label_or_none()
 
 
@@ -174,7 +170,7 @@ def edges(scene: Scene) -> None:
     for node in scene.nodes:
         own = scene.own(node)
         own.left, own.right, own.ring = (
-            _edge(scene) if scene.is_hit() else one for one in (own.left, own.right, own.ring)
+            _edge(scene) if scene.draws.is_in(scene.share) else one for one in (own.left, own.right, own.ring)
         )
 
 
@@ -187,7 +183,7 @@ def _edge(scene: Scene) -> Neighbour | None:
 def shortcuts(scene: Scene) -> None:
     """Replaces all slots of random nodes by slots with random labels. A new slot contains a random node or is empty."""
     for node in scene.nodes:
-        if scene.is_hit():
+        if scene.draws.is_in(scene.share):
             drawn = {scene.label(): scene.contact() for _ in range(scene.draws.below(_SLOTS + 1))}
             scene.own(node).short = {label: one.node if one else None for label, one in sorted(drawn.items())}
 

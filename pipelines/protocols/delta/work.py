@@ -76,14 +76,6 @@ class Work:
         to = state if name in state else added
         to[name] = to[name].unionByName(frame) if name in to else frame
 
-    def of_crashing(self, row: DataFrame) -> DataFrame:
-        """Returns the rows of `row` in runs with a scheduled crash. Only these runs store state for crashes."""
-        return self.round.faults.crashing.of(row)
-
-    def of_disturbed(self, row: DataFrame) -> DataFrame:
-        """Returns the rows of `row` in runs in which a node has crashed up to this round."""
-        return self.round.faults.disturbed.of(row)
-
     def keep(self, name: str, frame: DataFrame) -> DataFrame:
         """Materialises `frame` for several steps, and returns it. All frames with one `name` have the same columns."""
         return self.round.keep(name, frame)

@@ -107,11 +107,11 @@ def test_added_rows_are_kept_apart_until_a_step_replaces_their_relation(sail: Se
 def test_what_is_noted_for_a_crash_is_noted_in_its_runs_alone(sail: Session) -> None:
     rows = frame(sail, "run_id node_id", {"run_id": 0}, {"run_id": 1}, {"run_id": 2})
     one, runs = work(), frame(sail, "run_id", {"run_id": 1})
-    assert found(one.of_crashing(rows), "run_id") == [(0,), (1,), (2,)]
+    assert found(one.round.faults.crashing.of(rows), "run_id") == [(0,), (1,), (2,)]
     some = RunSet(is_all=False, run=runs)
     one = work(with_faults(due(), crashing=some, disturbed=some))
-    assert found(one.of_crashing(rows), "run_id") == [(1,)]
-    assert found(one.of_disturbed(rows), "run_id") == [(1,)]
+    assert found(one.round.faults.crashing.of(rows), "run_id") == [(1,)]
+    assert found(one.round.faults.disturbed.of(rows), "run_id") == [(1,)]
 
 
 def test_messages_lack_what_they_do_not_say(sail: Session) -> None:

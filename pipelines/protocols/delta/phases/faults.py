@@ -141,7 +141,7 @@ def _failures(work: Work) -> DataFrame:
     reported = connections.failures(work.inbox, updates.connections_of(work))
     if not work.round.facts["join"]["joiners"]:
         return reported
-    gone = join.gone_joiners(work.of_disturbed(work.inbox), work.now("path"), updates.blocked_nodes(work))
+    gone = join.gone_joiners(work.round.faults.disturbed.of(work.inbox), work.now("path"), updates.blocked_nodes(work))
     found = work.keep("found", union((reported, gone, connections.detached_peers(work.inbox))))
     newest = found.groupBy(*NODE, "peer", "round").agg({"incarnation": "max"})
     return newest.toDF(*NODE, "peer", "round", "incarnation")
@@ -187,8 +187,9 @@ def _connect(work: Work) -> None:
     Writes peer, topology, path and syn_request.
     """
     deaf = work.now("join").where("status = 'DETACHED'").selectExpr(*NODE, "true as is_deaf")
-    answer = connections.answered_peers(work.of_disturbed(work.inbox), work.now("peer")).join(deaf, NODE, "left")
-    answer = work.keep("answer", answer.where("is_deaf is null or kind = 'PAR_TOP'").drop("is_deaf"))
+    answer = connections.answered_peers(work.round.faults.disturbed.of(work.inbox), work.now("peer"))
+    answer = answer.join(deaf, NODE, "left").where("is_deaf is null or kind = 'PAR_TOP'").drop("is_deaf")
+    answer = work.keep("answer", answer)
     if not work.is_empty(answer):
         work.put("peer", connections.with_answers(work.now("peer"), answer, work.now("path")))
     if work.has("SYN_REQUEST", "CON_REQUEST"):

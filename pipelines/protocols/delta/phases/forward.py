@@ -216,7 +216,7 @@ def deliver(work: Work, delivery: DataFrame) -> None:
                 "last_seq is null or last_seq < source_seq"
             )
             delivery = work.keep("delivery", fresh.drop("last_seq"))
-        last = work.of_crashing(delivery).selectExpr(
+        last = work.round.faults.crashing.of(delivery).selectExpr(
             "run_id", "subscriber as node_id", "source", "source_seq as last_seq"
         )
         work.add("delivered", last)

@@ -67,7 +67,7 @@ def _send_join_requests(work: Work, calls: DataFrame) -> None:
     asked = join.asked_now(calls)
     work.send(join.send_join_requests(asked, work.now("status")))
     if work.round.faults.may_crash:
-        asked = work.of_crashing(asked)
+        asked = work.round.faults.crashing.of(asked)
         work.put("join", with_value(work.now("join"), asked, "is_asked", "true"))
         updates.watch_join_points(work, asked)
 
@@ -93,7 +93,7 @@ def _entered(work: Work) -> DataFrame:
         entered = changes.where("status = 'VALID_JOINED'").drop("status")
         events.append(entered.selectExpr(*NODE, "cast(-1 as bigint) as trigger", "round"))
         if work.is_disturbed:
-            updates.tell_peers(work, work.of_disturbed(entered))
+            updates.tell_peers(work, work.round.faults.disturbed.of(entered))
     if done is not None and work.is_recovering:
         back = confirmations.confirmed_nodes(done, "REJOIN")
         work.put("status", with_value(work.now("status"), back, "status", "'OPERATIONAL'"))

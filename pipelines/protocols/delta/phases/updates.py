@@ -77,7 +77,7 @@ def change_entries(work: Work) -> tuple[DataFrame, EntryChanges | None]:
 
 def _store_tombstones(work: Work, finished: DataFrame) -> DataFrame:
     """Adds a tombstone for each UNSUB in `finished`, so that a late PAR_SUB restores no entry. Returns the relation."""
-    ended = work.of_disturbed(finished.where("kind = 'UNSUB'").select(*NODE, "subscription_id").distinct())
+    ended = work.round.faults.disturbed.of(finished.where("kind = 'UNSUB'").select(*NODE, "subscription_id").distinct())
     return work.put("tombstone", work.now("tombstone").unionByName(ended).distinct())
 
 
@@ -105,7 +105,7 @@ def apply_finished(work: Work, finished: DataFrame, path: DataFrame) -> None:
 
 def _store_own_subscriptions(work: Work, finished: DataFrame) -> None:
     """Stores the confirmed subscriptions of nodes themselves durably, and deletes those that have ended (rule R31)."""
-    mine = work.of_crashing(finished).where("source = node_id").select(*NODE, "subscription_id", "kind")
+    mine = work.round.faults.crashing.of(finished).where("source = node_id").select(*NODE, "subscription_id", "kind")
     begun = mine.where("kind = 'SUB'").select(*NODE, "subscription_id")
     ended = mine.where("kind = 'UNSUB'").select(*NODE, "subscription_id")
     own = work.now("own_subscription").unionByName(begun).distinct()
@@ -192,7 +192,7 @@ def watch_join_points(work: Work, asked: DataFrame) -> None:
 def connect_joiners(work: Work, accepted: DataFrame) -> None:
     """Opens the connections of join points to the joining nodes in `accepted` (see `steps.join`). Writes peer."""
     link = work.round.run.link.selectExpr("run_id", "src as node_id", "dst as joiner", "latency_rounds")
-    taken = work.of_disturbed(accepted).join(link, [*NODE, "joiner"]).selectExpr(
+    taken = work.round.faults.disturbed.of(accepted).join(link, [*NODE, "joiner"]).selectExpr(
         *NODE, "joiner as peer", "'OPERATIONAL' as status", "incarnation", "latency_rounds", "'JOIN_REQUEST' as kind"
     )  # fmt: skip
     taken = work.keep("taken_in", taken)
