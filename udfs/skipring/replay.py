@@ -294,11 +294,7 @@ class TopicReplay(TopicState):
                     yield node, f"label {label} is of node {subscriber}, whose own label is {own.label or '-'}"
 
     def _edges(self, members: set[int]) -> dict[int, set[int]]:
-        return {node: self._references(node) & members - {node} for node in sorted(members)}
-
-    def _references(self, node: int) -> set[int]:
-        own = self.kept.get(node)
-        return set() if own is None else own.neighbours
+        return {node: self.kept[node].neighbours & members - {node} for node in sorted(members)}
 
     def _disturb(self, round_: int, cause: str, node: int) -> None:
         self._is_changed = True
@@ -316,10 +312,8 @@ class TopicReplay(TopicState):
             last.changed_round = round_
         detail = f"{what} of topic {self.topic} changed, which was legitimate since round {clean}"
         self.broken.append(Broken("closure", round_, node, detail))
-        gone = self._references(node) - self.members
-        if node not in self.kept:
-            gone = {one for one in self.entries.values() if one is not None} - self.members
-        for one in sorted(gone):
+        named = {one for one in self.entries.values() if one is not None}
+        for one in sorted((self.kept[node].neighbours if node in self.kept else named) - self.members):
             detail = f"it refers to node {one} in topic {self.topic}, which has left it or is down"
             self.broken.append(Broken("departed", round_, node, detail))
 
@@ -332,7 +326,7 @@ class TopicReplay(TopicState):
         members = self.members
         label = {node: label for label, node in self.entries.items()}
         wrong = sum(own.label is None or label.get(node) != own.label for node, own in self.kept.items() if own.wants)
-        most = max((len(self._references(node)) for node in members), default=0)
+        most = max((len(self.kept[node].neighbours) for node in members), default=0)
         edges = undirected(self._edges(members))
         n_edges = sum(map(len, edges.values())) // 2
         far = None if wrong and len(members) > LARGE else diameter(edges)
