@@ -47,10 +47,8 @@ class PatternSub:
 
 
 @message("UNSUB")
-class PatternUnsub:
+class PatternUnsub(PatternSub):
     """Message UNSUB: no client and no other neighbour of the sender subscribes to a pattern any more."""
-
-    pattern_id: Annotated[int, "the pattern"]
 
 
 @message()

@@ -54,6 +54,7 @@ class LocalNetwork:
         self._down: list[NodeInterval] = []
         self._paused: list[NodeInterval] = []
         self._replaced: list[LinkReplacement] = []
+        self._subscribers: dict[int, int] = {}
         self._predicates: dict[int, str] = {}
         self._by_topic: list[tuple[int, int]] = []
         self._network: Network | None = None
@@ -82,6 +83,7 @@ class LocalNetwork:
         if kind == "publish" and "matches" not in of_call:
             self._by_topic.append((node, call.source_seq))
         if isinstance(call, SubscribeCall):
+            self._subscribers[call.subscription_id] = node
             self._predicates[call.subscription_id] = predicate or f"topic = {call.topic}"
         return call
 
@@ -171,13 +173,9 @@ class LocalNetwork:
                 pause = pauses.at(node, call.round)
                 due = call.round if pause is None or pause.end_round is None else pause.end_round
                 by_round.setdefault(due, {}).setdefault(node, []).append(replace(call, round=due))
-        subscribers = {
-            call.subscription_id: node for node, calls in self._calls.items() for call in calls
-            if isinstance(call, SubscribeCall)
-        }  # fmt: skip
         given = RunInput(
             0, self._settings, self._links, by_round, NodeIntervals(self._down), pauses, self._strike,
-            subscribers=subscribers, predicates=self._predicates,
+            subscribers=self._subscribers, predicates=self._predicates,
             replacements=sorted(self._replaced, key=lambda one: one.round),
         )  # fmt: skip
         return Network.begun(self._plan, given, self._nodes, self._calls)
