@@ -92,7 +92,7 @@ class Work:
         return finished
 
     def send(self, row: DataFrame) -> None:
-        """Adds messages (`messages.to_send`) to the outbox."""
+        """Adds messages (`tables.to_send`) to the outbox."""
         # Planning a union takes much longer than planning its parts one after the other.
         self.outbox.append(self.keep("sent", row) if self.is_disturbed else row)
 
