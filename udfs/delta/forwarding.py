@@ -42,14 +42,10 @@ def forward(turn: Turn) -> None:
     """
     node = turn.node
     if not turn.copies and not turn.guided:
-        changes = routing_changes(turn)
-        if changes is not _UNCHANGED:
-            change_entries(node.routing_entry, changes)
+        change_entries(node.routing_entry, routing_changes(turn))
         return
     is_recovering = node.is_recovering
-    copies = list(_accepted(turn)) if is_recovering else turn.copies
-    if len(copies) > 1:
-        copies = sorted(copies, key=_TURN)
+    copies = sorted(_accepted(turn) if is_recovering else turn.copies, key=_TURN)
     first = first_copies(turn, copies)
     late = []
     if len(first) < len(copies):

@@ -34,17 +34,13 @@ def handle_joins(turn: Turn) -> None:
             _send_join_request(turn, call)
     if node.join or node.status:
         _advance_status(turn)
-    is_joining = node.join_request or turn.has("JOIN_REQUEST", "PAR_TOP", "PAR_SUB", "J")
-    links = _take_offer(turn) if is_joining else []
     calls = _ready_calls(turn) if turn.due.calls or node.call else []
-    if is_joining:
-        links += _answer_requests(turn)
-        links += [
-            view.link_of(one.message.source, one.message.join_point, is_marked=True) for one in turn.of("J")
-        ]  # fmt: skip
-    if links:
-        view.merge_links(node, links)
-        view.compute_paths(turn)
+    if node.join_request or turn.has("JOIN_REQUEST", "PAR_TOP", "PAR_SUB", "J"):
+        links = _take_offer(turn) + _answer_requests(turn)
+        links += [view.link_of(one.message.source, one.message.join_point, is_marked=True) for one in turn.of("J")]
+        if links:
+            view.merge_links(node, links)
+            view.compute_paths(turn)
     for ready in calls:
         turn.ctx.issue(ready.source_seq)
         origin = None if ready.kind == "publish" else turn.id
