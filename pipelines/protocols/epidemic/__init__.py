@@ -31,8 +31,6 @@ group by run_id
 After a crash or the replacement of a link, deliveries depend on random draws, so the audits require no delivery.
 """
 _SQL = sql_files("pipelines.protocols.epidemic.audits")
-RELATIONS = {name: _SQL[name] for name in ("link_change", "gossip", "entry", "counted", "client_pattern")}
-"""The SQL queries of relations that several audits read, by relation name."""
 
 
 class EpidemicSettings(Strict):
@@ -107,7 +105,7 @@ PROTOCOL = Protocol(
     settings=EpidemicSettings,
     program=Epidemic,
     audits=sql_audits("pipelines.protocols.epidemic.audits"),
-    audit_relations=RELATIONS,
+    audit_relations={name: _SQL[name] for name in ("link_change", "gossip", "entry", "counted", "client_pattern")},
     bound=BOUND,
     assumes=frozenset({"no_loss", "order"}),
     keeps_source_order=True,
