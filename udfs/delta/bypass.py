@@ -158,17 +158,19 @@ _EXEMPT = ("CON_REQUEST", "SYN_REQUEST", "JOIN_REQUEST")
 
 
 def fill_inbox(turn: Turn) -> None:
-    """Fills the inbox with the due messages. Drops messages that were sent to an earlier incarnation of this node."""
+    """Fills the inbox with the due messages, and receives the multicast messages among them.
+
+    Drops messages that were sent to an earlier incarnation of this node.
+    """
     own = turn.node.incarnation
     if turn.due.is_recovered:
         own = turn.ctx.run.incarnation(turn.id, turn.round)
-    inbox, multicast = turn.inbox, turn.multicast
     for one in turn.due.received:
         kind = one.kind
         if kind in _EXEMPT or (one.message.for_incarnation or 0) == own:
-            inbox.setdefault(kind, []).append(one)
+            turn.inbox.setdefault(kind, []).append(one)
             if kind in MULTICAST:
-                multicast.append(one)
+                turn.receive(one)
         else:
             turn.ctx.drop("lost_crash", one.message_id)
 

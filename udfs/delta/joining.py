@@ -46,8 +46,6 @@ def handle_joins(turn: Turn) -> None:
         origin = None if ready.kind == "publish" else turn.id
         trigger = CALL + ready.source_seq
         turn.issue(_ISSUED[ready.kind], ready.source_seq, trigger, ready.subscription_id, origin, matches=ready.matches)
-    for one in turn.multicast:
-        turn.receive(one)
 
 
 def _send_join_request(turn: Turn, call: JoinCall) -> None:

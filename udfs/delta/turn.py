@@ -90,7 +90,6 @@ class Turn:
         round: The number of the round, from 0.
         is_disturbed: Whether any node of the run has crashed; before the first crash, fault handling is skipped.
         inbox: The due messages by kind, except messages for an earlier incarnation of the node.
-        multicast: The multicast messages of the inbox.
         finished: The multicast messages that the node finishes in this round.
         told: The routing entries of the join point's PAR_SUB, each with the trigger of PAR_SUB.
         broken: The ended incarnation and the latency of each connection to a crashed peer, by peer.
@@ -107,7 +106,7 @@ class Turn:
 
     __slots__ = (
         "accepted", "again", "asked", "broken", "copies", "ctx", "delta", "due", "entered", "finished", "guided",
-        "guides", "has_new_links", "id", "inbox", "is_disturbed", "multicast", "node", "outbox", "round", "told",
+        "guides", "has_new_links", "id", "inbox", "is_disturbed", "node", "outbox", "round", "told",
     )  # fmt: skip
 
     def __init__(self, node: NodeTables, ctx: Context, due: RoundDue, delta: int) -> None:
@@ -116,7 +115,6 @@ class Turn:
         self.id, self.round = ctx.node, ctx.round
         self.is_disturbed = ctx.run.has_crashed(ctx.round)
         self.inbox: dict[str, list[Flight]] = {}
-        self.multicast: list[Flight] = []
         self.finished: list[Finished] = []
         self.told: list[tuple[int, SubscriptionEntry]] = []
         self.broken: dict[int, tuple[int, int]] = {}
