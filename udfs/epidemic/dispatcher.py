@@ -47,8 +47,10 @@ class PatternSub:
 
 
 @message("UNSUB")
-class PatternUnsub(PatternSub):
+class PatternUnsub:
     """Message UNSUB: no client and no other neighbour of the sender subscribes to a pattern any more."""
+
+    pattern_id: Annotated[int, "the pattern"]
 
 
 @message()
