@@ -53,6 +53,11 @@ def unsubscribe_best_effort(at: At, call: UnsubscribeCall) -> None:
     at.ctx.confirm(call.source_seq)
 
 
+def confirm_best_effort(at: At, call: Call) -> None:
+    """Confirms a call that only changes how repositories serve a topic, without an effect."""
+    at.ctx.confirm(call.source_seq)
+
+
 def deliver_best_effort(at: At, of: Publication, hops: int) -> None:
     """Delivers message `of` if it satisfies a subscription of the client."""
     if any((at.topic, one) in at.node.subscribed for one in of.matches):
@@ -73,7 +78,7 @@ CLIENT_CALLS: Mapping[str, Handler] = {
     "deregister": membership.call_register,
 }
 BEST_EFFORT_CALLS: Mapping[str, Handler] = {
-    **CLIENT_CALLS,
+    **dict.fromkeys(CLIENT_CALLS, confirm_best_effort),
     "publish": publish_best_effort,
     "subscribe": subscribe_best_effort,
     "unsubscribe": unsubscribe_best_effort,
@@ -201,7 +206,8 @@ class Repository(State):
             routes.start(self, ctx)
         if self.own.role == routes.BROKER:
             routes.recover(self, ctx)
-        self._begin(ctx)
+        if not ctx.settings["baseline"]:
+            self._begin(ctx)
 
     def _begin(self, ctx: Context) -> None:
         """Starts an incarnation of a client or repository for each of its topics.
@@ -238,8 +244,8 @@ class Repository(State):
     call_publish = call_subscribe = call_unsubscribe = call_steer = call_register = call_deregister = _client_call
 
     def _repository_call(self, call: Call, ctx: Context) -> None:
-        """Handles a call of a repository, in each of its bundles."""
-        for topic in self.log:
+        """Handles a call of a repository, in each of its bundles. Best effort only confirms the call."""
+        for topic in () if ctx.settings["baseline"] else self.log:
             REPOSITORY_CALLS[call.kind](At(self, ctx, topic), call)
         ctx.confirm(call.source_seq)
 

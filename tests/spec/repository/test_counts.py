@@ -57,6 +57,26 @@ def test_best_effort(layout: object, rows: int) -> None:
     assert {len(found.deliveries(f"s{one}")) for one in range(19)} == {1}
 
 
+def test_best_effort_sends_messages_only() -> None:
+    """Nodes that recover, and calls about repositories and registrations, send nothing in the baseline."""
+    layout = c(3, baseline=True, topics={"t": {"owner": "p", "publishers": ["p"], "subscribers": ["s0", "s1", "s2"]}})
+    for name in ("p", "s0", "r1"):
+        layout.crash(name, 20, 30)
+    peer = layout.ids
+    layout.call("s1", "steer", 40, peer=peer["r2"])
+    for kind, client in (("register", "s1"), ("deregister", "s2")):
+        layout.call("p", kind, 50, peer=peer[client], role="subscriber")
+    layout.call("r1", "join", 60)
+    layout.call("r2", "leave", 60)
+    layout.call("r1", "remove", 70, peer=peer["r3"])
+    found = layout.published()
+    rows = found.network.rows
+    assert {one.kind for one in (*rows.handled, *found.network.in_flight)} == {"Message"}
+    assert {len(found.deliveries(f"s{one}")) for one in range(3)} == {1}
+    confirmed = {(node, round_) for node, _, round_, event in rows.calls if event == "confirmed"}
+    assert confirmed >= {(peer["s1"], 40), (peer["p"], 50), (peer["r1"], 60), (peer["r2"], 60), (peer["r1"], 70)}
+
+
 def rounds_after(layout: Layout) -> dict[int, int]:
     """Returns how many rounds a delivery takes, by broker of the subscriber."""
     return {one % 3 + 1: layout.deliveries(f"s{one}")[0][0] - PUBLISHED for one in range(3)}
