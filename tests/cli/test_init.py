@@ -37,6 +37,13 @@ def test_a_scenario_without_files_runs(here: Path) -> None:
     assert cli("init").exit_code == 64
 
 
+def test_columns_a_and_b_are_the_ends_of_links(here: Path) -> None:
+    (here / "cables.csv").write_text("id,a,b,km\n1,x,y,20\n2,y,z,30\n")
+    assert cli("init", "mine.yaml", "--overlay", "cables.csv").exit_code == 0
+    file = yaml.safe_load(Path("mine.yaml").read_text())["overlay"]["file"]
+    assert (file["src"], file["dst"], file["latency"]) == ("a", "b", "km")
+
+
 @pytest.mark.parametrize(
     ("overlay", "settings"),
     [
