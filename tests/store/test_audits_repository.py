@@ -125,6 +125,15 @@ def test_a_repository_that_is_down_in_the_round_of_its_join_is_no_member(sail: S
     assert run.broken == set()
 
 
+def test_the_baseline_registers_nobody(sail: Session, root: Path) -> Planting:
+    """Best effort delivers to s3, which the owner of the topic has not registered."""
+    settings = {"topics": {NEWS: {"owner": "p", "publishers": [], "subscribers": []}}, "baseline": True}
+    store = run_all(run_configs([chain(settings=settings, published=[30], rounds=200)]), sail, root)
+    [run] = yield [Plant(store)]
+    assert (run.verdict, run.broken) == ("valid", set())
+    assert asked(store, "select subscriber from delivery") == [(S1,), (S2,), (S3,)]
+
+
 AT_S2 = f"subscriber = {S2} and source_seq"
 PLANTED: tuple[tuple[str, str, Change, set[str]], ...] = (
     ("never delivered", "delivery", removed(f"{AT_S2} = 2"),

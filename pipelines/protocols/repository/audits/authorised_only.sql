@@ -1,7 +1,7 @@
 -- audit, is_of_deliveries: only authorised clients publish and receive
 -- Section 3.3, rule P25, on topics with an owner. A row is a delivery to or from a client that is not registered, or
 -- that was deregistered so early that all repositories knew it; or a stored message of a publisher that was never
--- registered.
+-- registered. In the baseline no repository registers clients.
 select * from (
 with used as (
   select d.run_id, p.topic, d.subscriber as client, 'subscriber' as role, d.round, p.issued_round,
@@ -22,6 +22,7 @@ with used as (
     count(a.node_id) as n_registrations, count_if(a.node_id is not null and (a.end_round is null or
       u.issued_round < greatest(a.end_round, coalesce(f.fault_round, 0)) + s.needed_rounds)) as n_lasting
   from used u
+  join parameter b on b.run_id = u.run_id and not b.protocol_baseline
   join settled_run s on s.run_id = u.run_id
   left join disturbed f on f.run_id = u.run_id
   left join authorisation a on a.run_id = u.run_id and a.topic = u.topic and a.node_id = u.client and a.role = u.role
