@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Annotated, Any, Literal, Self
 
 import networkx as nx
+import pyarrow as pa
 from pydantic import Field, model_validator
 
 from pipelines.contract.audit import arrow_bound, sql_audits, sql_files
@@ -107,7 +108,7 @@ def problems(settings: Any, overlay: Overlay, workload: Workload, faults: Faults
     """Yields the reasons why the protocol rejects a scenario.
 
     Each subscription and publication must name a topic. Without relays, a path of subscribers must connect any two
-    subscribers of a topic.
+    subscribers of a topic, and a publisher must be a subscriber or have a link to one.
     """
     topics = topics_of(workload.subscription["predicate"]).to_pylist()
     members: dict[str, set[int]] = {}
@@ -121,24 +122,29 @@ def problems(settings: Any, overlay: Overlay, workload: Workload, faults: Faults
         if topic is None:
             yield Problem(("workload", "publications", index), "a publication of protocol gossipsub needs a topic:")
     if not settings.relay:
-        yield from _scattered(overlay, members)
+        yield from _unreached(overlay, members, workload.publication)
 
 
-def _scattered(overlay: Overlay, members: dict[str, set[int]]) -> Iterator[Problem]:
-    """Yields a problem for each topic with two subscribers that no path of subscribers connects."""
-    links = list(zip(overlay.a.tolist(), overlay.b.tolist(), strict=True))
+def _unreached(overlay: Overlay, members: dict[str, set[int]], publication: pa.Table) -> Iterator[Problem]:
+    """Yields problems for topics with nodes that no path of subscribers connects with all subscribers."""
+    graph = nx.Graph(zip(overlay.a.tolist(), overlay.b.tolist(), strict=True))
+    graph.add_nodes_from(range(len(overlay.names)))
+    published = set(zip(publication["topic"].to_pylist(), publication["node_id"].to_pylist(), strict=True))
     for topic, nodes in members.items():
-        graph = nx.Graph((a, b) for a, b in links if a in nodes and b in nodes)
-        graph.add_nodes_from(nodes)
-        parts = sorted(nx.connected_components(graph), key=min)
+        parts = sorted(map(min, nx.connected_components(graph.subgraph(nodes))))
         if len(parts) > 1:
-            some = [overlay.names[min(part)] for part in parts[:_SHOWN]]
-            message = (
-                f"subscribers of topic {topic!r} are in {len(parts)} parts without links between them ("
-                f"{', '.join(some)}{', ...' if len(parts) > _SHOWN else ''}), and nodes that do not subscribe relay"
-                " nothing; allowed: relay: true, or links between subscribers"
-            )
-            yield Problem(("protocol", "relay"), message)
+            what = f"subscribers of topic {topic!r} are in {len(parts)} parts without links between them"
+            yield _without_relay(what, [overlay.names[node] for node in parts], "links between subscribers")
+        far = sorted(at for of, at in published if of == topic and at not in nodes and nodes.isdisjoint(graph[at]))
+        if far:
+            what = f"publishers of topic {topic!r} have no link to a subscriber"
+            yield _without_relay(what, [overlay.names[node] for node in far], "links to subscribers")
+
+
+def _without_relay(what: str, names: Sequence[str], allowed: str) -> Problem:
+    some = f"{', '.join(names[:_SHOWN])}{', ...' if len(names) > _SHOWN else ''}"
+    reason = "nodes that do not subscribe relay nothing"
+    return Problem(("protocol", "relay"), f"{what} ({some}), and {reason}; allowed: relay: true, or {allowed}")
 
 
 _SQL = sql_files("pipelines.protocols.gossipsub.audits")

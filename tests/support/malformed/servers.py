@@ -35,6 +35,7 @@ _REPOSITORY = (
 )
 _OWNED = _REPOSITORY.replace("repository}", "repository, topics: {t: {owner: X}}}")
 _CALLED = "workload: {subscriptions: [{at: X, topic: t}], calls: ["
+_WITHOUT_RELAY = LINKS.replace("delta}", "gossipsub, relay: §false}") + "workload: {subscriptions: "
 SERVERS_NEED_BUILD = (
     _build("servers of a protocol without any", LINKS[:-2] + ", servers: §[{name: R, at: A}]}\n", "has no servers"),
     *(
@@ -44,6 +45,16 @@ SERVERS_NEED_BUILD = (
             "linked from the start", "take protocol delta, epidemic, ginger",
         )
         for protocol in ("forwarding", "flooding", "gossipsub")
+    ),
+    _build(
+        "gossipsub: subscribers without a path", _WITHOUT_RELAY + "[{at: A, topic: t}, {at: C, topic: t}]}\n",
+        "2 parts without links between them (A, C)", "relay: true, or links between subscribers",
+    ),
+    _build(
+        "gossipsub: a publisher without a link to a subscriber",
+        _WITHOUT_RELAY + "[{at: A, topic: t}],"
+        " publications: [{at: B, round: 1, topic: t}, {at: C, round: 9, topic: t}]}\n",
+        "topic 't' have no link to a subscriber (C)", "relay: true, or links to subscribers",
     ),
     _build(
         "repository: a node that joins",
