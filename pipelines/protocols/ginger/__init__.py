@@ -81,6 +81,9 @@ def problems(settings: Any, overlay: Overlay, workload: Workload, faults: Faults
         yield Problem(
             ("protocol", "root"), f"the overlay has no broker {settings.root!r};{hint} allowed: a broker of the overlay"
         )
+    elif settings.root in {overlay.names[node] for node in workload.join["node_id"].to_pylist()}:
+        message = f"{settings.root!r} joins later; allowed: a broker that is in the overlay from the beginning"
+        yield Problem(("protocol", "root"), message)
     found = [*_call_problems(overlay, workload)]
     yield from found
     if not found:

@@ -47,6 +47,10 @@ SERVERS_NEED_BUILD = (
         for protocol in ("forwarding", "flooding", "gossipsub")
     ),
     _build(
+        "ginger: a root that joins", LINKS.replace("delta}", "ginger, root: §C}")
+        + "workload: {joins: [{node: C, to: B, round: 9}]}\n", "'C' joins later", "from the beginning",
+    ),
+    _build(
         "gossipsub: subscribers without a path", _WITHOUT_RELAY + "[{at: A, topic: t}, {at: C, topic: t}]}\n",
         "2 parts without links between them (A, C)", "relay: true, or links between subscribers",
     ),
