@@ -35,6 +35,7 @@ from pipelines.store.store import Store
 from pipelines.testing import rows, run_all, run_configs, scenario
 from udfs.nodes import processes
 from udfs.nodes.local import LocalNetwork
+from udfs.nodes.world import World
 
 N_NODES = 9
 N_RUNS = 3
@@ -296,6 +297,15 @@ def test_a_handler_that_fails_is_named_and_what_was_before_is_kept(
     of = runs()
     execute(Experiment(of, build_inputs(of, None), 50), sail, store, lambda progress: None)
     compare(store, wanted)
+
+
+def test_a_start_that_fails_is_named(sail: Session, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def start(world: World) -> None:
+        raise KeyError("planted")
+
+    monkeypatch.setattr(flooding.Flooding, "start", start)
+    with pytest.raises(NodeProgramError, match="protocol flood, run 0, start: KeyError: 'planted'"):
+        run_all(runs(), sail, tmp_path)
 
 
 @pytest.mark.parametrize("who", ["driver", "executors"])

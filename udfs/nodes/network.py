@@ -22,7 +22,7 @@ from udfs.nodes.context import Context, Delivery, Internal
 from udfs.nodes.processes import check
 from udfs.nodes.program import NodeDown, Plan
 from udfs.nodes.run import UNCHANGED, LinkChange, LinkReplacement, Links, NodeIntervals, RunView, first_after
-from udfs.nodes.world import BEFORE, Flight, NodeInfo, ProgramError, RoundDue, RunningNode, World, begin, step
+from udfs.nodes.world import BEFORE, Flight, NodeInfo, ProgramError, RoundDue, RunningNode, World, program_error, step
 
 _GROUP = 1024
 """The number of consecutive node ids that share a counter of message ids."""
@@ -131,9 +131,22 @@ class Network:
         """Returns the network in its initial state, and the history rows of this state: statuses and appended rows.
 
         `nodes` has the nodes by id, and `calls` all calls of the run by node.
+
+        Raises:
+            ProgramError: `NodeProgram.start` raised an exception.
         """
         has_crashes = given.crashes.first_round is not None
-        world = begin(plan.program, World(nodes, given.links, calls, given.settings, has_crashes, given.predicates))
+        world = World(nodes, given.links, calls, given.settings, has_crashes, given.predicates)
+        world.at = {node: RunningNode(plan.program()) for node in sorted(nodes)}
+        view = RunView(given.links)
+        world.contexts = {at: Context(at, BEFORE, given.settings, node.internal, view) for at, node in world.at.items()}
+        try:
+            plan.program.start(world)
+        except ProgramError:
+            raise
+        except Exception as error:
+            error.add_note(f"run {given.run}, start")
+            raise program_error(error) from error
         network, rows = cls(plan, given, world.at, (), BEFORE), HistoryRows()
         network.put(network.numbered([*world.contexts.values()]))
         for at, node in world.at.items():

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from udfs.nodes.calls import Call
 from udfs.nodes.context import Context, Internal
 from udfs.nodes.program import TIMERS, NodeProgram, Plan
-from udfs.nodes.run import UNCHANGED, LinkChange, RunView
+from udfs.nodes.run import UNCHANGED, LinkChange
 
 BEFORE = -1
 """The number of the round before the first one. In this round nodes start, and may send messages."""
@@ -68,15 +68,6 @@ class World:
     def context(self, node: int) -> Context:
         """Returns the context of `node`."""
         return self.contexts[node]
-
-
-def begin(program: type[NodeProgram], world: World) -> World:
-    """Creates the program of each node of `world` and calls `NodeProgram.start`. Returns `world`."""
-    world.at = {node: RunningNode(program()) for node in sorted(world.nodes)}
-    view = RunView(world.links)
-    world.contexts = {node: Context(node, BEFORE, world.settings, one.internal, view) for node, one in world.at.items()}
-    program.start(world)
-    return world
 
 
 _MOST_CHARACTERS = 1_000
