@@ -2,8 +2,9 @@
 -- One row per run, subscriber and publication. A subscriber requests a publication if one of its matching subscriptions
 -- is active:
 -- * If the protocol confirms calls, an active subscription was confirmed in or before the round of the publication
---   (confirmations are handled before calls). No unsubscription was issued before the publication was confirmed. If an
---   unsubscription was issued, an unconfirmed publication is not requested.
+--   (confirmations are handled before calls). No unsubscription was issued before the publication was confirmed. In a
+--   round, a node unsubscribes before it publishes. If an unsubscription was issued, an unconfirmed publication is not
+--   requested.
 -- * If the protocol does not confirm calls, deliveries to the node show from which publication on a subscription is
 --   active. For a source, it is the publication of this source that was delivered first after the subscription was
 --   issued. If faults let messages overtake each other, the subscription is active from the round of this delivery on
@@ -102,7 +103,8 @@ with slowest as (
     and l.source_seq = c.source_seq
   where case
     when confirms then confirmed_round <= publication_round
-      and (unsubscribed_round is null or unsubscribed_round >= due_round)
+      and (unsubscribed_round is null or (unsubscribed_round >= due_round
+        and (c.subscriber <> c.source or unsubscribed_round > publication_round)))
     else (source_round <= publication_round
         or (service_round <= publication_round and reached_round <= publication_round))
       and (unsubscribed_round is null or (unsubscribed_round > due_round and l.run_id is null))

@@ -145,6 +145,21 @@ def test_expected_are_subscribers_from_confirmation_to_unsubscription(delta: Sto
     }  # fmt: skip
 
 
+def test_a_node_unsubscribes_before_it_publishes_in_a_round(
+    sail: Session, run_scenario: Callable[..., Path], tmp_path: Path
+) -> None:
+    """Both publications are confirmed in their round; the subscription ends in round 20."""
+    calls = {
+        "subscriptions": [{"at": "A1", "round": 5, "topic": "a", "until": 20}],
+        "publications": [{"at": "A1", "round": round_, "topic": "a"} for round_ in (19, 20)],
+    }
+    overlay = {"generate": {"kind": "line", "nodes": 1, "prefix": "A"}}
+    alone = {"protocol": {"name": "delta"}, "overlay": overlay, "workload": calls}
+    reader = StoreReader(sail, run_scenario(alone, sail, tmp_path))
+    assert rows(reader, "select publication_round, due_round from receiver") == {(19, 19)}
+    assert rows(reader, "select round from delivery") == {(19,)}
+
+
 def test_without_confirmations_service_starts_with_the_first_delivery(forwarding: StoreReader) -> None:
     """S2's publication of round 7 is delivered. P1's of that round is not: the subscription is still on its way to P1.
 
