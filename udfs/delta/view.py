@@ -51,8 +51,7 @@ def nearest_live(node: NodeTables, path: Sequence[int]) -> int | None:
 
 def compute_paths(turn: Turn) -> None:
     """Computes the paths of this node from its view, then the distance and next hop of its routing entries."""
-    ends = neighbours(turn.node.topology)
-    found = paths_from(turn.id, ends, turn.delta + 1) if ends else {}
+    found = paths_from(turn.id, neighbours(turn.node.topology), turn.delta + 1)
     turn.node.path = Keyed((target, _path(turn.node, target, found[target])) for target in sorted(found))
     turn.has_new_links = False
     reroute(turn.node)

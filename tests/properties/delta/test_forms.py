@@ -102,6 +102,17 @@ OLD_AND_NEW = {
     "time": {"rounds": 500},
 }
 """C handles S's UNSUB in the round of J's request, before it; D's SUB is in its ProcessingList, since X is far."""
+ALONE = {
+    "name": "alone",
+    "protocol": {"name": "delta"},
+    "overlay": {"generate": {"kind": "line", "nodes": 1, "prefix": "n"}},
+    "workload": {
+        "subscriptions": [{"at": "n1", "round": 0, "topic": "t"}],
+        "publications": [{"at": "n1", "round": 30, "topic": "t"}],
+    },
+    "faults": [{"kind": "crash", "node": "n1", "round": 5, "until": 10}],
+    "time": {"rounds": 200},
+}
 CONFIRMED_AS_IT_RECOVERS = {
     "name": "confirmed_as_it_recovers",
     "protocol": {"name": "delta", "delta": 2},
@@ -324,6 +335,16 @@ def test_a_confirmed_publication_does_not_wait_for_a_failed_recipient(
     store = run_all(run_configs([CONFIRMED_AS_IT_RECOVERS]), sail, tmp_path, form=form)
     assert broken(audited(store)) == {}
     assert rows(store, "state_processing") == []
+
+
+def test_a_node_without_neighbours_recovers_its_own_entry(form: AskedForm, sail: Session, tmp_path: Path) -> None:
+    """A view without links has the path from the node to itself."""
+    store = run_all(run_configs([ALONE]), sail, tmp_path, form=form)
+    assert broken(audited(store)) == {}
+    entry = rows(store, "state_routing_entry", "origin", "distance", "responsible")
+    path = rows(store, "state_path", "target", "path", "responsible")
+    assert (entry, path) == ([(0, 0, 0)], [(0, (0,), 0)])
+    assert len(rows(store, "delivery")) == 1
 
 
 def test_a_joining_node_gets_older_messages_before_newer_ones(form: AskedForm, sail: Session, tmp_path: Path) -> None:

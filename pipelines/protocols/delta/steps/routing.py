@@ -87,10 +87,7 @@ def view_paths(topology: DataFrame, radius: int, peer: DataFrame | None, keep: K
     ends = topology.selectExpr(*NODE, "a as here", "b as there").unionByName(
         topology.selectExpr(*NODE, "b as here", "a as there")
     )
-    reached = topology.select(NODE).distinct().selectExpr(
-        *NODE, "node_id as target", "0 as distance", "array(node_id) as path", "node_id as responsible"
-    )  # fmt: skip
-    paths = reached
+    paths = reached = own_paths(topology.select(NODE).distinct())
     for hop in range(1, radius + 1):
         responsible = "there as responsible" if hop == 1 else "responsible"
         reached = (
@@ -103,6 +100,13 @@ def view_paths(topology: DataFrame, radius: int, peer: DataFrame | None, keep: K
         reached = keep("reached", reached)
         paths = paths.unionByName(reached)
     return paths if peer is None else responsible_peers(paths, peer)
+
+
+def own_paths(node: DataFrame) -> DataFrame:
+    """Returns the path from each node to itself, as rows of relation ``path``."""
+    return node.selectExpr(
+        *NODE, "node_id as target", "0 as distance", "array(node_id) as path", "node_id as responsible"
+    )  # fmt: skip
 
 
 def responsible_peers(path: DataFrame, peer: DataFrame) -> DataFrame:
