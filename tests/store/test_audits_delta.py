@@ -74,7 +74,8 @@ def test_clean_runs_break_nothing(clean: Store) -> Planting:
 def test_a_fault_delays_the_deadline_of_calls_during_the_fault_only(clean: Store, ids: dict[str, int]) -> Planting:
     """δ = 1, latency 1, detection after 5 rounds, 10 links: the grace is 2·2·(5 + 2·2) + 2·10 = 56 rounds.
 
-    The publication of round 60 is never confirmed. The last message is due in round 150.
+    The publication of round 60 is never confirmed. The last message is due in round 150. The last change is a message
+    that waits, after the fault, for a delayed message.
     """
     never = replaced(f"run_id = 0 and source = {ids['P1']} and issued_round = 60", confirmed_round="null")
     slow = replaced("run_id = 0 and sent_round = 61", due_round="80")
@@ -84,10 +85,11 @@ def test_a_fault_delays_the_deadline_of_calls_during_the_fault_only(clean: Store
         (fault("pause", 61, ids["Y1"], 93), {}), (fault("pause", 117, ids["Y1"], 120), {}),
         (fault("pause", 61, ids["Y1"], 94), {}), (fault("pause", 10, ids["Y1"]), {}),
         (fault("pause", 10, ids["Y1"], 20) + fault("delay", 76, until=80), {}),
+        (fault("delay", 40, until=50), {}), (fault("delay", 40, until=50), {"message": slow}),
     ]  # fmt: skip
     copies = yield [Plant(clean, 1, publication=never, fault_event=of, **more) for of, more in faults]
     found = [[row[-1] for row in copy.found("ends_in_time")] for copy in copies]
-    deadlines = [116, 116, 119, 119, 136, 150, 116, None, None, 136]
+    deadlines = [116, 116, 119, 119, 136, 150, 116, None, None, 136, 116, 136]
     words = "publication of round 60 had to end by round {}, ended never"
     assert found == [[] if deadline is None else [words.format(deadline)] for deadline in deadlines]
 

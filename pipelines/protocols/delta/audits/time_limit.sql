@@ -1,7 +1,8 @@
 -- The recoveries, publications, subscriptions and unsubscriptions whose deadline (limit_round) is not after the end of
 -- the run. The deadline is the end of the first grace period (view grace) without a disturbance. Disturbances are
 -- crashes, recoveries, and the periods in which a fault delays messages or pauses a node. Each period lasts until the
--- messages of the fault are due.
+-- messages of the fault are due, including later messages that wait for the delayed messages of their link. PAR_SUB and
+-- PAR_TOP do not count as waiting, because nodes send them with a delay of their own.
 with over as (
   select run_id, max(due_round) as last_round from message where fate <> 'in_flight' group by run_id
 ), delayed as (
@@ -11,14 +12,31 @@ with over as (
     and e.src <=> b.src and e.dst <=> b.dst and e.round >= b.round
   where b.kind in ('delay', 'reorder', 'pause')
   group by b.run_id, b.kind, b.node_id, b.src, b.dst, b.round
+), late as (
+  select m.run_id, m.sent_round, max(m.due_round) as due_round
+  from message m
+  join link l on l.run_id = m.run_id and l.src = m.src and l.dst = m.dst
+  where m.due_round > m.sent_round + l.latency_rounds and m.kind not in ('PAR_SUB', 'PAR_TOP')
+  group by m.run_id, m.sent_round
+), waiting as (
+  select run_id, first_round, max(due_round) as due_round
+  from (
+    select l.run_id, l.due_round, max(d.first_round) as first_round
+    from late l
+    join delayed d on d.run_id = l.run_id and d.first_round <= l.sent_round
+    group by l.run_id, l.sent_round, l.due_round
+  ) newest
+  group by run_id, first_round
 ), span as (
   select distinct run_id, round as first_round, round as end_round
   from fault_event
   where kind in ('crash', 'recovery')
   union all
-  select d.run_id, d.first_round, greatest(d.end_round, coalesce(max(m.due_round), 0)) as end_round
+  select d.run_id, d.first_round,
+    greatest(d.end_round, coalesce(max(m.due_round), 0), coalesce(max(w.due_round), 0)) as end_round
   from delayed d
   left join message m on m.run_id = d.run_id and m.sent_round between d.first_round and d.end_round
+  left join waiting w on w.run_id = d.run_id and w.first_round = d.first_round
   where d.end_round is not null
   group by d.run_id, d.first_round, d.end_round
   union all
