@@ -251,12 +251,13 @@ def _unserved(settings: Any, overlay: Overlay, workload: Workload) -> Iterator[P
 
 
 def _too_distant(settings: Any, overlay: Overlay, workload: Workload) -> Iterator[Problem]:  # noqa: ANN401
-    """Yields a problem if a client stops waiting for an answer before the nearest repository can answer.
+    """Yields problems if a client stops waiting for an answer before the nearest repository can answer.
 
     The number of rounds is a lower bound for the time until an answer: the lowest latency of any repository for the
     request, and the lowest latency for the answer.
     """
-    used = {*workload.subscription["node_id"].to_pylist(), *workload.publication["node_id"].to_pylist()}
+    publishers = {*workload.publication["node_id"].to_pylist()}
+    used = publishers.union(workload.subscription["node_id"].to_pylist())
     names = {*_members(settings, overlay)}
     if not used or not names:
         return
@@ -265,13 +266,14 @@ def _too_distant(settings: Any, overlay: Overlay, workload: Workload) -> Iterato
     graph: nx.DiGraph[int] = nx.DiGraph()
     graph.add_weighted_edges_from(links)
     one_way = [nx.multi_source_dijkstra_path_length(one, members) for one in (graph, graph.reverse())]
-    rounds, node = max((sum(lengths[node] for lengths in one_way), node) for node in used)
-    n_requests = settings.tries + 1
-    limit = settings.publisher_rounds * n_requests
-    if rounds > limit:
-        message = f"{overlay.names[node]!r} waits T_p (k + 1) = {limit} rounds for an answer, which takes {rounds}"
-        allowed = f"allowed: {-(-rounds // n_requests)} or more"
-        yield Problem(("protocol", "publisher_rounds"), f"{message}; {allowed}")
+    waits = ("publisher_rounds", "T_p (k + 1)", settings.tries + 1, used), ("failure_rounds", "T_fail", 1, publishers)
+    for name, what, n_requests, clients in waits:
+        rounds, node = max(((sum(lengths[node] for lengths in one_way), node) for node in clients), default=(0, 0))
+        limit = getattr(settings, name) * n_requests
+        if rounds > limit:
+            message = f"{overlay.names[node]!r} waits {what} = {limit} rounds for an answer, which takes {rounds}"
+            allowed = f"allowed: {-(-rounds // n_requests)} or more"
+            yield Problem(("protocol", name), f"{message}; {allowed}")
 
 
 _SQL, _WAITS = (sql_files(f"pipelines.protocols.repository.{folder}") for folder in ("audits", "waits"))

@@ -122,6 +122,12 @@ SERVERS_NEED_BUILD = (
         "'X' waits T_p (k + 1) = 2 rounds for an answer, which takes 4; allowed: 2 or more",
     ),
     _build(
+        "repository: a publisher that seeks before an answer can arrive",
+        _REPOSITORY.replace("repository}", "repository, failure_rounds: §3}")
+        + "workload: {subscriptions: [{at: Y, topic: t}], publications: [{at: X, round: 1, topic: t}]}\n",
+        "'X' waits T_fail = 3 rounds for an answer, which takes 4; allowed: 4 or more",
+    ),
+    _build(
         "repository: a bundle without repositories",
         _REPOSITORY.replace("repository}", "repository, bundles: §[{repositories: [], topics: [t]}]}")
         + "workload: {subscriptions: [{at: X, topic: t}]}\n",
