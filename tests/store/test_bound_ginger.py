@@ -8,6 +8,7 @@ D - A - R - B - J      run 0: A fails
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -99,3 +100,19 @@ def test_each_reason_is_told_with_its_run(store: Store) -> None:
         (2, 208, "nodes crash, and messages take longer than links do or wait for nodes that pause"),
         (2, 350, "J joins at B, which is down"),
     ]
+
+
+def test_the_first_broker_that_does_not_join_is_the_root(sail: Session, tmp_path: Path) -> None:
+    """B0, the first broker, joins; B2 fails, and B1 with the clients remains."""
+    joining = scenario(
+        protocol={"name": "ginger"},
+        overlay={"links": [["B0", "B1"], ["B1", "B2"]], "clients": [{"name": "C", "at": "B1"}]},
+        workload={
+            "subscriptions": [{"at": "C", "topic": "t"}],
+            "publications": [{"at": "C", "round": 150, "topic": "t", "guarantee": "total", "keys": ["k"]}],
+            "joins": [{"node": "B0", "to": "B1", "round": 60}],
+        },
+        faults=[{"kind": "crash", "node": "B2", "round": 120}],
+    )
+    joined = run_all(run_configs([joining | {"time": {"rounds": 1500}}]), sail, tmp_path)
+    assert beyond(StoreReader(joined.session, joined.root)).toArrow().to_pylist() == []

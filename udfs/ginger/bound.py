@@ -216,12 +216,14 @@ def _given(run: Mapping[str, Any]) -> ScenarioRun:
     setting = {name.removeprefix("protocol."): value for name, value in json.loads(run["parameters"]).items()}
     names = {node["node_id"]: node["name"] for node in run["nodes"]}
     brokers = frozenset(node["node_id"] for node in run["nodes"] if node["role"] == "broker")
-    root = min(broker for broker in brokers if setting["root"] in (None, names[broker]))
+    joins = [tuple(join.values()) for join in run["joins"] or ()]
+    present = brokers - {node for node, *_ in joins}
+    root = min(broker for broker in present if setting["root"] in (None, names[broker]))
     at = {kind: [(f["round"], f["node_id"]) for f in run["faults"] or () if f["kind"] == kind] for kind in _KINDS}
     return ScenarioRun(
         root, brokers, {(link["src"], link["dst"]): link["latency_rounds"] for link in run["links"]},
         setting["max_hops"], setting["timer_rounds"], setting["detection_rounds"], at["crash"], at["recovery"],
         [tuple(subscription.values()) for subscription in run["subscriptions"] or ()],
-        [tuple(join.values()) for join in run["joins"] or ()], names,
+        joins, names,
         [tuple(late.values()) for late in run["late"] or ()],
     )  # fmt: skip
