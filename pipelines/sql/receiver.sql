@@ -10,7 +10,8 @@
 --   issued. If faults let messages overtake each other, the subscription is active from the round of this delivery on
 --   instead. For any other source, it is active from the first delivered publication of all sources on, but at the
 --   earliest T rounds after it was issued. T is the sum of the latencies of all links, the longest time in which a
---   subscription or its end reaches a source.
+--   subscription or its end reaches a source. A subscriber's own publications of the round of the subscription count
+--   from the first delivered one on, because a node issues calls that a pause held before later calls.
 -- * Without confirmed calls, two types of deliveries do not count. First, the node had an earlier subscription that did
 --   not end at least T rounds before the publication. Second, the publication was issued in the first T rounds of the
 --   subscription, and a message of class recovery delivered it. Recovery also delivers publications from before the
@@ -80,7 +81,10 @@ with slowest as (
     first_value(case when b.delivery_round is null then null when o.run_id is null then b.publication_round
         else b.delivery_round end) over (
       partition by b.run_id, b.subscription_id, b.source order by b.delivery_round nulls last, b.publication_round desc
-    ) as source_round
+    ) as source_round,
+    b.issued_round = b.publication_round and b.subscriber = b.source and b.source_seq < min(
+      case when b.delivery_round is not null and b.issued_round = b.publication_round then b.source_seq end
+    ) over (partition by b.run_id, b.subscription_id, b.source) as is_before
   from beginning b
   join run r on r.run_id = b.run_id
   join protocol t on t.name = r.protocol
@@ -107,6 +111,7 @@ with slowest as (
         and (c.subscriber <> c.source or unsubscribed_round > publication_round)))
     else (source_round <= publication_round
         or (service_round <= publication_round and reached_round <= publication_round))
+      and not coalesce(is_before, false)
       and (unsubscribed_round is null or (unsubscribed_round > due_round and l.run_id is null))
   end
   group by c.run_id, c.subscriber, c.source, c.source_seq, c.publication_round, c.due_round, c.last_round, c.confirms

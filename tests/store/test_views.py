@@ -160,6 +160,23 @@ def test_a_node_unsubscribes_before_it_publishes_in_a_round(
     assert rows(reader, "select round from delivery") == {(19,)}
 
 
+def test_a_held_publication_precedes_the_subscription_of_its_round(
+    sail: Session, run_scenario: Callable[..., Path], tmp_path: Path
+) -> None:
+    """A pauses in round 1, so it publishes call 1 in round 2, before it subscribes and publishes again."""
+    calls = {
+        "subscriptions": [{"at": "A", "round": 2, "topic": "a"}],
+        "publications": [{"at": "A", "round": round_, "topic": "a"} for round_ in (1, 2)],
+    }
+    paused = {
+        "protocol": {"name": "flooding"}, "overlay": {"links": [["A", "B"]]}, "workload": calls,
+        "faults": [{"kind": "pause", "node": "A", "round": 1, "until": 2}],
+    }  # fmt: skip
+    reader = StoreReader(sail, run_scenario(paused, sail, tmp_path))
+    assert rows(reader, "select source_seq, publication_round from receiver") == {(3, 2)}
+    assert rows(reader, "select source_seq, round from delivery") == {(3, 2)}
+
+
 def test_without_confirmations_service_starts_with_the_first_delivery(forwarding: StoreReader) -> None:
     """S2's publication of round 7 is delivered. P1's of that round is not: the subscription is still on its way to P1.
 
