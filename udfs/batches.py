@@ -24,7 +24,7 @@ def rows_of_runs(
 
     The decorated function takes batches with one row per run, or per part of a run, and column ``run_id``. It yields
     one batch of results for each batch. Their columns have the names and SQL types `columns`, ``run_id`` first. The
-    function gets the list column `as_arrow` as an Arrow array, and all other columns as Python objects.
+    function gets the list column `as_arrow` as an Arrow array, null as None, and all other columns as Python objects.
     """
     schema = pa.schema([(name, _ARROW[kind]) for name, kind in columns])
 

@@ -246,7 +246,10 @@ def _write_json(rows: pa.Table, out: TextIO) -> None:
     if twice:
         raise QueryError(f"{' and '.join(twice)} names several columns; give each a name of its own with AS")
     lines = (json.dumps(dict(zip(names, row, strict=True)), ensure_ascii=False) for row in values(rows))
-    out.write("[" + ",".join(f"\n{line}" for line in lines) + ("\n]\n" if rows.num_rows else "]\n"))
+    out.write("[")
+    for number, line in enumerate(lines):
+        out.write(f"{',' if number else ''}\n{line}")
+    out.write("\n]\n" if rows.num_rows else "]\n")
 
 
 def _csv_value(value: Any) -> str:  # noqa: ANN401 - any plain value

@@ -15,7 +15,7 @@ from pipelines.cli.printing import print_lines, unbroken
 from pipelines.errors import DataFileError, ScenarioError
 from pipelines.experiment.plan import built, check, notes
 from pipelines.experiment.prepared import expand_runs
-from pipelines.inputs.text_rows import DST, SRC, is_link
+from pipelines.inputs.text_rows import is_link
 from pipelines.inputs.timestamps import iso, moments_of
 from pipelines.inputs.workload.reading import load
 from pipelines.scenario.load import read_scenario
@@ -24,6 +24,7 @@ from pipelines.scenario.yaml_text import flow_text
 from pipelines.store.roots import write_whole, writing
 
 SCHEMA_LINE = "# yaml-language-server: $schema="
+_ENDS = (("src", "source", "from", "a", "node1", "u"), ("dst", "target", "to", "b", "node2", "v"))
 _LATENCY = {
     "ms": re.compile(r"(^|_)(ms|delay|latency|rtt)", re.IGNORECASE),
     "km": re.compile(r"(^|_)(km|length|dist)", re.IGNORECASE),
@@ -106,7 +107,7 @@ def _overlay(path: Path, beside: Path) -> str:
         columns, *rows = _rows(path)
         if len(columns) < 2:
             raise DataFileError(f"{path} has the columns {', '.join(columns)}; a link needs two ends")
-        ends = [_first(columns, names) for names in (SRC, DST)]
+        ends = [_first(columns, names) for names in _ENDS]
         is_text = path.suffix.lower() in (".csv", ".tsv")
         if None not in ends or not is_text or not is_link(columns, rows):
             ends = ends if None not in ends else [*columns[:2]]

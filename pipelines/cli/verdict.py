@@ -10,18 +10,19 @@ import json
 import shlex
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from pipelines.cli.printing import plain, print_lines, print_table, unbroken
 from pipelines.errors import plural
 from pipelines.experiment.prepared import labelled
-from pipelines.report.summary import run_rows, studies, varied
+from pipelines.report.summary import varied
 from pipelines.why.overview import why_command, why_options
 from pipelines.why.story import publication_name
 
 if TYPE_CHECKING:
     from pipelines.audits.run import AuditReport, Finding, ViolationRow
-    from pipelines.result import Result
+    from pipelines.result import Result, RunRow
 
 
 MAX_RUNS = 20
@@ -112,20 +113,25 @@ def print_summary(result: Result) -> None:
 
     Prints nothing if each combination has one run.
     """
-    if len({json.dumps(run.parameters, sort_keys=True) for run in result.runs}) == len(result.runs):
+    combinations: dict[str, list[RunRow]] = {}
+    for run in result.runs:
+        combinations.setdefault(json.dumps(run.parameters, sort_keys=True), []).append(run)
+    if len(combinations) == len(result.runs):
         return
-    study = studies(result.reader, run_rows(result.reader))
-    differing, points = study["parameters"], study["points"]
+    measures = ", ".join(f"'{one}'" for name in _MEASURES for one in {name, _ms_of(name)})
+    text = f"select run_id, measure, mean, ci_low, ci_high from result_summary where measure in ({measures})"  # noqa: S608 - built of constants
+    found = {(row.run_id, row.measure): row[2:] for row in result.sql(text).collect()}
+    differing = varied([run.parameters for run in result.runs])
+    labels = labelled([runs[0].parameters for runs in combinations.values()])
     rows = [
-        (*point["values"].values(), point["n_runs"], point["n_valid"],
-         *(_measure(point["measures"], name) for name in _MEASURES))
-        for point in points[:MAX_RUNS]
+        (*(given.get(key) for key in differing), len(runs), sum(run.verdict == "valid" for run in runs),
+         *(_measure(found, runs[0].run_id, name) for name in _MEASURES))
+        for runs, given in islice(zip(combinations.values(), labels, strict=True), MAX_RUNS)
     ]  # fmt: skip
     names = (*differing, "runs", "valid", *_MEASURES.values())
     print_table(names, rows, [index >= len(differing) for index in range(len(names))], n_keys=len(differing))
-    n_more = len(points) + study["n_left_out"] - MAX_RUNS
-    if n_more > 0:
-        print(f"... and {n_more:,} more combinations: see view result_summary")
+    if len(combinations) > MAX_RUNS:
+        print(f"... and {len(combinations) - MAX_RUNS:,} more combinations: see view result_summary")
     print()
 
 
@@ -133,9 +139,9 @@ def _ms_of(measure: str) -> str:
     return measure.replace("_rounds_", "_ms_")
 
 
-def _measure(found: Mapping[str, Sequence[float | None]], name: str) -> str:
-    ms = found.get(_ms_of(name), _UNMEASURED)[0] if _ms_of(name) != name else None
-    mean, low, high = found.get(name, _UNMEASURED)
+def _measure(found: Mapping[tuple[int, str], Sequence[float | None]], run_id: int, name: str) -> str:
+    ms = found.get((run_id, _ms_of(name)), _UNMEASURED)[0] if _ms_of(name) != name else None
+    mean, low, high = found.get((run_id, name), _UNMEASURED)
     if mean is None:
         return "-"
     interval = "" if low is None or high is None or low == high else f" [{low:.3g}, {high:.3g}]"

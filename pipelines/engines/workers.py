@@ -222,8 +222,9 @@ def _start_processes(make: Callable[[], Mapped], n_workers: int) -> bytes:
 def slices_of(rows: pa.Table, n_cores: int) -> list[pa.RecordBatch]:
     """Returns ``rows`` cut into slices of equal length, at most `_SLICES_PER_CORE` per core."""
     n_rows = -(-len(rows) // (max(n_cores, 1) * _SLICES_PER_CORE)) or 1
-    batches: list[pa.RecordBatch] = rows.combine_chunks().to_batches(max_chunksize=n_rows)
-    return batches
+    # Combining all chunks would copy the rows, and a nested column of large batches exceeds Arrow's 32-bit offsets.
+    parts = (rows.slice(first, n_rows).combine_chunks() for first in range(0, len(rows), n_rows))
+    return [batch for part in parts for batch in part.to_batches()]
 
 
 def mapped_here(rows: pa.Table, function: Mapped, schema: pa.Schema, n_cores: int) -> pa.Table:

@@ -32,10 +32,9 @@ BLANKS = " "
 """The value of `TextRows.delimiter` for cells that are separated by one or more spaces or tabs."""
 _DELIMITERS = (";", "\t", ",", "|")
 _NAMES = {";": "semicolons", "\t": "tabs", ",": "commas", "|": "bars", BLANKS: "spaces"}
-SRC = ("src", "source", "from", "fromnodeid", "from_node_id", "source_id", "u", "node1", "node_1", "start", "tail",
-        "a")  # fmt: skip
+SRC = ("src", "source", "from", "fromnodeid", "from_node_id", "source_id", "u", "node1", "node_1", "start", "tail")
 DST = ("dst", "target", "dest", "destination", "to", "tonodeid", "to_node_id", "target_id", "v", "node2", "node_2",
-        "end", "head", "b")  # fmt: skip
+        "end", "head")  # fmt: skip
 """Usual names, in lower case, of the column of a link's second end. `SRC` has the names for the first end."""
 _SAMPLE = 50
 _SHOWN = 5

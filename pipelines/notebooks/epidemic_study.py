@@ -36,8 +36,10 @@ STRATEGIES = ["none", "push", "subscriber_pull", "publisher_pull", "combined_pul
 # COMMAND ----------
 
 _PARAMETERS = """
-select r.run_id, r.seed, p.protocol_recovery as strategy, p.protocol_buffer as buffer, p.faults_0_rate as loss_rate
-from run r join parameter p on p.run_id = r.run_id
+select run_id, seed, from_json(parameters, 'map<string,string>')['protocol.recovery'] as strategy,
+  cast(from_json(parameters, 'map<string,string>')['protocol.buffer'] as bigint) as buffer,
+  cast(from_json(parameters, 'map<string,string>')['faults.0.rate'] as double) as loss_rate
+from run
 """
 QUERIES: Mapping[str, str] = {
     "delivery": """

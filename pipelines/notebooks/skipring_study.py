@@ -35,9 +35,10 @@ SCENARIO = "skip_ring_study"
 # COMMAND ----------
 
 _PARAMETERS = """
-select r.run_id, r.seed, p.protocol_start as start, p.overlay_nodes_count as n,
-  p.protocol_timeout_interval as interval_rounds
-from run r join parameter p on p.run_id = r.run_id
+select run_id, seed, from_json(parameters, 'map<string,string>')['protocol.start'] as start,
+  cast(from_json(parameters, 'map<string,string>')['overlay.nodes.count'] as bigint) as n,
+  cast(from_json(parameters, 'map<string,string>')['protocol.timeout_interval'] as bigint) as interval_rounds
+from run
 """
 QUERIES: Mapping[str, str] = {
     "convergence": "select run_id, explicit_round, clean_round, problem from convergence where is_last",

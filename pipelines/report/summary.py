@@ -185,9 +185,9 @@ def studies(reader: StoreReader, rows: Sequence[dict[str, Any]]) -> dict[str, An
 
     Returns:
         ``parameters``: the names of the parameters that differ between runs; ``measures``: the names of the measures;
-        ``points``: for each combination of parameters its ``values``, ``n_runs``, ``n_valid``: the number of runs with
-        verdict valid, ``worst``: the id of the worst run, and ``measures``: for each measure the mean and both ends of
-        the 95 % confidence interval of the mean; ``n_left_out``: the number of omitted combinations.
+        ``points``: for each combination of parameters its ``values``, ``n_runs``, ``worst``: the id of the worst run,
+        and ``measures``: for each measure the mean and both ends of the 95 % confidence interval of the mean;
+        ``n_left_out``: the number of omitted combinations.
     """
     differing = varied([row["parameters"] for row in rows])
     combinations: dict[str, list[dict[str, Any]]] = defaultdict(list)
@@ -200,7 +200,6 @@ def studies(reader: StoreReader, rows: Sequence[dict[str, Any]]) -> dict[str, An
     points = [
         {
             "values": {name: members[0]["parameters"].get(name) for name in differing}, "n_runs": len(members),
-            "n_valid": sum(row["verdict"] == "valid" for row in members),
             "worst": max(members, key=severity)["run_id"], "measures": found[members[0]["run_id"]],
         }
         for members in combinations.values()

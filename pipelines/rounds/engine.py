@@ -5,7 +5,7 @@ A round has these steps:
 1. **faults**: a node that crashes loses its rows of all relations that are not durable; a node that recovers reads its
    durable rows from the store. **inbox**: the engine selects the due messages and calls;
 2. **protocol steps**: the steps of the protocol extend a lazy plan (`contract.round`);
-3. **network**: the engine adds the sent messages (the outbox) to the messages in flight (`put_on_links`);
+3. **network**: the engine adds the sent messages (the outbox) to the messages in flight (`_put_on_links`);
 4. **checkpoint**: one job computes state, messages in flight and history rows, and truncates their lineage
    (`engines.checkpoints`); the driver receives the history rows, and counts of all other rows;
 5. **commit**, every k rounds: the engine writes history and state to the store.

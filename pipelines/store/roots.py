@@ -141,7 +141,7 @@ def writing(file: Root, to_do: str = "check the folder") -> Iterator[None]:
     except RoundtableError:
         raise
     except OSError as error:
-        raise QueryError(f"the file {str(file)!r} cannot be written: {error.strerror}; {to_do}") from error
+        raise QueryError(f"the file {str(file)!r} cannot be written: {error.strerror or error}; {to_do}") from error
 
 
 def write_whole(file: Root, content: str | bytes) -> None:

@@ -314,7 +314,7 @@ def test_names_that_a_list_of_pairs_lacks_are_holes_unless_all_are(tmp_path: Pat
 @pytest.mark.parametrize(
     ("text", "latency", "field", "words"),
     [
-        ("x,y,z\nA,B,x\n", {}, "source", "no column that is known as source; name one of its columns: 'x', 'y', 'z'"),
+        ("a,b,c\nA,B,x\n", {}, "source", "no column that is known as source; name one of its columns: 'a', 'b', 'c'"),
         (PAIRS, {"value": "mss"}, "value", "no column 'mss'; did you mean 'ms'?"),
         (
             PAIRS.replace("80", "-1"),

@@ -17,8 +17,16 @@ _DROPPED = "duplicate", "lost_crash", "lost_link"
 """The fates of messages that nodes drop."""
 
 
-SentMessage = tuple[int, Any, int | None]
-"""A sent message: its receiver, the message, and its latency in rounds, or None for the latency of the link."""
+class SentMessage(NamedTuple):
+    """A message that a node sends to `dst`. A `latency_rounds` of None stands for the latency of the link."""
+
+    dst: int
+    message: Any
+    latency_rounds: int | None
+
+
+_tuple = tuple.__new__
+"""Constructs a named tuple from a tuple, in a third of the time of the class's own constructor."""
 
 
 class Delivery(NamedTuple):
@@ -118,7 +126,7 @@ class Context:
         """
         if after is not None and (type(after) is not int or after < 1):
             after = _whole(after, f"{message!r} to node {dst} is sent with after")
-        self.sent.append((dst, message, after))
+        self.sent.append(_tuple(SentMessage, (dst, message, after)))
 
     def send_all(self, message: Any, besides: int | None = None) -> None:  # noqa: ANN401
         """Sends a message to all neighbours, in ascending order, except to `besides`."""

@@ -137,7 +137,10 @@ def alternating(
     """Returns the outages of nodes that alternate between up and down; every node is up at first.
 
     The outages of a node do not depend on the other nodes. `rounds` contains the first and the last round in which a
-    node may crash. The nodes may have up to `MAX_OUTAGES` crashes. `place` is the path of the generator of the crashes.
+    node may crash. `place` is the path of the generator of the crashes.
+
+    Raises:
+        InputError: The nodes have more than `MAX_OUTAGES` crashes.
     """
 
     def draw(node: Ints, cycle: Ints) -> tuple[Ints, Ints]:

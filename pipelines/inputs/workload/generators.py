@@ -374,7 +374,9 @@ def distinct_ranks(nodes: Ints, per_node: int, size: int, exponent: float, seed:
 
     If `per_node` is at least a sixteenth of `size`, the ranks of a node are the first arrivals in an exponential race
     of all ranks. Otherwise ranks that a node draws repeatedly are drawn again. Both methods give the same distribution.
-    `per_node` may not exceed `size`.
+
+    Raises:
+        InputError: `per_node` exceeds `size`.
     """
     if per_node > size:
         raise _repeated(per_node)
@@ -418,10 +420,13 @@ def _draw_again(nodes: Ints, per_node: int, size: int, exponent: float, seed: in
 
 
 def distinct_rows(owner: Ints, per_node: int, draw: Callable[[Ints, int], list[Floats]]) -> list[Floats]:
-    """Draws rows until no owner has two equal rows, at most 64 times. Returns the columns of the rows.
+    """Draws rows until no owner has two equal rows. Returns the columns of the rows.
 
     `owner` is the owner of each row, shape (rows,); each owner has `per_node` rows. `draw` takes the indexes of rows
     and the index of the attempt, and returns the columns of these rows.
+
+    Raises:
+        InputError: Repeated rows remain after 64 attempts.
     """
     columns = draw(np.arange(len(owner), dtype=np.int64), 0)
     for attempt in range(1, _ATTEMPTS):

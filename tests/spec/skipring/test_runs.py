@@ -142,7 +142,7 @@ def test_the_detector_finds_what_is_wrong() -> None:
 
 def test_a_run_needs_a_supervisor() -> None:
     made = LocalNetwork(SkipRing, nodes=[NodeInfo(1, "node1", "subscriber")], settings=SETTINGS)
-    with pytest.raises(ProgramError, match="run 0, start: ValueError: .* needs a node of role supervisor"):
+    with pytest.raises(ProgramError, match=r"run 0, start: ValueError: .* needs a node of role supervisor"):
         made.play(1)
 
 
