@@ -6,9 +6,9 @@ set of faults that the protocol tolerates.
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, Self
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from pipelines.contract.audit import sql_audits, sql_files
 from pipelines.contract.protocol import Protocol
@@ -97,6 +97,13 @@ class EpidemicSettings(Strict):
     )
     out_of_band_rounds: Natural = Field(1, description="latency of requests and replies by unicast, in rounds")
     out_of_band_loss: Share = Field(0.0, description="probability that unicast loses a request or reply")
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if self.gossip_rounds_min > self.gossip_rounds_max:
+            given = f"gossip_rounds_min is {self.gossip_rounds_min}, gossip_rounds_max {self.gossip_rounds_max}"
+            raise ValueError(f"{given}; allowed: gossip_rounds_min <= gossip_rounds_max")
+        return self
 
 
 PROTOCOL = Protocol(

@@ -26,6 +26,11 @@ WRONG_SERVERS = (
     _case("a removal without a peer", _CALLS + "§{at: A, round: 1, kind: remove}]}\n", "'peer'"),
     _case("a call of an unknown node", _CALLS + "{at: §D, round: 1, kind: leave}]}\n", "'D'"),
     _case("a call about an unknown node", _CALLS + "{at: A, round: 1, kind: steer, peer: §D}]}\n", "'D'"),
+    _case(
+        "epidemic: the shortest interval above the longest", LINKS.replace(
+            "{name: delta}", "§{name: epidemic, gossip_rounds_min: 50, gossip_rounds_max: 5}"
+        ), "gossip_rounds_min is 50, gossip_rounds_max 5", "gossip_rounds_min <= gossip_rounds_max",
+    ),
     _case("a call after the horizon", _CALLS + "{at: A, round: §9999, kind: leave}]}\n", "horizon"),
 )  # fmt: skip
 
