@@ -95,10 +95,11 @@ def compare(
     """Compares protocols and settings on the overlays, workloads and faults of a scenario.
 
     `api.run` documents the parameters ``scenario``, ``spark``, ``store``, ``engine``, ``overrides`` and ``observe``;
-    ``scenario`` can also be a result of `prepare` with its own overrides, and ``store`` a schema without tables. ``want`` lists the criteria,
-    separated by commas: names of guarantees, and limits of measures (`parse_wants`). ``minimise`` is the measure that
-    ranks candidates with equally many violated criteria: a numeric column of view ``comparison``, or a short name in
-    `_TIMES` or `_MEASURES`. ``say`` receives messages for the user, as in `api.run_prepared`.
+    ``scenario`` can also be a result of `prepare` with its own overrides, and ``store`` a schema without tables.
+    ``want`` lists the criteria, separated by commas: names of guarantees, and limits of measures (`parse_wants`).
+    ``minimise`` is the measure that ranks candidates with equally many violated criteria: a numeric column of view
+    ``comparison``, or a short name in `_TIMES` or `_MEASURES`. ``say`` receives messages for the user, as in
+    `api.run_prepared`.
 
     Returns:
         The ranking, and the path of the store that contains the runs. The store is closed.

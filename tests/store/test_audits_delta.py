@@ -94,6 +94,23 @@ def test_a_fault_delays_the_deadline_of_calls_during_the_fault_only(clean: Store
     assert found == [[] if deadline is None else [words.format(deadline)] for deadline in deadlines]
 
 
+def test_a_crash_loses_a_call_that_waits_for_the_join(sail: Session, root: Path) -> Planting:
+    """C joins in round 85. Its call of round 0 has no deadline before, although A's crash ends early."""
+    waiting = scenario(
+        protocol={"name": "delta"},
+        overlay={"links": [["A", "B", 3], ["B", "C", 1]]},
+        workload={
+            "subscriptions": [{"at": "C", "round": 0, "topic": "t"}], "joins": [{"node": "C", "to": "B", "round": 85}],
+        },
+        faults=[
+            {"kind": "crash", "node": "A", "round": 1, "until": 3},
+            {"kind": "crash", "node": "C", "round": 92, "until": 93},
+        ],
+    )  # fmt: skip
+    [run] = yield [Plant(run_all(run_configs([waiting]), sail, root))]
+    assert run.broken == set()
+
+
 def random_scenario(seed: int) -> dict[str, Any]:
     """A random tree that stands or joins node by node, subscriptions of which some end, publications."""
     draw = random.Random(seed)

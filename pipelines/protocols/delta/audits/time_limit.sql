@@ -2,7 +2,8 @@
 -- the run. The deadline is the end of the first grace period (view grace) without a disturbance. Disturbances are
 -- crashes, recoveries, and the periods in which a fault delays messages or pauses a node. Each period lasts until the
 -- messages of the fault are due, including later messages that wait for the delayed messages of their link. PAR_SUB and
--- PAR_TOP do not count as waiting, because nodes send them with a delay of their own.
+-- PAR_TOP do not count as waiting, because nodes send them with a delay of their own. The deadline of a call from before
+-- the caller's join counts from the join: the node holds the call until it has joined, and a crash loses it.
 with over as (
   select run_id, max(due_round) as last_round from message where fate <> 'in_flight' group by run_id
 ), delayed as (
@@ -66,10 +67,17 @@ with over as (
     ended_round as end_round, 'unsubscription' as what
   from subscription
   where unsubscribed_round is not null
+), joined as (
+  select run_id, node_id, max(round) as round from control_call where kind = 'join' group by run_id, node_id
+), asked as (
+  select b.run_id, b.node_id, b.source_seq, greatest(b.begin_round, coalesce(j.round, 0)) as begin_round, b.end_round,
+    b.what
+  from begun b
+  left join joined j on j.run_id = b.run_id and j.node_id = b.node_id
 ), disturbed as (
   select b.run_id, b.node_id, b.source_seq, b.begin_round, b.end_round, b.what,
     b.begin_round + g.grace_rounds as undisturbed_round, count(d.run_id) as n_spans
-  from begun b
+  from asked b
   join grace g on g.run_id = b.run_id
   left join span d on d.run_id = b.run_id and d.end_round > b.begin_round
     and d.first_round <= b.begin_round + g.grace_rounds
