@@ -102,6 +102,21 @@ OLD_AND_NEW = {
     "time": {"rounds": 500},
 }
 """C handles S's UNSUB in the round of J's request, before it; D's SUB is in its ProcessingList, since X is far."""
+MET_ON_THE_WAY = {
+    "name": "met_on_the_way",
+    "protocol": {"name": "delta", "delta": 2, "detection_rounds": 20},
+    "overlay": {"links": [["A", "B", 7, 1], ["B", "C", 1, 3]]},
+    "workload": {
+        "subscriptions": [{"at": "C", "round": 0, "topic": "t"}],
+        "publications": [{"at": "A", "round": 250, "topic": "t"}],
+    },
+    "faults": [
+        {"kind": "crash", "node": "A", "round": 101, "until": 102},
+        {"kind": "crash", "node": "B", "round": 102},
+    ],
+    "time": {"rounds": 400},
+}
+"""In round 130 C gets SYN_REQUEST of A, and the answer of A to its own CON_REQUEST, which A has sent later."""
 ALONE = {
     "name": "alone",
     "protocol": {"name": "delta"},
@@ -223,7 +238,8 @@ def played(sail: Session, tmp_path_factory: pytest.TempPathFactory, pytestconfig
     if pytestconfig.getoption("schedules"):
         struck = {**JOINS, "faults": [{"kind": "crash", "node": "C", "round": 12, "until": 30}]}
         hunted = [yaml.safe_load((HUNTED / f"delta_{name}.yaml").read_text("utf-8")) for name in ("chain", "return")]
-        runs += run_configs([*hunted, JOINS, struck, SHORT_CRASH, CONFIRMED_AS_IT_RECOVERS])
+        pinned = [JOINS, struck, SHORT_CRASH, MET_ON_THE_WAY, ALONE, CONFIRMED_AS_IT_RECOVERS]
+        runs += run_configs([*hunted, *pinned])
         horizon = 500
     runs, folder = numbered([cut(run, horizon) for run in runs]), tmp_path_factory.mktemp("played")
     with noted() as touched:
@@ -335,6 +351,14 @@ def test_a_confirmed_publication_does_not_wait_for_a_failed_recipient(
     store = run_all(run_configs([CONFIRMED_AS_IT_RECOVERS]), sail, tmp_path, form=form)
     assert broken(audited(store)) == {}
     assert rows(store, "state_processing") == []
+
+
+def test_the_status_recovering_does_not_replace_a_request(form: AskedForm, sail: Session, tmp_path: Path) -> None:
+    """C answers SYN_REQUEST, so A becomes OPERATIONAL (Algorithm 7)."""
+    store = run_all(run_configs([MET_ON_THE_WAY]), sail, tmp_path, form=form)
+    assert broken(audited(store)) == {}
+    assert rows(store, "state_syn_request") == []
+    assert len(rows(store, "delivery")) == 1
 
 
 def test_a_node_without_neighbours_recovers_its_own_entry(form: AskedForm, sail: Session, tmp_path: Path) -> None:
