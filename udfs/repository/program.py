@@ -263,17 +263,19 @@ def set_initial_topics(world: World) -> None:
                 world.context(node).set_timer("start")
         if info.role == CLIENT:
             world.program(node).home = {home.subscription_id: home for home in homes}
-    repositories = {info.name: node for node, info in sorted(world.nodes.items()) if info.role == REPOSITORY}
+    clients = [node for node, info in world.nodes.items() if info.role == CLIENT]
+    everybody = [info.name for _, info in sorted(world.nodes.items()) if info.role == REPOSITORY]
+    ids = {info.name: node for node, info in world.nodes.items()}
     later = {node for node, call in calls if isinstance(call, JoinCall)}
     named = {topic for bundle in world.settings["bundles"] for topic in bundle["topics"] or ()}
     # If a call names no topic, its topic is the one with the empty name.
     called = {call.topic or "" for _, call in calls if isinstance(call, SubscribeCall | PublishCall)}
     for number, topic in enumerate(sorted(named | called | {*world.settings["topics"]})):
-        serving = sorted(repositories[name] for name in bundle_of(topic, world.settings, [*repositories]))
+        serving = sorted(ids[name] for name in bundle_of(topic, world.settings, everybody))
         members = tuple(node for node in serving if node not in later)
         for node in serving:
-            _lay_repository(world, node, topic, number, members)
-        for node in (node for node, info in world.nodes.items() if info.role == CLIENT):
+            _lay_repository(world, node, topic, number, members, ids)
+        for node in clients:
             _lay_client(world, node, topic, number, members)
 
 
@@ -296,9 +298,10 @@ def _lay_client(world: World, node: int, topic: str, number: int, members: tuple
         world.program(node).bundle[topic] = Bundle(topic, number, members, is_publisher)
 
 
-def _lay_repository(world: World, node: int, topic: str, number: int, members: tuple[int, ...]) -> None:
+def _lay_repository(
+    world: World, node: int, topic: str, number: int, members: tuple[int, ...], ids: Mapping[str, int]
+) -> None:  # fmt: skip
     state, rules, is_member = world.program(node), world.settings["topics"].get(topic), node in members
-    ids = {info.name: one for one, info in world.nodes.items()}
     if is_member:
         state.duty[topic] = Duty(topic, is_operational=True)
     owner = None if rules is None else ids[rules["owner"]]
