@@ -5,7 +5,7 @@ The charts cover all rounds of a run, even if the report replays only some of th
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from operator import itemgetter
 from typing import Any
@@ -69,9 +69,11 @@ def measures(
     found: dict[int, dict[str, Rows]] = {run_id: {} for run_id in ends}
     runs = ", ".join(map(str, ends))
     for name in (name for name in names if name != STATES):
-        rows = reader.sql(_SQL[name].format(runs=runs, most=MOST_BARS)).toArrow().to_pylist()
+        counted: dict[int, Rows] = defaultdict(list)
+        for row in reader.sql(_SQL[name].format(runs=runs, most=MOST_BARS)).toArrow().to_pylist():
+            counted[row["run_id"]].append(row)
         for run_id, end in ends.items():
-            found[run_id][name] = _chart_rows(name, [row for row in rows if row["run_id"] == run_id], end)
+            found[run_id][name] = _chart_rows(name, counted[run_id], end)
     if STATES in names:
         counted_sizes = state_sizes(reader, ends) if sizes is None else sizes
         for run_id, of_run in counted_sizes.items():
