@@ -104,6 +104,8 @@ class Protocol:
         scenarios: The package whose YAML files are scenarios of the protocol, or None if the protocol has no scenarios.
         check: Checks the overlay, workload and faults of a run by rules of the protocol. `check` is ``None`` if the
             general rules suffice.
+        more_rows: Estimates the state of a run besides subscriptions, links and calls: the number of rows of 2 KB.
+            Its arguments are the settings and the overlay. None: the nodes store little else.
         needs_tree: Whether the protocol requires a tree as overlay.
         confirms: Whether the protocol confirms calls; otherwise a call is final when it is issued.
         confirms_delivery: Whether the confirmation of a publication implies its delivery to all subscribers; otherwise
@@ -144,6 +146,7 @@ class Protocol:
     shown: Sequence[DerivedTable] = ()
     scenarios: str | None = None
     check: Check | None = None
+    more_rows: Callable[[Any, Overlay], int] | None = None
     needs_tree: bool = False
     confirms: bool = False
     confirms_delivery: bool = True

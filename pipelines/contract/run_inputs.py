@@ -214,6 +214,7 @@ class Inputs(Faults):
         predicate: ``subscription_id, attribute, op, number, whole, text``; one row per comparison.
         attribute: ``source, source_seq, round, attribute, number, whole, text``; one row per attribute of a
             publication.
+        size: ``n_state_rows``; one row per run: an estimate of its state rows.
     """
 
     node: pa.Table
@@ -223,6 +224,7 @@ class Inputs(Faults):
     publication: pa.Table
     predicate: pa.Table
     attribute: pa.Table
+    size: pa.Table
 
     def of_runs(self, first: int, last: int) -> Inputs:
         """Returns the inputs of the runs with ids from ``first`` to ``last``, inclusive."""
@@ -232,13 +234,12 @@ class Inputs(Faults):
     @property
     def n_runs(self) -> int:
         """Number of runs."""
-        return int(pc.count_distinct(self.node["run_id"]).as_py())
+        return len(self.size)
 
     @property
     def n_state_rows(self) -> int:
-        """Upper estimate of the state rows of all runs, from the mean size of the runs."""
-        numbers = (len(self.node), len(self.link) // 2, len(self.subscription), len(self.call))
-        return self.n_runs * n_state_rows(*(-(-number // self.n_runs) for number in numbers))
+        """Estimate of the state rows of all runs."""
+        return pc.sum(self.size["n_state_rows"]).as_py() or 0
 
     @property
     def control_calls(self) -> pa.Table:
@@ -278,14 +279,6 @@ class Inputs(Faults):
         """The common latency of all links in ``link``, in rounds; None if latencies differ or no link exists."""
         found = pc.unique(self.link["latency_rounds"])
         return found[0].as_py() if len(found) == 1 else None
-
-
-def n_state_rows(n_nodes: int, n_links: int, n_subscriptions: int, n_calls: int) -> int:
-    """Returns an upper estimate of the state rows of a run. It assumes that each node stores each subscription.
-
-    ``n_links`` is the number of undirected links. ``n_calls`` is the number of all calls, including subscriptions.
-    """
-    return n_nodes * (n_subscriptions + 1) + 2 * n_links + n_calls
 
 
 def table_of(rows: Sequence[tuple[Any, ...]], schema: pa.Schema) -> pa.Table:

@@ -212,13 +212,14 @@ def run_tables(run: RunConfig, built: Mapped, shared: dict[str, pa.Table] | None
     n_nodes = len(overlay.names)
     n_subscriptions = len(workload.subscription)
     src, dst = overlay.directed_links
+    calls = run_calls(run, overlay, workload)
     return {
         "node": pa.table({
             "node_id": np.arange(n_nodes), "name": pa.array(overlay.names),
             "role": pa.array(_roles(overlay, PROTOCOLS[run.scenario.protocol.name])),
         }),
         "link": pa.table({"src": src, "dst": dst, "latency_rounds": overlay.directed_rounds}),
-        "call": run_calls(run, overlay, workload),
+        "call": calls,
         "subscription": pa.table({
             "subscription_id": np.arange(n_subscriptions), "subscriber": workload.subscription["node_id"],
             "predicate": workload.subscription["predicate"],
@@ -226,8 +227,16 @@ def run_tables(run: RunConfig, built: Mapped, shared: dict[str, pa.Table] | None
         "publication": workload.publication,
         "predicate": predicate_rows(workload.subscription).rename_columns({"subscription": "subscription_id"}),
         "attribute": workload.attribute,
+        "size": pa.table({"n_state_rows": [n_state_rows(run, overlay, workload, len(calls))]}),
         **of_faults,
     }  # fmt: skip
+
+
+def n_state_rows(run: RunConfig, overlay: Overlay, workload: Workload, n_calls: int) -> int:
+    """Estimates the state rows of a run: each node stores each subscription, and what its protocol adds."""
+    spec, n_nodes = PROTOCOLS[run.scenario.protocol.name], len(overlay.names)
+    more = 0 if spec.more_rows is None else spec.more_rows(run.scenario.protocol, overlay)
+    return n_nodes * (len(workload.subscription) + 1) + 2 * len(overlay.a) + n_calls + more
 
 
 def setting_rows(runs: Sequence[RunConfig]) -> pa.Table:

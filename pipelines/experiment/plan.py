@@ -15,9 +15,9 @@ from typing import Any
 import networkx as nx
 import pyarrow.compute as pc
 
-from pipelines.contract.run_inputs import Inputs, Overlay, n_state_rows
+from pipelines.contract.run_inputs import Inputs, Overlay
 from pipelines.errors import InputError, Problem
-from pipelines.experiment.build import build_inputs, build_run, build_run_overlay, run_calls, run_tables
+from pipelines.experiment.build import build_inputs, build_run, build_run_overlay, n_state_rows, run_calls, run_tables
 from pipelines.experiment.mapping import Mapped, needs_tree
 from pipelines.experiment.prepared import Prepared, labelled
 from pipelines.inputs.faults.build import named_traces
@@ -66,6 +66,7 @@ class Combination:
             counts. If a link is replaced, its break, its removal and the new link count.
         last_round: The last round, up to the horizon, with a call or a fault.
         n_busy_rounds: Estimated number of rounds, up to the horizon, with a call, a fault or a message of a call.
+        n_state_rows: Estimated number of state rows of a run.
         most_latency: Largest latency of a link in rounds; 0 for an overlay without links.
     """
 
@@ -83,17 +84,13 @@ class Combination:
     n_faults: int
     last_round: int
     n_busy_rounds: int
+    n_state_rows: int
     most_latency: int
 
     @property
     def n_calls(self) -> int:
         """Number of all calls of applications."""
         return self.n_subscriptions + self.n_unsubscriptions + self.n_publications + self.n_joins + self.n_other_calls
-
-    @property
-    def n_state_rows(self) -> int:
-        """Upper estimate of the state rows of a run."""
-        return n_state_rows(self.n_nodes, self.n_links, self.n_subscriptions, self.n_calls)
 
     @property
     def n_crossings(self) -> int:
@@ -262,7 +259,8 @@ def _measured(run: RunConfig, built: Mapped, hops: int, is_exact: bool) -> Combi
         n_subscriptions=n_of["subscribe"], n_unsubscriptions=n_of["unsubscribe"], n_publications=n_of["publish"],
         n_joins=n_joins, n_other_calls=n_others, n_crashes=len(faults.crash),
         n_faults=sum(not kind.endswith("_end") for kind in faults.fault_event["kind"].to_pylist()),
-        last_round=known[-1] if known else 0, n_busy_rounds=n_busy, most_latency=most_latency,
+        last_round=known[-1] if known else 0, n_busy_rounds=n_busy,
+        n_state_rows=n_state_rows(run, overlay, workload, len(calls)), most_latency=most_latency,
     )  # fmt: skip
 
 

@@ -7,6 +7,7 @@ the report's ProcessingList.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import islice
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import numpy as np
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 
 _MAX_PATHS = 100_000_000
 """The maximum number of paths that the brokers of a run store. A path takes 0.4 KB as program, 1.3 KB as dataflow."""
+_PATHS_PER_ROW = 5
+"""The number of paths that take as much memory as a row of another table."""
 
 
 class DeltaSettings(Strict):
@@ -50,20 +53,23 @@ class DeltaSettings(Strict):
     )
 
 
+def n_paths(settings: Any, overlay: Overlay) -> int:  # noqa: ANN401
+    """Returns the number of paths of up to δ+1 hops, which the brokers store."""
+    n_nodes = len(overlay.names)
+    return n_nodes + sum(int(n) for n in islice(overlay.n_walks(np.ones(n_nodes)), settings.delta + 1))
+
+
 def problems(settings: Any, overlay: Overlay, workload: Workload, faults: Faults) -> Iterator[Problem]:  # noqa: ANN401
     """Yields a problem if the paths of up to δ+1 hops in the overlay are more than `_MAX_PATHS`."""
-    n_paths = len(overlay.names)
-    for hops, n_longer in zip(range(1, settings.delta + 2), overlay.n_walks(np.ones(n_paths)), strict=False):
-        n_paths += int(n_longer)
-        if n_paths > _MAX_PATHS:
-            most = int(np.bincount(np.concatenate(overlay.directed_links)).max(initial=0)) // 2
-            message = (
-                f"with δ = {settings.delta} each broker stores the paths to all nodes within {settings.delta + 1} "
-                f"hops; {n_paths:,} paths have up to {hops} hops, allowed: {_MAX_PATHS:,}; reduce δ, or the degree of "
-                f"the brokers, which is up to {most:,}"
-            )
-            yield Problem(("protocol", "delta"), message)
-            return
+    found = n_paths(settings, overlay)
+    if found > _MAX_PATHS:
+        most = int(np.bincount(np.concatenate(overlay.directed_links)).max(initial=0)) // 2
+        message = (
+            f"with δ = {settings.delta} each broker stores the paths to all nodes within {settings.delta + 1} hops; "
+            f"the overlay has {found:,} such paths, allowed: {_MAX_PATHS:,}; reduce δ, or the degree of the brokers, "
+            f"which is up to {most:,}"
+        )
+        yield Problem(("protocol", "delta"), message)
 
 
 _SQL = sql_files("pipelines.protocols.delta.audits")
@@ -116,6 +122,7 @@ PROTOCOL = Protocol(
     waits={"call": CALL_WAITS},
     keeps_source_order=True,
     check=problems,
+    more_rows=lambda settings, overlay: n_paths(settings, overlay) // _PATHS_PER_ROW,
     starts_by_joins=True,
     needs_tree=True,
     confirms=True,

@@ -11,6 +11,8 @@ import numpy as np
 import pytest
 
 from pipelines.contract.run_inputs import Overlay
+from pipelines.experiment.plan import build, combinations
+from pipelines.experiment.prepared import prepare
 from pipelines.protocols import delta
 
 _UNUSED: Any = None
@@ -34,6 +36,18 @@ def test_a_hub_with_too_many_neighbours_is_refused() -> None:
     star = overlay(nx.star_graph(50_000))
     (problem,) = delta.problems(SimpleNamespace(delta=1), star, _UNUSED, _UNUSED)
     assert problem.path == ("protocol", "delta")
-    assert "2,500,100,001 paths have up to 2 hops, allowed: 100,000,000; reduce δ, or the degree" in problem.message
+    wanted = "within 2 hops; the overlay has 2,500,100,001 such paths, allowed: 100,000,000; reduce δ, or the degree"
+    assert wanted in problem.message
     assert problem.message.endswith("which is up to 50,000")
     assert not [*delta.problems(SimpleNamespace(delta=0), star, _UNUSED, _UNUSED)]
+
+
+def test_the_paths_around_a_hub_count_as_state() -> None:
+    """The paths are a part of the estimated memory, and they limit the number of runs in a batch."""
+    found = {}
+    for name in ("delta", "flooding"):
+        overlay = {"generate": {"kind": "star", "nodes": 1000}}
+        prepared = prepare({"name": "t", "protocol": {"name": name}, "overlay": overlay, "time": {"rounds": 9}})
+        (found[name],) = {build(prepared).n_state_rows, combinations(prepared)[0].n_state_rows}
+    n_paths = 1000 + 2 * 999 + 999 * 998
+    assert found["delta"] == found["flooding"] + n_paths // 5
