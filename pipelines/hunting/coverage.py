@@ -32,7 +32,6 @@ with {_STATUS}, struck as (
   left join struck f on f.run_id = m.run_id
   left join status s on s.run_id = m.run_id and s.node_id = m.dst
     and m.due_round >= s.first_round and m.due_round < s.next_round
-  where m.src <> m.dst
 ), handled as (
   select distinct run_id, dst, due_round, kind from message where fate = 'delivered'
 )

@@ -115,7 +115,8 @@ def test_a_protocol_that_bears_crashes_has_no_finding(tmp_path: Path, sail: Sess
     assert (found.findings, found.n_undecided) == ((), 0)
     assert found.n_played == seen[-1].n_played == 150
     assert 0 < found.n_beyond < 100
-    assert {"CON_REQUEST VALID_JOINED delivered", "fault crash"} <= found.features
+    assert {"CON_REQUEST VALID_JOINED delivered", "DETECT VALID_JOINED delivered", "fault crash"} <= found.features
+    assert "DETECT" not in found.unreached
     assert len(found.features) == seen[-1].n_features > seen[0].n_features
     assert repr(found) == "150 schedules of delta: 0 findings"
 
