@@ -21,6 +21,8 @@ _NAMES = {
 }  # fmt: skip
 _MAX_SECONDS = 2**63 // 10**9
 """Timestamps in ns have 64 bits and end in the year 2262; later timestamps are rejected."""
+_RANGE = (pd.Timestamp.min.tz_localize("UTC"), pd.Timestamp.max.tz_localize("UTC"))
+"""The first and the last timestamp in ns. Pandas 3 also parses others, in another unit."""
 _END_MS = 253_402_300_800_000.0
 """Milliseconds from 1970 to the end of the year 9999; later times have no ISO 8601 timestamp of four-digit years."""
 _OFFSET = r"[Tt ].*(?:[Zz]|[+-]\d\d(?::?\d\d)?)$"
@@ -121,10 +123,11 @@ def _parsed(texts: pd.Series) -> pd.Series:
     parsed separately.
     """
     has_offset = texts.str.contains(_OFFSET, na=False)
-    with_offset, without = (
+    found = (
         pd.to_datetime(part, format="ISO8601", utc=True, errors="coerce")
         for part in (texts.where(has_offset), texts.mask(has_offset))
     )
+    with_offset, without = (part.where(part.between(*_RANGE)).dt.as_unit("ns") for part in found)
     return with_offset.fillna(without)
 
 

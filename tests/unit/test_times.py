@@ -115,6 +115,7 @@ def test_a_time_that_cannot_be_used_is_refused(item: dict[str, Any], words: str)
 
 
 STAMPS = pd.to_datetime(["2024-03-01T10:00:00Z", "2024-03-01T10:00:00.257Z", "2024-03-01T10:00:01Z"], format="ISO8601")
+STAMPS = STAMPS.as_unit("ns")
 FORMS: dict[str, Any] = {
     "ISO 8601": [stamp.isoformat() for stamp in STAMPS],
     "seconds from 1970": (STAMPS.astype("int64") / 1e9).tolist(),

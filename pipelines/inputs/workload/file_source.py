@@ -369,7 +369,8 @@ def _canonical_texts(
     given = {key: name for key, name in (("topic", topic), ("where", where)) if name is not None}
     frame = pd.DataFrame({key: texts_of(loaded.table[name]).to_pandas() for key, name in given.items()})
     pairs = frame.groupby([*given], dropna=False, sort=False)
-    first = pairs.head(1)
+    first = pairs.head(1).astype(object)
+    first = first.where(first.notna(), None)
     texts, wrong = [], []
     for row, pair in zip(first.index.tolist(), first.to_dict("records"), strict=True):
         try:
