@@ -31,6 +31,7 @@ faults:
   - {generate: {kind: break, count: 2, rounds: [20, 60], down: [3, 5]}}
   - {kind: delay, rounds: [1, 3], rate: 0.2, round: 40, until: 80}
   - {generate: {kind: partition, count: 1, rounds: [20, 60], down: [3, 5]}}
+  - {generate: {kind: pause, count: 1, rounds: [390, 400], down: [50, 60]}}
 time: {rounds: 400, round_ms: 0.3}
 runs: {seeds: [3, 4]}
 """
