@@ -151,9 +151,8 @@ class Pause(TimedSpan):
     kind: Literal["pause"] = Field(description="selects this type of fault")
     node: NodeName = Field(description="the node that pauses")
     round: Round = Field(description="the first round in which the node handles nothing")
-    until: Round = Field(
-        description="the round in which the node resumes and handles all waiting messages; after time.rounds: the node "
-        "stays paused"
+    until: Round | None = Field(
+        None, description="the round in which the node handles all waiting messages; default: the node stays paused"
     )
 
     def _problems(self) -> Iterator[Problem]:

@@ -31,7 +31,7 @@ from pipelines.contract.settings import (
 from pipelines.engines.names import AskedEngine, current_name
 from pipelines.errors import KeyPath, Problem, listed, nearest, raise_problems
 from pipelines.protocols import PROTOCOLS
-from pipelines.scenario.faults import BreakGenerator, Crash, Fault, FaultGenerator, LinkFaultSpec, Partition, Pause
+from pipelines.scenario.faults import BreakGenerator, Crash, Fault, FaultGenerator, LinkFaultSpec, Partition
 from pipelines.scenario.overlay import MAX_SEARCHED, OverlaySpec
 from pipelines.scenario.times import CALLS, TimeSpec, time_problems, with_rounds
 from pipelines.scenario.workload import Join, WorkloadSpec
@@ -279,9 +279,8 @@ def _linked(path: KeyPath, part: Strict) -> Iterator[tuple[KeyPath, str, str]]:
 
 def _late(path: KeyPath, part: Strict, horizon: int) -> Iterator[Problem]:
     file, generator = getattr(part, "file", None), getattr(part, "generate", None)
-    # Key until of a pause is required, so a pause until the end of the run ends after the horizon.
     found = [((*keys, key), getattr(of, key, None)) for of, keys in ((part, path), (file, (*path, "file")))
-             for key in ("round", "until") if not (key == "until" and isinstance(of, Pause))]  # fmt: skip
+             for key in ("round", "until")]  # fmt: skip
     if rounds := getattr(generator, "rounds", None):
         found.append(((*path, "generate", "rounds", 1), rounds[1]))
     for place, round_ in found:

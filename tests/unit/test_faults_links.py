@@ -207,6 +207,8 @@ def test_pauses_are_made_one_where_they_meet_and_end_with_a_crash() -> None:
     assert columns(found.fault_event, "round", "kind", "node_id")[:2] == [(3, "pause", 0), (9, "pause_end", 0)]
     later = built(line(3), pause("N1", 22, 30), crash)
     assert columns(later.pause, "node_id", "round", "end_round") == [(1, 25, 30)]
+    for_good = built(line(3), {"kind": "pause", "node": "N0", "round": 7})
+    assert columns(for_good.fault_event, "round", "kind", "node_id") == [(7, "pause", 0)]
 
 
 def test_generators_make_what_is_wanted_and_keep_it_apart() -> None:

@@ -15,7 +15,6 @@ import networkx as nx
 import numpy as np
 
 from pipelines.contract.run_inputs import CRASH, PAUSE, REPLACEMENT, Faults, Ints, Overlay, table_of
-from pipelines.contract.settings import MAX_ROUND
 from pipelines.errors import InputError, KeyPath, Problem, blamed_on, nearest, raise_problems
 from pipelines.files import find_file
 from pipelines.inputs import draws_numpy
@@ -377,7 +376,11 @@ def build_faults(
     crashes = _crash_times(known, problems, overlay=overlay, seed=seed, time=time, beside=beside)
     raise_problems(problems)
     ids, rows = ids_by_name(overlay), LinkRows(overlay, seed, horizon)
-    wanted = [Outage(ids[fault.node], fault.round, fault.until) for _, fault in listed if isinstance(fault, Pause)]
+    wanted = [
+        Outage(ids[fault.node], fault.round, horizon + 1 if fault.until is None else fault.until)
+        for _, fault in listed
+        if isinstance(fault, Pause)
+    ]
     pauses = _pauses(wanted, crashes, horizon)
     for pause in pauses:
         rows.event("pause", (None, None), pause.start, pause.end, node=pause.node)
@@ -428,7 +431,6 @@ def _drawn_faults(generator: DrawnTimes, number: int, overlay: Overlay, seed: in
     for order, (place, start, end) in enumerate(time for time in times if time.start <= horizon):
         when = {"round": start, "until": None if end > horizon else end}
         if isinstance(generator, PauseGenerator):
-            when["until"] = min(end, MAX_ROUND)
             yield Pause.model_validate({"kind": "pause", "node": overlay.names[place], **when})
         elif isinstance(generator, PartitionGenerator):
             group = [overlay.names[node] for node in drawn_group(overlay, generator.share, seed, purpose, order)]

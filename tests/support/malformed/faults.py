@@ -50,9 +50,7 @@ WRONG_LINK_FAULTS = (
     _case("no bad time", _faults("{kind: loss, rate: 1.0, burst: {good: 9, bad: §0.5}}"), "is 0.5", "from 1 to"),
     _case("half a burst", _faults("{kind: loss, rate: 1.0, burst: §{good: 9}}"), "lacks the key 'bad'", "mean number"),
     _case("a misspelt loss", _faults("{kind: §los, rate: 1.0}"), "did you mean 'loss'?"),
-    _case(
-        "a pause for good", _faults("§{kind: pause, node: A, round: 3}"), "lacks the key 'until'", "the round in which"
-    ),
+    _case("a pause of no start", _faults("§{kind: pause, node: A}"), "lacks the key 'round'", "the first round"),
     _case("a pause over at once", _faults("{kind: pause, node: A, round: 3, until: §2}"), "not after round 3", "4 or"),
     _case("a pause of a node of no link", _faults("{kind: pause, node: §D, round: 3, until: 9}"), "'D'", "A, B, C"),
     _case("a break of nothing", _faults("§{kind: break}"), "lacks the key 'links'", "the links, each [a, b]"),
