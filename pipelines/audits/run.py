@@ -403,14 +403,14 @@ def _untested_runs(reader: Reader, protocol: Protocol, beyond: Collection[int]) 
     if not reader.sql(_SILENT).collect():
         return ()
     return tuple(
-        RunReason(row.run_id, None, _untested_reason(row.n_publications, row.n_subscriptions, row.n_matches))
+        RunReason(row.run_id, None, _untested_reason(protocol, row.n_publications, row.n_subscriptions, row.n_matches))
         for row in reader.sql(_SQL["untested_run"]).collect()
         if (row.n_publications or not (row.is_busy and protocol.audits))
         and not (row.run_id in beyond and row.n_matches)
     )
 
 
-def _untested_reason(n_publications: int, n_subscriptions: int, n_matches: int) -> str:
+def _untested_reason(protocol: Protocol, n_publications: int, n_subscriptions: int, n_matches: int) -> str:
     if not n_publications:
         return "nothing was published"
     if not n_subscriptions:
@@ -418,7 +418,9 @@ def _untested_reason(n_publications: int, n_subscriptions: int, n_matches: int) 
     if not n_matches:
         subscriptions = plural(n_subscriptions, "subscription")
         return f"none of {plural(n_publications, 'publication')} satisfies any of {subscriptions}"
+    if not protocol.confirms:
+        return "nothing was delivered, and only a delivery shows from when on a subscription is active"
     return (
-        "every publication that satisfies a subscription was issued before the start of the subscription, or after its "
-        "end"
+        "every publication that satisfies a subscription was issued before the subscription was confirmed, or after "
+        "its end"
     )

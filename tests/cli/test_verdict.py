@@ -46,14 +46,26 @@ def test_runs_that_tested_nothing_are_unknown_and_told(tmp_path: Path) -> None:
     lines = result.stdout.splitlines()
     assert [line for line in lines if "tested nothing" in line] == [
         "run 1 tested nothing: none of 2 publications satisfies any of 1 subscription",
-        "run 2 tested nothing: every publication that satisfies a subscription was issued before the start of the "
-        "subscription, or after its end",
-        "run 3 tested nothing: every publication that satisfies a subscription was issued before the start of the "
-        "subscription, or after its end",
+        "run 2 tested nothing: every publication that satisfies a subscription was issued before the subscription "
+        "was confirmed, or after its end",
+        "run 3 tested nothing: every publication that satisfies a subscription was issued before the subscription "
+        "was confirmed, or after its end",
     ]
     assert lines[-1].startswith("unknown: 3 of 4 runs not decided: nothing was tested; history in ")
     rows = json.loads(cli("sql", tmp_path / "store", "select run_id, verdict from run", "--format", "json").stdout)
     assert {row["run_id"]: row["verdict"] for row in rows} == {0: "valid", 1: "unknown", 2: "unknown", 3: "unknown"}
+
+
+def test_without_confirmations_only_deliveries_show_that_a_run_tested_something(tmp_path: Path) -> None:
+    calls = "  subscriptions: [{at: S, round: 0, topic: a}]\n  publications: [{at: P, round: 20, topic: a}]\n"
+    faults = "faults: [{kind: pause, node: S, round: 5}]\ntime: {rounds: 60}\nengine: local\n"
+    text = f"name: silent\nprotocol: {{name: flooding}}\n{LINKS}workload:\n{calls}{faults}"
+    (tmp_path / "s.yaml").write_text(text)
+    lines = cli("run", tmp_path / "s.yaml", "--store", tmp_path / "store").stdout.splitlines()
+    told = (
+        "run 0 tested nothing: nothing was delivered, and only a delivery shows from when on a subscription is active"
+    )
+    assert told in lines
 
 
 def test_a_run_beyond_the_bound_that_tested_nothing_is_unknown(tmp_path: Path) -> None:
