@@ -1,8 +1,8 @@
 """The public API of Roundtable, which runs fault-tolerant publish/subscribe protocols on Spark.
 
 `run` runs a scenario, `resume` resumes an interrupted run, and `open_store` opens an existing store. `compare` ranks
-protocols on a scenario, and `hunt` searches for fault schedules that break a guarantee. Each name is imported at its
-first use, so ``import pipelines`` is fast and needs no engine.
+protocols on a scenario, and `hunt` searches for fault schedules that break a guarantee. `RoundtableError` is the base
+class of their errors. Each name is imported at its first use, so ``import pipelines`` is fast and needs no engine.
 """
 
 from __future__ import annotations
@@ -13,13 +13,17 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pipelines.api import open_store, resume, run
     from pipelines.comparing.compare import Comparison, compare
+    from pipelines.errors import RoundtableError
     from pipelines.hunting import Hunt, hunt
     from pipelines.result import Result, RunRow
 
-__all__ = ["Comparison", "Hunt", "Result", "RunRow", "compare", "hunt", "open_store", "resume", "run"]
+__all__ = [
+    "Comparison", "Hunt", "Result", "RoundtableError", "RunRow", "compare", "hunt", "open_store", "resume", "run",
+]  # fmt: skip
 _MODULES = {
     "Comparison": "pipelines.comparing.compare", "compare": "pipelines.comparing.compare",
     "Hunt": "pipelines.hunting", "hunt": "pipelines.hunting",
+    "RoundtableError": "pipelines.errors",
     "Result": "pipelines.result", "RunRow": "pipelines.result",
 }  # fmt: skip
 

@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING
 import pipelines
 
 if TYPE_CHECKING:
-    from pipelines import Comparison, Hunt, Result, RunRow, compare, hunt, open_store, resume, run
+    from pipelines import Comparison, Hunt, Result, RoundtableError, RunRow, compare, hunt, open_store, resume, run
 
-__all__ = ["Comparison", "Hunt", "Result", "RunRow", "compare", "hunt", "open_store", "resume", "run"]
+__all__ = [
+    "Comparison", "Hunt", "Result", "RoundtableError", "RunRow", "compare", "hunt", "open_store", "resume", "run",
+]  # fmt: skip
 
 
 def __getattr__(name: str) -> object:
