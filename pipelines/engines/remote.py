@@ -164,7 +164,12 @@ def engine_of(session: SparkSession) -> Engine:
 
     The SQL function ``version()`` returns a release and a revision on Spark, but only a release on Sail.
     ``session.version`` does not distinguish Spark and Sail.
+
+    Raises:
+        EngineError: ``session`` is not a session.
     """
+    if not hasattr(session, "version"):
+        raise EngineError(f"spark is {session!r}, not a Spark session; engine=... names an engine, store=... a store")
     if not isinstance(session, RemoteSession):
         return "spark"
     answer = session.sql("select version()").collect()[0][0]

@@ -114,6 +114,8 @@ def test_a_scenario_is_a_file_a_name_a_text_or_a_dict(scenario: Path, sail: Sess
         rt.run({"name": "small", "protocol": {"name": "detla"}, "overlay": {"links": [["A", "B"]]}})
     with pytest.raises(ScenarioError, match=r"installed scenario of this name exists; did you mean 'quickstart'"):
         rt.run("quickstrat")
+    with pytest.raises(rt.RoundtableError, match=r"spark is 'local', not a Spark session; engine=... names"):
+        rt.run(SCENARIO, "local")  # type: ignore[arg-type]
 
 
 def test_a_result_shows_itself(scenario: Path, sail: Session) -> None:
