@@ -83,7 +83,8 @@ def find_scenario(path: Path) -> Path:
         if not path.suffix:
             message = f"{path}: neither a file nor an installed scenario of this name exists;"
             broken = "".join(f"; protocol {name!r} is not available: {reason}" for name, reason in BROKEN.items())
-            raise ScenarioError([f"{message}{nearest(path.name, found)} allowed: {', '.join(found)}{broken}"])
+            listed = "`roundtable list scenarios` lists the names"
+            raise ScenarioError([f"{message}{nearest(path.name, found)} {listed}{broken}"])
     return path
 
 

@@ -130,7 +130,7 @@ def test_a_protocol_that_its_package_fails_to_provide_is_told(monkeypatch: pytes
     ) as told:
         read_scenario(Path("s.yaml"), text)
     assert len(str(told.value).splitlines()) == 1
-    with pytest.raises(ScenarioError, match=r"allowed: bank.*; protocol 'flood' is not available: .*no x\)$"):
+    with pytest.raises(ScenarioError, match=r"` lists the names; protocol 'flood' is not available: .*no x\)$"):
         find_scenario(Path("ring"))
 
 
