@@ -71,7 +71,7 @@ def story(
         QueryError: The store has no such run, node or publication, or not exactly one of ``seq`` and ``call`` is set.
     """
     if (seq is None) == (call is None):
-        raise QueryError("which publication? give its number (seq), or the number of its call (call)")
+        raise QueryError("give either the number of the publication (seq) or the number of its call (call)")
     for name, number in (("seq", seq), ("call", call)):
         if number is not None and not is_whole(number):
             raise QueryError(f"{name}={number!r} is no whole number; pass the number of a publication, such as 1")

@@ -310,6 +310,7 @@ def test_values_of_other_types_are_refused() -> None:
         for ask, words in (
             (lambda: result.why(True, "N1", "N2", 1), "run True does not exist; the store has runs 0 to 0"),
             (lambda: result.why(0, 3, "N2", 1), "node 3 does not exist in run 0; known: "),  # type: ignore[arg-type]
+            (lambda: result.why(0, "N1", "N2", 1, 1), "give either the number of the publication \\(seq\\) or"),
             (lambda: result.why(0, "N1", "N2", 1.5), "seq=1.5 is no whole number"),  # type: ignore[arg-type]
             (lambda: result.why(0, "N1", "N2", call=True), "call=True is no whole number"),
             (lambda: result.compare_node(0, b"N1"), "node b'N1' does not exist in run 0"),  # type: ignore[arg-type]
