@@ -321,8 +321,8 @@ def _broken(reader: StoreReader, run_id: int, guarantee: str | None) -> tuple[st
     if not rows:
         check_run(reader, run_id)
         [row] = reader.sql("select min(run_id) as first from violation").collect()
-        hint = "nor did any other" if row.first is None else f"run {row.first} did"
-        raise QueryError(f"run {run_id} broke no guarantee, {hint}; the audit of a finished store tells which do")
+        hint = "nor did any other" if row.first is None else f"run {row.first} did; table violation lists all"
+        raise QueryError(f"run {run_id} broke no guarantee, {hint}")
     if guarantee is not None and guarantee not in broken:
         known = ", ".join(broken)
         raise QueryError(f"run {run_id} did not break {guarantee!r};{nearest(guarantee, [*broken])} it broke {known}")
