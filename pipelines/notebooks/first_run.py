@@ -24,7 +24,7 @@ print(result.verdict)
 
 # COMMAND ----------
 
-result.sql("SELECT * FROM result").show()
+result.sql("SELECT verdict, within_bound, n_publications, delivery_ratio, n_messages FROM result").show()
 result.sql("SELECT name, crash_round, recovery_round, operational_round FROM node_recovery").show()
 
 # COMMAND ----------
@@ -72,7 +72,7 @@ result.sql("""
 # COMMAND ----------
 
 # MAGIC %md
-# MAGIC Delta time travel shows the store at the end of an earlier round.
+# MAGIC `as_of_round` reads the history up to the end of a round: how many deliveries are in it?
 
 # COMMAND ----------
 
