@@ -192,7 +192,7 @@ def _plot_specification(plot: Plot, marks: Sequence[dict[str, Any]], groups: Seq
     if is_number:
         few = {"values": values, "format": "~r"} if len(values) <= _FEW_TICKS else {}
         whole = {"tickMinStep": 1} if all(isinstance(value, int) for value in values) else {}
-        x |= {"scale": {"zero": False, "nice": False}, "axis": few | whole}
+        x |= {"scale": {"zero": False, "nice": False, "padding": 12}, "axis": few | whole}
     else:
         x |= {"sort": values}
         spec["layer"] = [one for one in spec["layer"] if one["mark"]["type"] != "line"]

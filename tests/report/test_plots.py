@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import re
 from collections.abc import Iterator
 from itertools import accumulate
 from operator import sub
@@ -51,6 +52,12 @@ def test_points_are_the_means_and_intervals_of_the_summary(study: Result, measur
     for row, told in zip(shown, expected, strict=True):
         assert (row[measure], row["ci_low"], row["ci_high"]) == pytest.approx((told.mean, told.ci_low, told.ci_high))
         assert (row["lowest"], row["highest"]) == (told.lowest, told.highest)
+
+
+def test_intervals_do_not_cover_the_axis(study: Result) -> None:
+    svg = study.plot(x="faults_0_rate", y="wanted_ratio").svg
+    at = [float(x) for x in re.findall(r'aria-roledescription="rule mark" transform="translate\(([\d.]+),', svg)]
+    assert at == pytest.approx([12, 608])
 
 
 def test_quantiles_of_latency_are_those_of_the_sorted_deliveries(study: Result) -> None:

@@ -34,7 +34,7 @@
     const spec = structuredClone(data.specifications.study);
     const isNumber = values.every((one) => typeof one === "number");
     const ticks = { ...(values.length <= MOST_TICKS ? { values, format: "~r" } : {}), ...(values.every(Number.isInteger) ? { tickMinStep: 1 } : {}) };
-    spec.encoding.x = { field: "x", title: x, ...(isNumber ? { type: "quantitative", scale: { zero: false }, axis: ticks } : { type: "nominal" }) };
+    spec.encoding.x = { field: "x", title: x, ...(isNumber ? { type: "quantitative", scale: { zero: false, nice: false, padding: 12 }, axis: ticks } : { type: "nominal" }) };
     spec.encoding.y.title = y;
     const wide = 7 * Math.max(...groups.map((name) => name.length)) + 45;
     const legend = groups.length < 2 ? null : { columns: Math.max(1, Math.floor((document.querySelector("main").clientWidth - EDGE) / wide)), symbolLimit: 0 };
