@@ -119,7 +119,7 @@
   const zoomed = (spec, names) => {
     spec.layer = spec.layer.filter((one) => one.mark.type !== "text" || one.data.name !== "nodes");
     for (const one of spec.layer) one.mark.clip = one.mark.type !== "point" && one.mark.type !== "text";
-    spec.encoding.y.axis = { values: names.map((_, row) => row), labelExpr: `${JSON.stringify(names)}[datum.value]`, title: null, ticks: false, domain: false, grid: false, labelLimit: 140, labelOverlap: false };
+    spec.encoding.y.axis = { values: names.map((_, row) => row), labelExpr: `${JSON.stringify(names)}[datum.value]`, title: null, ticks: false, labelPadding: 8, domain: false, grid: false, labelLimit: 140, labelOverlap: false };
     spec.layer[0].params = [{ name: "zoom", select: { type: "interval", encodings: ["x"], zoom: "wheel![event.ctrlKey || event.metaKey]" }, bind: "scales" }];
     return spec;
   };
