@@ -71,7 +71,8 @@ class Moments:
             origin = f"; round 0 is {iso(self.origin_ms if time.origin_ms is None else time.origin_ms)}"
             origin += "" if time.origin_ms is not None else ", the first timestamp (time.origin overrides this)"
         fast = "" if time.speed == 1 else f" at {time.speed:g} times the speed"
-        return f"column {title} holds {self.form}{origin}; rounds are up to {error:.3g} ms away from them{fast}"
+        away = f"; rounds are up to {error:.3g} ms away from them" if error else ""
+        return f"column {title} holds {self.form}{origin}{away}{fast}"
 
 
 def iso(ms: float) -> str:

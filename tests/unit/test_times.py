@@ -148,6 +148,16 @@ def test_times_in_files_are_found_and_told(tmp_path: Path, form: str, suffix: st
         assert rounds_of(given)[1] == [50, 63, 100]
 
 
+def test_times_from_the_start_are_not_before_it_and_may_be_exact(tmp_path: Path) -> None:
+    path = tmp_path / "calls.csv"
+    file = {"path": str(path), "node": "node", "topic": "topic", "at_ms": "when"}
+    given = scenario(workload={"publications": {"file": file}})
+    path.write_text("when,node,topic\n0,A,a\n1000,B,a\n")
+    assert told(given) == ["workload: column when holds milliseconds from the start"]
+    path.write_text("when,node,topic\n0,A,a\n-1000,B,a\n")
+    assert problems(given) == ["row 2: '-1000' is before round 0; write 0 or more"]
+
+
 def test_timestamps_without_an_offset_are_in_utc_in_any_order() -> None:
     hours = {"2024-03-10T02:30:00+01:00": 1.5, "2024-03-10 03:30": 3.5, "2024-03-10": 0.0, "2024-03-10T05:00-02": 7.0}
     for order in permutations(hours):

@@ -302,6 +302,7 @@ def test_nodes_that_cannot_be_used_are_told_with_their_rows(tmp_path: Path) -> N
     messages = [problem.message for problem in caught.value.problems]
     assert any(m.startswith("row 3: the cell is empty") for m in messages)
     assert any(m.startswith("row 2: the overlay has no node 'N2x'") and "did you mean 'N2'?" in m for m in messages)
+    assert any(m.endswith("; or map the values to nodes with key nodes, e.g. nodes: all") for m in messages)
     found = problems(tmp_path, subscriptions={"path": "s.csv", "topic": "topic", "nodes": 5})
     assert found["nodes",] == "5 nodes wanted, the overlay has 4; give at most 4, or all"
     assert "no node; name a column" in problems(tmp_path, publications={"path": "s.csv"})["node",]

@@ -153,8 +153,8 @@ class FileRows:
             is_empty = np.isnan(moments.ms) & ~moments.is_wrong
             self._refuse_rows(key, is_empty, lambda _: "the cell is empty; give it a time")
         early = moments.exact(self._time) < -0.5
-        late = "is before round 0; set time.origin to it or earlier"
-        self._refuse_rows(key, early, lambda row: f"{cells[row].as_py()!r} {late}")
+        cure = "write 0 or more" if moments.origin_ms is None else "set time.origin to it or earlier"
+        self._refuse_rows(key, early, lambda row: f"{cells[row].as_py()!r} is before round 0; {cure}")
         rounds = moments.rounds(self._time)
         return rounds if key == "until_ms" else self._within_horizon(rounds, "raise time.rounds or time.speed", key)
 
@@ -213,7 +213,7 @@ class FileRows:
         for i in unknown[:_SHOWN]:
             row = int(np.flatnonzero(group == i)[0]) + 1
             message = f"row {row}: {unknown_node(names[i], self._overlay.names)}"
-            self.refuse("node", f"{message} or map the column's values to nodes:")
+            self.refuse("node", f"{message}; or map the values to nodes with key nodes, e.g. nodes: all")
         if len(unknown) > _SHOWN:
             self.refuse("node", f"{len(unknown) - _SHOWN} more names in the column are not nodes of the overlay")
         return np.array([ids.get(node, 0) for node in names], dtype=np.int64)[group]
