@@ -116,10 +116,18 @@ def parse_path(text: str) -> KeyPath:
 def describe(schemas: Iterable[Schema]) -> str:
     """Returns an English phrase for the values that the schemas allow, for example ``a whole number from 0 to 10``."""
     options = list(schemas)
+    if len(keys(options)) > _MAX_NAMES and (key := _selector(options)) is not None:
+        return f"a mapping with the key {key}: {describe(option['properties'][key] for option in options)}"
     names = [name for schema in options for name in _constants(schema)]
     words = [f"one of {', '.join(map(str, names))}" if len(names) > 1 else str(names[0])] if names else []
     words += [_described(schema) for schema in options if not _constants(schema)]
     return ", or ".join(dict.fromkeys(words)) or "any value"
+
+
+def _selector(schemas: Iterable[Schema]) -> str | None:
+    """Returns the key whose constant distinguishes several mappings, or None if they have no such key."""
+    constants = [{key for key, one in schema.get("properties", {}).items() if "const" in one} for schema in schemas]
+    return min(set.intersection(*constants), default=None) if len(constants) > 1 else None
 
 
 def _constants(schema: Schema) -> list[Any]:

@@ -67,6 +67,12 @@ NOT_READABLE = (
 
 WRONG_VALUES = (
     _case(
+        "no protocol",
+        "§name: t\noverlay: {links: [[A, B]]}\n",
+        "lacks the key 'protocol'",
+        "a mapping with the key name: one of delta, forwarding",
+    ),
+    _case(
         "no overlay", "§name: t\nprotocol: {name: delta}\n", "lacks the key 'overlay'", "links, file, topohub, generate"
     ),
     _case("no name", "§protocol: {name: delta}\noverlay: {links: [[A, B]]}\n", "lacks the key 'name'", "letters"),
