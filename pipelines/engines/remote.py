@@ -168,7 +168,7 @@ def engine_of(session: SparkSession) -> Engine:
     Raises:
         EngineError: ``session`` is not a session.
     """
-    if not hasattr(session, "version"):
+    if "version" not in dir(session):  # `hasattr` would call a JVM, which may have ended
         raise EngineError(f"spark is {session!r}, not a Spark session; engine=... names an engine, store=... a store")
     if not isinstance(session, RemoteSession):
         return "spark"
