@@ -176,10 +176,10 @@ def audit_all(reader: StoreReader) -> AuditReport:
 
 def audit_store(reader: StoreReader, protocol: Protocol) -> AuditReport:
     """Checks the guarantees of all runs that ``reader`` returns, and writes nothing. All runs have one protocol."""
-    beyond = beyond_runs(reader, protocol)
-    since = {run.run_id: run.round for run in beyond}
     audits = audits_of(protocol)
-    with _evidence(reader, protocol) as evidence:
+    with reader.session.tagged(f"{protocol.name}: audits"), _evidence(reader, protocol) as evidence:
+        beyond = beyond_runs(reader, protocol)
+        since = {run.run_id: run.round for run in beyond}
         found = _violating(audits, evidence)
         for audit in audits:
             if isinstance(rows := found[audit.name], pa.Table):

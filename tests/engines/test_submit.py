@@ -145,7 +145,8 @@ def played(two_workers: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Pl
 
 def test_executors_play_the_blocks_of_programs(played: Played) -> None:
     """Each block is a job with its description; blocks take most of the time, the first one on both executors."""
-    blocks = played.log.jobs(_KILLED)
+    blocks, audits = played.log.jobs(_KILLED), played.log.jobs("forwarding: audits")
+    assert audits
     assert len(blocks) > 5
     assert len({*blocks[0].executors}) == 2
     assert all("driver" not in block.executors for block in blocks)
