@@ -103,25 +103,27 @@ def build_run(run: RunConfig, beside: Path | None, before: Mapped | None = None)
     workload = before.workload if before is not None else build_workload(
         scenario.workload, overlay=overlay, seed=run.seed, time=scenario.time, beside=beside,
     )  # fmt: skip
+    linked = _with_all_links(run, overlay, beside) if run.protocols else overlay
     faults = build_faults(
-        scenario.faults, overlay=overlay, seed=run.seed, time=scenario.time, beside=beside, kinds=spec.kinds,
+        scenario.faults, overlay=overlay, linked=None if spec.creates_links else linked, seed=run.seed,
+        time=scenario.time, beside=beside, kinds=spec.kinds,
     )  # fmt: skip
     built = Mapped(overlay, workload, faults)
+    if linked is not overlay:
+        built = built._replace(overlay=linked, notes=(f"uses all {len(linked.a)} links, because it needs no tree",))
     if run.protocols:
-        built = mapped(spec, _with_all_links(run, built, beside))
+        built = mapped(spec, built)
     raise_problems(_problems(run, built, beside))
     return built
 
 
-def _with_all_links(run: RunConfig, built: Mapped, beside: Path | None) -> Mapped:
-    """Returns ``built`` with all links of the graph instead of a spanning tree, if the run's protocol needs no tree."""
+def _with_all_links(run: RunConfig, overlay: Overlay, beside: Path | None) -> Overlay:
+    """Returns ``overlay`` with all links of the graph instead of a tree, if the run's protocol needs no tree."""
     spec = PROTOCOLS[run.scenario.protocol.name]
     if spec.needs_tree or spec.creates_links or not needs_tree(run.protocols):
-        return built
+        return overlay
     whole = build_run_overlay(run, beside, keeps_links=True)
-    if len(whole.a) == len(built.overlay.a):
-        return built
-    return built._replace(overlay=whole, notes=(f"uses all {len(whole.a)} links, because it needs no tree",))
+    return overlay if len(whole.a) == len(overlay.a) else whole
 
 
 def _problems(run: RunConfig, built: Mapped, beside: Path | None) -> Iterator[Problem]:

@@ -34,7 +34,9 @@ Row = tuple[int, int, int | None]
 
 def crashes(where: Overlay, *faults: dict[str, Any], seed: int = 0, horizon: int = 1000) -> list[Row]:
     wanted = FAULTS.validate_python(faults)
-    found = build_faults(wanted, overlay=where, seed=seed, time=TimeSpec(rounds=horizon), beside=None, kinds=())
+    found = build_faults(
+        wanted, overlay=where, linked=where, seed=seed, time=TimeSpec(rounds=horizon), beside=None, kinds=()
+    )
     rows = [tuple(row.values()) for row in found.crash.to_pylist()]
     assert rows == sorted(rows, key=lambda row: (row[1], row[0]))
     times = defaultdict(list)

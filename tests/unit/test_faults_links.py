@@ -37,7 +37,7 @@ def line(nodes: int) -> Overlay:
 def built(where: Overlay, *faults: dict[str, Any], seed: int = 0, horizon: int = 1000) -> Faults:
     wanted = FAULTS.validate_python(faults)
     return build_faults(
-        wanted, overlay=where, seed=seed, time=TimeSpec(rounds=horizon), beside=None, kinds=["PUB", "SUB"]
+        wanted, overlay=where, linked=where, seed=seed, time=TimeSpec(rounds=horizon), beside=None, kinds=["PUB", "SUB"]
     )
 
 
@@ -159,6 +159,26 @@ def test_a_partition_has_the_sides_of_all_that_split_at_the_time() -> None:
         (9, 12): {frozenset({0, 1}), frozenset({2, 3})},
     }
     assert len(found.link_fault) == 0
+
+
+def test_a_partition_of_nodes_without_links_is_recorded() -> None:
+    where = Overlay(("supervisor1", "N1", "N2"), *[np.zeros(0, dtype=np.int64)] * 3)
+    faults = FAULTS.validate_python([
+        {"kind": "partition", "groups": [["N1"]], "round": 5, "until": 9},
+        {"kind": "partition", "groups": [["N2"]], "round": 7, "until": 12},
+    ])  # fmt: skip
+    found = build_faults(
+        faults, overlay=where, linked=None, seed=0, time=TimeSpec(rounds=20), beside=None, kinds=()
+    )  # fmt: skip
+    events = columns(found.fault_event, *found.fault_event.column_names)
+    assert events == [(5, "partition", None, None, None), (12, "partition_end", None, None, None)]
+
+
+def test_a_partition_names_the_links_that_the_protocol_uses() -> None:
+    ring = Overlay(("N0", "N1", "N2"), *(np.array(of, dtype=np.int64) for of in ([0, 0, 1], [1, 2, 2], [1, 1, 1])))
+    fault = FAULTS.validate_python([{"kind": "partition", "groups": [["N0"]], "round": 5}])
+    found = build_faults(fault, overlay=line(3), linked=ring, seed=0, time=TimeSpec(rounds=20), beside=None, kinds=())
+    assert columns(found.fault_event, "src", "dst") == [(0, 1), (0, 2), (1, 0), (2, 0)]
 
 
 def test_a_delay_concerns_what_has_to_wait_behind_it() -> None:

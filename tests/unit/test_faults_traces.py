@@ -45,6 +45,7 @@ def crashes(path: Path, *, nodes: int = 2, seed: int = 0, horizon: int = 100, **
     found = build_faults(
         FAULTS.validate_python(faults),
         overlay=line(nodes),
+        linked=line(nodes),
         seed=seed,
         time=TimeSpec(rounds=horizon),
         beside=path.parent,

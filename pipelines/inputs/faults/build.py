@@ -357,12 +357,13 @@ def _no_room(of: _Crashes, n_placed: int, n_nodes: int) -> str:
 
 
 def build_faults(
-    faults: Sequence[Fault], *, overlay: Overlay, seed: int, time: TimeSpec, beside: Path | None,
-    kinds: Sequence[str],
+    faults: Sequence[Fault], *, overlay: Overlay, linked: Overlay | None, seed: int, time: TimeSpec,
+    beside: Path | None, kinds: Sequence[str],
 ) -> Faults:  # fmt: skip
     """Returns the faults of one run: crashes, pauses, link faults and replacements of links.
 
-    Equal seeds give equal faults on every machine. `kinds` contains the message kinds of the run's protocol.
+    Equal seeds give equal faults on every machine. `kinds` contains the message kinds of the run's protocol. `linked`
+    is the overlay with the links of the protocol; None if the protocol builds its overlay.
     """
     problems, horizon = list(_unknown(faults, overlay, kinds)), time.rounds
     wrong = {problem.path[1] for problem in problems}
@@ -375,7 +376,7 @@ def build_faults(
             problems += error.problems
     crashes = _crash_times(known, problems, overlay=overlay, seed=seed, time=time, beside=beside)
     raise_problems(problems)
-    ids, rows = ids_by_name(overlay), LinkRows(overlay, seed, horizon)
+    ids, rows = ids_by_name(overlay), LinkRows(overlay, linked, seed, horizon)
     wanted = [
         Outage(ids[fault.node], fault.round, horizon + 1 if fault.until is None else fault.until)
         for _, fault in listed

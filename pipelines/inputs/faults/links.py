@@ -175,9 +175,14 @@ def _sojourn(mean: float, seed: int, purpose: str, link: Ints, cycle: draws_nump
 
 @dataclass
 class LinkRows:
-    """Collects the rows of the link faults of one run, which ends in round `horizon`."""
+    """Collects the rows of the link faults of one run, which ends in round `horizon`.
+
+    The events of a partition into groups name the links of `linked` between the groups. If `linked` is None, the nodes
+    have no links in advance, and the events name no link.
+    """
 
     overlay: Overlay
+    linked: Overlay | None
     seed: int
     horizon: int
     _fault: list[tuple[Any, ...]] = field(default_factory=list)
@@ -260,7 +265,10 @@ class LinkRows:
             for number, names in enumerate(fault.groups, start=1):
                 side[[ids[name] for name in names]] = number
             self._parts.append((fault.round, until, side))
-            return [pair for pair in self._directed(fault) if side[pair[0]] != side[pair[1]]]
+            if self.linked is None:
+                return [_ANY]
+            between = zip(*(ends.tolist() for ends in self.linked.directed_links), strict=True)
+            return [pair for pair in between if side[pair[0]] != side[pair[1]]]
         return [_ANY] if fault.links is None else [*self._directed(fault)]
 
     def _directed(self, fault: LinkFaultSpec) -> list[tuple[int, int]]:
