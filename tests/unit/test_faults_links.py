@@ -181,6 +181,12 @@ def test_a_partition_names_the_links_that_the_protocol_uses() -> None:
     assert columns(found.fault_event, "src", "dst") == [(0, 1), (0, 2), (1, 0), (2, 0)]
 
 
+def test_bursts_need_links() -> None:
+    where = Overlay(("supervisor1", "N1", "N2"), *[np.zeros(0, dtype=np.int64)] * 3)
+    with pytest.raises(InputError, match="the overlay has no links, so none can be bad"):
+        built(where, loss(burst={"good": 9, "bad": 2}))
+
+
 def test_a_delay_concerns_what_has_to_wait_behind_it() -> None:
     found = built(line(2), {"kind": "delay", "rounds": [1, 5], "round": 3, "until": 8})
     names = ("effect", "round", "end_round", "low", "high", "first_round", "last_round")

@@ -32,6 +32,7 @@ from pipelines.scenario.faults import (
     Fault,
     FaultGenerator,
     LinkFaultSpec,
+    Loss,
     MessageFault,
     Partition,
     PartitionGenerator,
@@ -444,6 +445,11 @@ def _unknown(faults: Sequence[Fault], overlay: Overlay, kinds: Sequence[str]) ->
     parts = ((("faults", number), fault) for number, fault in enumerate(faults))
     yield from name_problems(parts, overlay.names, named_links(overlay))
     for number, fault in enumerate(faults):
+        if isinstance(fault, Loss) and fault.burst is not None and not overlay.has_links:
+            message = (
+                "the overlay has no links, so none can be bad; leave burst out, or restrict the loss to some rounds"
+            )
+            yield Problem(("faults", number, "burst"), message)
         for index, name in enumerate((fault.kinds if isinstance(fault, MessageFault) else None) or ()):
             if name not in kinds:
                 message = f"the protocol has no messages of kind {name!r};{nearest(name, kinds)} allowed: "
