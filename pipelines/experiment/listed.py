@@ -13,13 +13,13 @@ from typing import Any
 
 from pipelines.contract.predicate import TOPIC, canonical, parse_predicates
 from pipelines.contract.run_inputs import Faults, Overlay, Workload
-from pipelines.errors import check_run_id
-from pipelines.experiment.build import build_run
+from pipelines.errors import Problem, check_run_id, raise_problems
+from pipelines.experiment.build import build_run, build_run_overlay
 from pipelines.experiment.manifest import Manifest
 from pipelines.files import remembered
 from pipelines.inputs.faults.build import concrete_faults
 from pipelines.inputs.faults.links import stream_of
-from pipelines.scenario.faults import Crash, FaultGenerator, MessageFault
+from pipelines.scenario.faults import Fault, LinkFaultSpec, Loss, MessageFault, Partition, Replace
 from pipelines.scenario.load import RunConfig
 from pipelines.scenario.overlay import OverlaySpec
 from pipelines.store.roots import Root
@@ -50,12 +50,15 @@ def listed_scenario(run: RunConfig, beside: Path | None) -> Parts:
     ``beside`` is the folder of the original scenario file.
 
     Raises:
-        InputError: The inputs of the run are invalid.
+        InputError: The inputs of the run are invalid, or a scenario of one protocol cannot list them.
     """
     scenario = run.scenario
     overlay, workload, faults, _ = build_run(run, beside)
+    # In a scenario with several protocols, faults are drawn for the overlay that all protocols share.
+    shared = build_run_overlay(run, beside) if run.protocols else overlay
+    raise_problems(_unlisted(run, shared, overlay))
     horizon = scenario.time.rounds
-    listed = [*_crashes(faults, overlay), *_other_faults(run, overlay)]
+    listed = [*_node_faults(faults, overlay), *_other_faults(run, shared, overlay)]
     for place, fault in enumerate(listed):
         if fault.get("stream") == place:
             del fault["stream"]
@@ -146,21 +149,35 @@ def _published(row: Mapping[str, Any]) -> Parts:
     return {name: value for name, value in parts.items() if value or name == needed}
 
 
-def _crashes(faults: Faults, overlay: Overlay) -> Iterator[Parts]:
-    for row in faults.crash.to_pylist():
-        until = {} if row["end_round"] is None else {"until": row["end_round"]}
-        yield {"kind": "crash", "node": overlay.names[row["node_id"]], "round": row["round"], **until}
+def _unlisted(run: RunConfig, shared: Overlay, overlay: Overlay) -> Iterator[Problem]:
+    name = run.scenario.protocol.name
+    if shared.has_links and not overlay.has_links:
+        message = f"protocol {name} builds its overlay of nodes of the shared overlay, which a scenario cannot list"
+        yield Problem(("overlay",), f"{message}; allowed: a run of another protocol")
+    is_other = shared.names != overlay.names or len(shared.a) != len(overlay.a)
+    for number, fault in enumerate(run.scenario.faults):
+        if isinstance(fault, Loss) and fault.burst is not None and is_other:
+            message = f"bad periods are drawn for the links of the shared overlay, and protocol {name} has other links"
+            yield Problem(("faults", number, "burst"), f"{message}; allowed: a run of another protocol")
 
 
-def _other_faults(run: RunConfig, overlay: Overlay) -> Iterator[Parts]:
-    """Yields all faults except crashes, as parts of the scenario.
+def _node_faults(faults: Faults, overlay: Overlay) -> Iterator[Parts]:
+    for kind, rows in (("crash", faults.crash), ("pause", faults.pause)):
+        for row in rows.to_pylist():
+            until = {} if row["end_round"] is None else {"until": row["end_round"]}
+            yield {"kind": kind, "node": overlay.names[row["node_id"]], "round": row["round"], **until}
+
+
+def _other_faults(run: RunConfig, shared: Overlay, overlay: Overlay) -> Iterator[Parts]:
+    """Yields all faults except crashes and pauses, as parts of the scenario.
 
     A message fault gets key ``stream``, which selects the random draws of the original fault. Without this key, the
     index of the fault in the list would select the draws.
     """
     for number, fault in enumerate(run.scenario.faults):
-        for one in concrete_faults(fault, number, overlay, run.seed, run.scenario.time.rounds):
-            if isinstance(one, (Crash, FaultGenerator)):
+        for drawn in concrete_faults(fault, number, shared, run.seed, run.scenario.time.rounds):
+            one = _within(overlay, drawn)
+            if not isinstance(one, (LinkFaultSpec, Replace)):
                 continue
             stream = {"stream": stream_of(one, number)} if isinstance(one, MessageFault) else {}
             yield {
@@ -168,3 +185,18 @@ def _other_faults(run: RunConfig, overlay: Overlay) -> Iterator[Parts]:
                 "kind": one.kind,
                 **stream,
             }
+
+
+def _within(overlay: Overlay, fault: Fault) -> Fault | None:
+    """Returns ``fault`` without the nodes and links that ``overlay`` lacks; None if it does not affect ``overlay``."""
+    names = {*overlay.names}
+    if isinstance(fault, Partition) and fault.groups is not None:
+        groups = [kept for group in fault.groups if (kept := [name for name in group if name in names])]
+        is_split = len(groups) > 1 or (len(groups) == 1 and len(groups[0]) < len(names))
+        return fault.model_copy(update={"groups": groups}) if is_split else None
+    if isinstance(fault, MessageFault) and not {fault.sender, fault.receiver} - {None} <= names:
+        return None
+    if not isinstance(fault, LinkFaultSpec) or fault.links is None:
+        return fault
+    links = [link for link in fault.links if names.issuperset(link)]
+    return fault.model_copy(update={"links": links}) if links else None

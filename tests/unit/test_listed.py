@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 
 from pipelines.contract.run_inputs import Inputs
+from pipelines.errors import InputError
 from pipelines.experiment.build import build_inputs
 from pipelines.experiment.listed import listed_scenario
 from pipelines.experiment.prepared import prepare
@@ -46,6 +47,24 @@ workload:
 faults: [{kind: break, links: [["12", "no"]], round: 5, until: 6}]
 time: {rounds: 50}
 """
+SEVERAL = """name: several
+protocol: {name: delta}
+overlay:
+  generate: {kind: erdos_renyi, nodes: 7, probability: 0.6, tree: minimum}
+  servers: {generate: {at: central, count: 2}}
+  clients: {generate: {at: all}}
+workload:
+  subscriptions: {generate: {kind: topics, topics: 1, nodes: clients}}
+  publications: {generate: {kind: topics, topics: 1, nodes: clients, rounds: [60, 90], rate: 0.1}}
+faults:
+  - {generate: {kind: crash, count: 2, rounds: [20, 80], down: [5, 30]}}
+  - {generate: {kind: pause, count: 4, rounds: [20, 60], down: [3, 5]}}
+  - {generate: {kind: break, count: 6, rounds: [20, 60], down: [3, 5]}}
+  - {generate: {kind: partition, count: 2, rounds: [20, 60], down: [3, 5]}}
+  - {kind: loss, rate: 0.1, round: 70}
+time: {rounds: 200}
+runs: {seeds: [1, 2, 3], grid: {protocol: [{name: delta}, {name: repository}, {name: gossipsub}, {name: skipring}]}}
+"""
 
 
 def given(run: RunConfig, beside: Path | None) -> dict[str, list[dict[str, object]]]:
@@ -81,3 +100,22 @@ def test_a_shipped_scenario_is_given_the_same_again(path: Path, tmp_path: Path) 
 def test_what_is_drawn_or_needs_quotes_is_given_the_same_again(text: str, tmp_path: Path) -> None:
     (tmp_path / "s.yaml").write_text(text, encoding="utf-8")
     same_again(tmp_path / "s.yaml", -1, tmp_path)
+
+
+@pytest.mark.parametrize("place", range(9))
+def test_a_run_beside_other_protocols_is_given_the_same_again(place: int, tmp_path: Path) -> None:
+    (tmp_path / "s.yaml").write_text(SEVERAL, encoding="utf-8")
+    same_again(tmp_path / "s.yaml", place, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("place", "faults", "message"),
+    [
+        (9, "[]", "overlay: protocol skipring builds its overlay of nodes of the shared overlay"),
+        (0, "[{kind: loss, rate: 0.5, burst: {good: 9, bad: 2}}]", "faults.0.burst: bad periods are drawn for the"),
+    ],
+)
+def test_a_run_that_no_scenario_can_list_is_refused(place: int, faults: str, message: str) -> None:
+    run = prepare(SEVERAL, f"faults={faults}").runs[place]
+    with pytest.raises(InputError, match=message):
+        listed_scenario(run, None)
