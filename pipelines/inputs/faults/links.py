@@ -177,8 +177,8 @@ def _sojourn(mean: float, seed: int, purpose: str, link: Ints, cycle: draws_nump
 class LinkRows:
     """Collects the rows of the link faults of one run, which ends in round `horizon`.
 
-    The events of a partition into groups name the links of `linked` between the groups. If `linked` is None, the nodes
-    have no links in advance, and the events name no link.
+    The events of a partition into groups name the links of `linked` between the groups. None stands for a protocol that
+    builds its overlay: the events name no link.
     """
 
     overlay: Overlay
