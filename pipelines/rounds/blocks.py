@@ -293,15 +293,15 @@ class Blocks(Rounds):
             with self._session.tagged(what):
                 return mapped_on_executors(self._session.spark, given, self._play, schema, self._n_executors)
 
-    def commit(self, *, is_final: bool) -> None:
+    def commit(self, horizon: int | None = None) -> None:
         """Writes the buffered history rows and the state."""
-        remaining = pc.subtract(self._flight["due_round"], self.round)
+        remaining = pc.subtract(self._flight["due_round"], self.round if horizon is None else horizon)
         messages = self._flight.append_column("remaining_rounds", remaining)
         messages = messages.select(in_flight_schema(self._protocol.payload).names)
         state = self._changed_state() if self._is_changed else {}
         self._is_changed = False
         named = {f"{STATE}{name}": rows for name, rows in state.items()} | {IN_FLIGHT: messages}
-        self.history.commit(max(self.round, 0), named, with_fate(messages, "in_flight") if is_final else None)
+        self.history.commit(max(self.round, 0), named, None if horizon is None else with_fate(messages, "in_flight"))
 
     def _changed_state(self) -> dict[str, pa.Table]:
         """Returns the state tables for a commit, except tables that are empty and were empty at the last commit."""

@@ -279,12 +279,12 @@ class RoundEngine(Rounds):
         self.round = upcoming
         return n_due
 
-    def commit(self, *, is_final: bool) -> None:
+    def commit(self, horizon: int | None = None) -> None:
         """Writes the buffered history rows and the changed state."""
         with self._checkpoints.session.tagged(f"{self.name}: commit after round {max(self.round, 0)}"):
-            state = {**self._relations.to_write(), "state_message": self._in_flight}
-            rest = None
-            if is_final:
+            state, rest = {**self._relations.to_write(), "state_message": self._in_flight}, None
+            if horizon is not None:
+                state["state_message"] = self._waiting(horizon - self.round)
                 columns = self._message_columns("coalesce(fate, 'in_flight')")
                 rest = self._in_flight.selectExpr(*columns).toArrow()
             self.history.commit(max(self.round, 0), state, rest)

@@ -54,8 +54,12 @@ class Rounds(ABC):
         """
 
     @abstractmethod
-    def commit(self, *, is_final: bool) -> None:
-        """Writes the buffered history rows and the changed state."""
+    def commit(self, horizon: int | None = None) -> None:
+        """Writes the buffered history rows and the changed state. The final commit gets the `horizon` of the runs.
+
+        A message is in flight at the final commit only if it is due after the horizon. ``remaining_rounds`` then counts
+        from the horizon, because the last round of a job depends on all of its runs.
+        """
 
     def close(self) -> None:  # noqa: B027 - optional
         """Ends the running job. `play` cannot be called after `close`."""
@@ -100,8 +104,8 @@ class Loop:
             if upcoming is not None and self._is_full():
                 self._n_buffered = self._n_rounds = 0
                 rounds.play_ahead(upcoming, self._last(upcoming))
-                rounds.commit(is_final=False)
-        rounds.commit(is_final=True)
+                rounds.commit()
+        rounds.commit(self._horizon)
 
     def _upcoming(self) -> int | None:
         upcoming = self._rounds.next_round()
@@ -129,5 +133,5 @@ class Loop:
             return n_rounds // 2
         if self._rounds.round >= 0:
             with suppress(PySparkException):  # rounds that cannot be committed are executed again by resume
-                self._rounds.commit(is_final=False)
+                self._rounds.commit()
         raise failed from error

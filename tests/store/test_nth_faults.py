@@ -105,8 +105,8 @@ def test_a_resumed_run_counts_what_the_history_holds(
     commit, runs = Blocks.commit, run_configs([{**BASE, "faults": [*STRUCK["resumed"]]}])
     experiment, store = Experiment(runs, build_inputs(runs, None), 6), Store(tmp_path, sail)
 
-    def stopping(blocks: Blocks, *, is_final: bool) -> None:
-        commit(blocks, is_final=is_final)
+    def stopping(blocks: Blocks, horizon: int | None = None) -> None:
+        commit(blocks, horizon)
         if blocks.round >= 30:
             raise KeyboardInterrupt
 

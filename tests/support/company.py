@@ -11,13 +11,11 @@ import networkx as nx
 import yaml
 from oracles.delta.generator import random_run
 
-from pipelines.contract.round import IN_FLIGHT
-from pipelines.store.store import Store
 from pipelines.testing import scenario
 from support import epidemic, link_faults
 from support.delta.schedules import as_scenario
 from support.ginger import random_scenario as ginger
-from support.replicas import Tables, by_run, eventful
+from support.replicas import eventful
 from support.repository.scenes import TIMERS
 
 HUNTED = Path(__file__).parents[1] / "mutation" / "hunted"
@@ -189,18 +187,6 @@ GENERATORS: Mapping[str, tuple[Drawn, ...]] = {
     "gossipsub": (_with_topics, _of("gossipsub")),
 }
 """Maps each protocol to the functions that generate scenarios for it from a seed."""
-
-
-def compared(store: Store) -> dict[int, Tables]:
-    """Returns the rows of all tables of each run, as `by_run`, but without column ``remaining_rounds``.
-
-    This column of the messages in flight counts from the last round of the job, which other runs can extend.
-    """
-    found = by_run(store)
-    counted = store.read(IN_FLIGHT).columns.index("remaining_rounds") - 1
-    for tables in found.values():
-        tables[IN_FLIGHT] = [row[:counted] + row[counted + 1 :] for row in tables.get(IN_FLIGHT, [])]
-    return found
 
 
 def cases(protocol: str, count: int) -> Iterator[dict[str, Any]]:

@@ -48,8 +48,8 @@ class Told(Rounds):
     def play_ahead(self, upcoming: int, last: int) -> None:
         self.told.append(("ahead", upcoming, last))
 
-    def commit(self, *, is_final: bool) -> None:
-        self.told.append("end" if is_final else "commit")
+    def commit(self, horizon: int | None = None) -> None:
+        self.told.append("commit" if horizon is None else "end")
 
 
 def run(rounds: Told, jobs: Jobs, horizon: int = 100) -> list[Any]:
