@@ -214,6 +214,15 @@ CASES: dict[str, Case] = {
             (" during a pause of another node", True, [], {"fault_event": fault("pause", 1298, R2, 1390)}),
         )
     },
+    # The report of a crash ends the repetition `reroute_rounds` = 5 rounds later, if b1 was up in the round of the crash
+    **{
+        f"Broker-Up, {up} rounds after a recovery and {crash} after a crash of the receiver": case(
+            "repository", {"repeats_broker_up": "1300 b1 -: tells b2 once that it is up, and has no answer"} if is_found
+            else {}, message=repository("Broker-Up", "b1", "b2", 1300, broker=0, up_round=1300 - up),
+            fault_event=fault("crash", 1300 - crash, 1, 1301 - crash),
+        )
+        for up, crash, is_found in ((11, 4, False), (11, 5, True), (0, 4, True))
+    },
     # removal_told
     "a removal that is not told": case(
         "repository",

@@ -183,6 +183,11 @@ CASES = {
     "a broker that is down as another one recovers": Case(
         chain(published=[100], rounds=END, faults=[down("b2", 300, 306), down("b1", 304, 336)]), as_played, set()
     ),
+    "a broker that crashes shortly while another one tells it of its recovery": Case(
+        chain(published=[100], rounds=END,
+              faults=[down("b1", 300, 303), {"kind": "break", "links": [["b1", "b2"]], "round": 303, "until": 450},
+                      down("b2", 390, 391)]), as_played, set()
+    ),
     "a copy that no member has acknowledged": Case(
         chain(published=[200], rounds=END, faults=[down("r2", 150)]), as_played, {"nothing_pending"},
         more={"state_unstable": kept(200, is_acknowledged=False)},
