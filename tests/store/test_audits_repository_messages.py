@@ -173,6 +173,17 @@ CASES: dict[str, Case] = {
         "repository", {},
         message=repository("R2C-Confirm", "R2", "b2", 1400, **of(R2, P1), client=P2, role="publisher", number=150),
     ),
+    **{
+        f"a registration confirmed in round 1700, and gossip that arrives in round {due}": case(
+            "repository", {"registrations_spread": "1700 R2 -: confirms the registration of P2 as publisher, and R3 does "
+                           "not have it"} if is_found else {},
+            message=[
+                repository("R2C-Confirm", "R2", "b2", 1700, **of(R2, P1), client=P2, role="publisher", number=999),
+                repository("Gossip-ACK", "b2", "R2", due - 1, **of(R3, R2), base=9, frontier=9, entries=[], beyond=[]),
+            ],
+        )
+        for due, is_found in ((1600, False), (1601, True), (1699, True), (1700, False))
+    },
     # leaves_covered, R1 leaves in round 240
     "a member does not know that a repository leaves": case(
         "repository", {"leaves_covered": "1400 R2 -: leaves, and R3 does not know that it leaves"},

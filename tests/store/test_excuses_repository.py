@@ -188,6 +188,10 @@ CASES = {
               faults=[down("b1", 300, 303), {"kind": "break", "links": [["b1", "b2"]], "round": 303, "until": 450},
                       down("b2", 390, 391)]), as_played, set()
     ),
+    "a registration that arrives earlier than the gossip of a member in the same round": Case(
+        chain(published=[100], rounds=END, settings={"topics": OWNED, "assist_rounds": 1, "gossip_rounds": 1},
+              calls=register("register", 300, "s3", "subscriber")), as_played, set()
+    ),
     "a copy that no member has acknowledged": Case(
         chain(published=[200], rounds=END, faults=[down("r2", 150)]), as_played, {"nothing_pending"},
         more={"state_unstable": kept(200, is_acknowledged=False)},

@@ -1,6 +1,7 @@
 -- audit, is_dated: a registration is confirmed when all heard members have it
 -- Section 3.3, rule P34. A member is heard if its Gossip-ACK has arrived at the confirming repository in the last
--- T_assist rounds. It has a registration from the owner or from a Gossip-ACK. Members that have left are left out.
+-- T_assist rounds, before the round of the confirmation: in this round the repository may handle the Gossip-ACK later. A
+-- member has a registration from the owner or from a Gossip-ACK. Members that have left are left out.
 with said as (
   select run_id, kind, src, dst, sent_round, due_round, fate, body, get_json_object(body, '$.topic') as topic,
     cast(get_json_object(body, '$.origin') as bigint) as origin,
@@ -18,7 +19,7 @@ with said as (
   select distinct c.run_id, c.node_id, c.topic, c.client, c.role, c.number, c.round, g.origin as member
   from confirmed c
   join said g on g.run_id = c.run_id and g.dst = c.node_id and g.topic = c.topic and g.kind = 'Gossip-ACK'
-    and g.fate = 'delivered' and g.due_round > c.silent_round and g.due_round <= c.round
+    and g.fate = 'delivered' and g.due_round > c.silent_round and g.due_round < c.round
   left join moved_member m on not m.is_join and m.run_id = g.run_id and m.node_id = g.origin and m.round <= c.round
   where m.run_id is null
 ), known as (
