@@ -93,9 +93,9 @@ def calls_to_servers() -> dict[str, Any]:
         workload={
             "publications": [{"at": "X", "round": 20, "topic": "t"}],
             "calls": [
-                {"at": "R1", "round": 9, "kind": "leave"},
+                {"at": "R1", "round": 30, "kind": "leave"},
                 {"at": "X", "round": 7, "kind": "register", "topic": "t", "peer": "X", "role": "publisher"},
-                {"at": "X", "round": 30, "kind": "steer", "topic": "t", "peer": "R1"},
+                {"at": "X", "round": 9, "kind": "steer", "topic": "t", "peer": "R1"},
             ],
         },
     )
@@ -106,9 +106,9 @@ def test_roles_and_calls_of_a_run() -> None:
     assert inputs.node["role"].to_pylist() == ["broker"] * 5 + ["repository", "client"]
     rows = sorted(tuple(row.values())[1:] for row in inputs.control_calls.to_pylist())
     assert rows == [
-        (5, 1, 9, "leave", None, None, None),
+        (5, 1, 30, "leave", None, None, None),
         (6, 1, 7, "register", "t", 6, "publisher"),
-        (6, 3, 30, "steer", "t", 5, None),
+        (6, 2, 9, "steer", "t", 5, None),
     ]  # fmt: skip
 
 

@@ -109,13 +109,18 @@ _SUBSCRIPTIONS: KeyPath = ("workload", "subscriptions")
 _PUBLICATIONS: KeyPath = ("workload", "publications")
 _CALLS: KeyPath = ("workload", "calls")
 _AT_CLIENTS = ("steer", "register", "deregister")
+_JOINED = {"leave": ("node_id",), "remove": ("node_id", "peer"), "steer": ("peer",)}
+"""The repositories of a call that must have joined before: the caller (``node_id``) or the peer."""
+_STAYING = {"remove": "node_id", "steer": "peer"}
+"""The repository of a call that must neither leave nor be removed up to the round of the call."""
 
 
 def problems(settings: Any, overlay: Overlay, workload: Workload, faults: Faults) -> Iterator[Problem]:  # noqa: ANN401
     """Yields the reasons why the protocol rejects a scenario.
 
-    Subscriptions, publications and calls must belong to clients or repositories of the overlay. A repository must serve
-    each topic in round 0. Clients must wait long enough for the answer of the nearest repository.
+    Subscriptions, publications and calls must belong to clients or repositories of the overlay. Calls about a
+    repository need a member of the bundle. A repository must serve each topic in round 0. Clients must wait long enough
+    for the answer of the nearest repository.
     """
     found = [*_server_problems(settings, overlay), *_topic_problems(settings, overlay)]
     yield from found
@@ -188,25 +193,25 @@ def _call_problems(settings: Any, overlay: Overlay, workload: Workload) -> Itera
         place, kind, at = (*_CALLS, index), row["kind"], overlay.names[row["node_id"]]
         role, names = ("client", _clients(overlay)) if kind in _AT_CLIENTS else ("server", _servers(overlay))
         yield from _named((*place, "at"), at, role, names)
+        if kind not in _AT_CLIENTS and at in names:
+            yield from _named((*place, "at"), at, "member of a bundle", _members(settings, overlay))
         if kind == "steer":
             serving = bundle_of(row["topic"] or "", settings.model_dump(), _servers(overlay))
             served = [name for name in _servers(overlay) if name in serving]
             yield from _named((*place, "peer"), overlay.names[row["peer"]], "server of the topic", served)
         elif kind in ("join", "leave"):
-            if at in _servers(overlay):
-                yield from _named((*place, "at"), at, "member of a bundle", _members(settings, overlay))
             before = first.setdefault((row["node_id"], kind), index)
             if before != index:
                 message = f"{at!r} calls {kind} already by entry {before}; allowed: once"
                 yield Problem((*place, "kind"), message)
         elif kind == "remove":
-            others = [name for name in _members(settings, overlay) if name != at]
-            yield from _named(
-                (*place, "peer"), overlay.names[row["peer"]], "member of a bundle other than the caller", others
-            )
+            named = [{*names} for names in _bundles(settings, overlay)]
+            others = [name for name in _servers(overlay) if name != at and any({at, name} <= of for of in named)]
+            role = "member of the caller's bundles other than the caller"
+            yield from _named((*place, "peer"), overlay.names[row["peer"]], role, others)
         else:
             yield from _registration_problems(settings, overlay, row, place)
-    yield from _early_leaves(overlay, workload)
+    yield from _membership_problems(overlay, workload)
 
 
 def _registration_problems(settings: Any, overlay: Overlay, row: dict[str, Any], place: KeyPath) -> Iterator[Problem]:  # noqa: ANN401
@@ -219,20 +224,39 @@ def _registration_problems(settings: Any, overlay: Overlay, row: dict[str, Any],
         yield Problem((*place, "at"), f"{rules.owner!r} owns topic {row['topic'] or ''!r}, and registers its clients")
 
 
-def _early_leaves(overlay: Overlay, workload: Workload) -> Iterator[Problem]:
+def _membership_problems(overlay: Overlay, workload: Workload) -> Iterator[Problem]:
+    """Yields a problem for each call that needs a repository before it has joined, or when it leaves or is removed."""
     rows = workload.other_call.to_pylist()
     joins = {row["node_id"]: row["round"] for row in rows if row["kind"] == "join"}
+    ends: dict[int, int] = {}
+    for row in rows:
+        node = {"leave": row["node_id"], "remove": row["peer"]}.get(row["kind"])
+        if node is not None:
+            ends[node] = min(row["round"], ends.get(node, row["round"]))
     for index, row in enumerate(rows):
-        joined = joins.get(row["node_id"])
-        if row["kind"] == "leave" and joined is not None and row["round"] <= joined:
-            message = f"{overlay.names[row['node_id']]!r} leaves in round {row['round']}, and joins in round {joined}"
-            yield Problem((*_CALLS, index, "round"), f"{message}; allowed: {joined + 1} or later")
+        place, called = (*_CALLS, index, "round"), f"{row['kind']} is called in round {row['round']}"
+        for node in (row[key] for key in _JOINED.get(row["kind"], ())):
+            if row["round"] <= joins.get(node, -1):
+                message = f"{called}, and {overlay.names[node]!r} joins in round {joins[node]}"
+                yield Problem(place, f"{message}; allowed: {joins[node] + 1} or later")
+        node = row.get(_STAYING.get(row["kind"], ""))
+        if node in ends and row["round"] >= ends[node]:
+            message = f"{called}, and {overlay.names[node]!r} leaves or is removed in round {ends[node]}"
+            yield Problem(place, f"{message}; allowed: an earlier round")
+
+
+def _bundles(settings: Any, overlay: Overlay) -> list[Sequence[str]]:  # noqa: ANN401
+    """Returns the names of the repositories of each bundle."""
+    servers = _servers(overlay)
+    if not settings.bundles:
+        return [servers[: settings.bundle_size]]
+    return [servers if bundle.repositories is None else bundle.repositories for bundle in settings.bundles]
 
 
 def _members(settings: Any, overlay: Overlay) -> list[str]:  # noqa: ANN401
     """Returns the names of the repositories that serve any topic at some time."""
-    named = [bundle.repositories for bundle in settings.bundles] or [_servers(overlay)[: settings.bundle_size]]
-    return [name for name in _servers(overlay) if any(names is None or name in names for names in named)]
+    named = {name for names in _bundles(settings, overlay) for name in names}
+    return [name for name in _servers(overlay) if name in named]
 
 
 def _unserved(settings: Any, overlay: Overlay, workload: Workload) -> Iterator[Problem]:  # noqa: ANN401
@@ -242,6 +266,7 @@ def _unserved(settings: Any, overlay: Overlay, workload: Workload) -> Iterator[P
     used = [
         *topics_of(workload.subscription["predicate"], is_alone=False).to_pylist(),
         *workload.publication["topic"].to_pylist(),
+        *(row["topic"] for row in calls if row["kind"] in ("register", "deregister")),
     ]
     for topic in sorted({topic or "" for topic in used}):
         if not bundle_of(topic, given, _servers(overlay)) - later:

@@ -167,7 +167,7 @@ SERVERS_NEED_BUILD = (
     ),
     _build(
         "repository: a repository that removes itself",
-        _REPOSITORY + _CALLED + "{at: R, round: 5, kind: remove, peer: §R}]}\n", "not a member of a bundle other than",
+        _REPOSITORY + _CALLED + "{at: R, round: 5, kind: remove, peer: §R}]}\n", "not a member of the caller's bundles",
     ),
     _build(
         "repository: a server outside the bundle that joins",
@@ -179,10 +179,50 @@ SERVERS_NEED_BUILD = (
         "repository: a server outside all bundles that is removed",
         _REPOSITORY.replace("repository}", "repository, bundles: [{repositories: [R]}]}")
         + _CALLED + "{at: R, round: 5, kind: remove, peer: §S}]}\n",
-        "'S' is not a member of a bundle other than the caller",
+        "'S' is not a member of the caller's bundles other than the caller",
+    ),
+    _build(
+        "repository: a server of another bundle that is removed",
+        _REPOSITORY.replace("repository}", "repository, bundles: [{repositories: [R]}, {repositories: [S], topics: [u]}]}")
+        + _CALLED + "{at: R, round: 5, kind: remove, peer: §S}]}\n",
+        "'S' is not a member of the caller's bundles other than the caller",
+    ),
+    _build(
+        "repository: a server outside all bundles that removes",
+        _REPOSITORY.replace("repository}", "repository, bundles: [{repositories: [R]}]}")
+        + _CALLED + "{at: §S, round: 5, kind: remove, peer: R}]}\n", "'S' is not a member of a bundle", "one of R",
     ),
     _build(
         "repository: a repository that leaves before it joins",
         _REPOSITORY + _CALLED + "{at: R, round: 9, kind: join}, {at: R, round: §5, kind: leave}]}\n", "10 or later",
+    ),
+    *(
+        _build(
+            f"repository: {name}", _REPOSITORY + _CALLED + f"{{at: R, round: 9, kind: {first}}}, {second}]}}\n",
+            f"is called in round {called}, and 'R' {moved} in round 9", allowed,
+        )
+        for name, first, second, called, moved, allowed in (
+            ("a removal by a repository that joins", "join", "{at: R, round: §9, kind: remove, peer: S}", 9, "joins",
+             "10 or later"),
+            ("a removal before the repository joins", "join", "{at: S, round: §8, kind: remove, peer: R}", 8, "joins",
+             "10 or later"),
+            ("steering to a repository that joins", "join", "{at: X, round: §9, kind: steer, topic: t, peer: R}", 9,
+             "joins", "10 or later"),
+            ("a removal by a repository that leaves", "leave", "{at: R, round: §9, kind: remove, peer: S}", 9,
+             "leaves or is removed", "an earlier round"),
+            ("steering to a repository that has left", "leave", "{at: X, round: §12, kind: steer, topic: t, peer: R}", 12,
+             "leaves or is removed", "an earlier round"),
+        )
+    ),
+    _build(
+        "repository: a removal by a removed repository",
+        _REPOSITORY + _CALLED + "{at: S, round: 5, kind: remove, peer: R}, {at: R, round: §7, kind: remove, peer: S}]}\n",
+        "remove is called in round 7, and 'R' leaves or is removed in round 5", "an earlier round",
+    ),
+    _build(
+        "repository: a registration for a topic without a bundle",
+        _OWNED.replace("topics:", "bundles: §[{repositories: [R], topics: [u]}], topics:")
+        + "workload: {calls: [{at: X, round: 5, kind: register, topic: t, peer: Y, role: subscriber}]}\n",
+        "no repository serves topic 't'",
     ),
 )  # fmt: skip
