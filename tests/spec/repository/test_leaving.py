@@ -112,6 +112,18 @@ def test_a_removed_repository_that_was_cut_off_leaves_when_it_is_heard() -> None
     assert layout.node("p").unstable == {}
 
 
+def test_a_repository_that_joins_waits_for_no_message_of_a_removed_one() -> None:
+    """r2 removes r1 before the R2R-Recovery of r1 arrives. Rule P23: the message that only r1 has is lost."""
+    layout = Layout(2, {"r1": 1, "r2": 2}, {"p": 1, "s": 1}, **SETTINGS)
+    layout.publish("p", 100, matches=layout.subscribe("s"))
+    layout.call("r2", "join", 150)
+    layout.call("r2", "remove", 151, peer=layout.ids["r1"])
+    layout.network.play(600)
+    r2 = layout.node("r2")
+    assert (r2.duty["t"].is_operational, r2.missed, r2.lacking) == (True, {}, {})
+    assert layout.slots("r2") == [(2, "void", 0, 1)]
+
+
 def test_a_fetch_asks_only_members_that_are_heard() -> None:
     """r2 alone has a message, whose publisher is dead, and is dead itself for a while."""
     layout = Layout(1, {"r1": 1, "r2": 1}, {"p": 1, "s": 1}, **SETTINGS)
