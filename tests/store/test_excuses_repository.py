@@ -177,6 +177,19 @@ CASES = {
         chain(published=[300], rounds=END, calls=[calls("join", "r2", 50), calls("leave", "r1", 200)]), lacking(S1),
         LACKS,
     ),
+    "the only member with a message is removed by a repository that joins": Case(
+        chain(published=[100, 400], rounds=END, faults=[down("s1", 90, 300)],
+              calls=[calls("join", "r2", 150), calls("remove", "r2", 151, peer="r1")]), as_played, set(),
+    ),
+    "a member is removed long after the other one has joined": Case(
+        chain(published=[1000], rounds=END, calls=[calls("join", "r2", 50), calls("remove", "r2", 950, peer="r1")]),
+        lacking(S1), LACKS,
+    ),
+    "the only member of a bundle is removed from another bundle": Case(
+        chain(published=[100], rounds=END, calls=[calls("remove", "r1", 50, peer="r2")],
+              settings={"bundles": [{"repositories": ["r2"], "topics": [NEWS]}, {"topics": ["other"]}]}),
+        lacking(S1), LACKS,
+    ),
     "a broker that crashes as another one recovers": Case(
         chain(published=[100], rounds=END, faults=[down("b2", 300, 306), down("b1", 306, 336)]), as_played, set()
     ),
