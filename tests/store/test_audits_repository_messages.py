@@ -175,8 +175,8 @@ CASES: dict[str, Case] = {
     ),
     **{
         f"a registration confirmed in round 1700, and gossip that arrives in round {due}": case(
-            "repository", {"registrations_spread": "1700 R2 -: confirms the registration of P2 as publisher, and R3 does "
-                           "not have it"} if is_found else {},
+            "repository", {"registrations_spread": "1700 R2 -: confirms the registration of P2 as publisher, and R3 "
+                           "does not have it"} if is_found else {},
             message=[
                 repository("R2C-Confirm", "R2", "b2", 1700, **of(R2, P1), client=P2, role="publisher", number=999),
                 repository("Gossip-ACK", "b2", "R2", due - 1, **of(R3, R2), base=9, frontier=9, entries=[], beyond=[]),
@@ -225,7 +225,7 @@ CASES: dict[str, Case] = {
             (" during a pause of another node", True, [], {"fault_event": fault("pause", 1298, R2, 1390)}),
         )
     },
-    # The report of a crash ends the repetition `reroute_rounds` = 5 rounds later, if b1 was up in the round of the crash
+    # The report of a crash ends the repetition `reroute_rounds` = 5 rounds later, if b1 was up when b2 crashed
     **{
         f"Broker-Up, {up} rounds after a recovery and {crash} after a crash of the receiver": case(
             "repository", {"repeats_broker_up": "1300 b1 -: tells b2 once that it is up, and has no answer"} if is_found

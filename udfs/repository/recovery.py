@@ -15,7 +15,7 @@ from udfs.repository.records import Duty, Lacking, Missed
 
 
 def record_holder(at: At, repository: int, key: Key) -> None:
-    """Records that member `repository` has stored message `key`, and starts timer T_f, if this repository lacks `key`."""
+    """Records that member `repository` has stored message `key`, and starts timer T_f, if this one lacks `key`."""
     if not slots.has(at, key) and repository in at.peers:
         index = at.topic, *key
         at.node.lacking.setdefault(index, Lacking(*index, set())).holders.add(repository)

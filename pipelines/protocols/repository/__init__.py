@@ -12,7 +12,7 @@ from pipelines.contract.audit import arrow_bound, sql_audits, sql_files
 from pipelines.contract.predicate import topics_of
 from pipelines.contract.protocol import Protocol
 from pipelines.contract.run_inputs import Faults, Overlay, Workload
-from pipelines.contract.settings import Composed, Natural, NodeName, Strict
+from pipelines.contract.settings import Composed, Natural, NodeName, Strict, repetition_problems
 from pipelines.errors import KeyPath, Problem, listed, nearest
 from udfs.reach import repository_beyond
 from udfs.repository.program import Repository, bundle_of
@@ -24,7 +24,13 @@ class BundleSettings(Strict):
     """A bundle: repositories that serve the same topics."""
 
     repositories: list[NodeName] | None = Field(None, description="the repositories (default: all)")
-    topics: list[Composed] | None = Field(None, description="the topics (default: all that no other bundle lists)")
+    topics: Annotated[list[Composed], Field(min_length=1)] | None = Field(
+        None, description="the topics (default: all that no other bundle lists)"
+    )
+
+    def _problems(self) -> Iterator[Problem]:
+        yield from repetition_problems(("repositories",), self.repositories or ())
+        yield from repetition_problems(("topics",), self.topics or ())
 
 
 class TopicSettings(Strict):
@@ -33,6 +39,10 @@ class TopicSettings(Strict):
     owner: NodeName = Field(description="the client that registers the publishers and subscribers of the topic")
     publishers: list[NodeName] = Field([], description="the publishers that are registered before round 0")
     subscribers: list[NodeName] = Field([], description="the subscribers that are registered before round 0")
+
+    def _problems(self) -> Iterator[Problem]:
+        yield from repetition_problems(("publishers",), self.publishers)
+        yield from repetition_problems(("subscribers",), self.subscribers)
 
 
 class RepositorySettings(Strict):
@@ -103,6 +113,16 @@ class RepositorySettings(Strict):
     reroute_rounds: Natural = Field(
         5, description="rounds from a broker's crash or recovery until the other nodes change their routes"
     )
+
+    def _problems(self) -> Iterator[Problem]:
+        first: dict[str | None, int] = {}
+        for index, bundle in enumerate(self.bundles):
+            for topic in bundle.topics or (None,):
+                before = first.setdefault(topic, index)
+                if before != index:
+                    what = f"topic {topic!r} belongs" if topic is not None else "the topics that no bundle lists belong"
+                    message = f"{what} to bundle {before + 1} of the list already; allowed: each topic in one bundle"
+                    yield Problem(("bundles", index, "topics"), message)
 
 
 _SUBSCRIPTIONS: KeyPath = ("workload", "subscriptions")

@@ -91,6 +91,32 @@ SERVERS_NEED_BUILD = (
         _REPOSITORY.replace("repository}", "repository, bundles: [{repositories: [R, §X]}]}"), "'X' is not a server",
         "R, S",
     ),
+    *(
+        _case(
+            f"repository: {name}", _REPOSITORY.replace("repository}", f"repository, {settings}}}"),
+            f"{value} is there already", "as number 1 of the list", "each value once",
+        )
+        for name, settings, value in (
+            ("a bundle with a repository twice", "bundles: [{repositories: [R, §R]}]", "'R'"),
+            ("a bundle with a topic twice", "bundles: [{topics: [t, §t]}]", "'t'"),
+            ("a topic with a publisher twice", "topics: {t: {owner: X, publishers: [Y, §Y]}}", "'Y'"),
+            ("a topic with a subscriber twice", "topics: {t: {owner: X, subscribers: [Y, §Y]}}", "'Y'"),
+        )
+    ),
+    _case(
+        "repository: a topic in two bundles", _REPOSITORY.replace("repository}", "repository, bundles:"
+        " [{repositories: [R], topics: [t]}, {repositories: [S], topics: §[u, t]}]}"),
+        "topic 't' belongs to bundle 1 of the list already", "each topic in one bundle",
+    ),
+    _case(
+        "repository: two bundles for all other topics", _REPOSITORY.replace("repository}", "repository, bundles:"
+        " [{repositories: [R]}, {repositories: [S], topics: [t]}, §{repositories: [S]}]}"),
+        "the topics that no bundle lists belong to bundle 1 of the list already", "each topic in one bundle",
+    ),
+    _case(
+        "repository: a bundle without topics",
+        _REPOSITORY.replace("repository}", "repository, bundles: [{repositories: [R], topics: §[]}]}"), "one or more",
+    ),
     _build(
         "repository: a bundle of all", _REPOSITORY.replace("repository}", "repository, bundle_size: §2}"),
         "fewer than 2",
@@ -183,8 +209,9 @@ SERVERS_NEED_BUILD = (
     ),
     _build(
         "repository: a server of another bundle that is removed",
-        _REPOSITORY.replace("repository}", "repository, bundles: [{repositories: [R]}, {repositories: [S], topics: [u]}]}")
-        + _CALLED + "{at: R, round: 5, kind: remove, peer: §S}]}\n",
+        _REPOSITORY.replace(
+            "repository}", "repository, bundles: [{repositories: [R]}, {repositories: [S], topics: [u]}]}"
+        ) + _CALLED + "{at: R, round: 5, kind: remove, peer: §S}]}\n",
         "'S' is not a member of the caller's bundles other than the caller",
     ),
     _build(
@@ -210,13 +237,14 @@ SERVERS_NEED_BUILD = (
              "joins", "10 or later"),
             ("a removal by a repository that leaves", "leave", "{at: R, round: §9, kind: remove, peer: S}", 9,
              "leaves or is removed", "an earlier round"),
-            ("steering to a repository that has left", "leave", "{at: X, round: §12, kind: steer, topic: t, peer: R}", 12,
-             "leaves or is removed", "an earlier round"),
+            ("steering to a repository that has left", "leave", "{at: X, round: §12, kind: steer, topic: t, peer: R}",
+             12, "leaves or is removed", "an earlier round"),
         )
     ),
     _build(
         "repository: a removal by a removed repository",
-        _REPOSITORY + _CALLED + "{at: S, round: 5, kind: remove, peer: R}, {at: R, round: §7, kind: remove, peer: S}]}\n",
+        _REPOSITORY + _CALLED
+        + "{at: S, round: 5, kind: remove, peer: R}, {at: R, round: §7, kind: remove, peer: S}]}\n",
         "remove is called in round 7, and 'R' leaves or is removed in round 5", "an earlier round",
     ),
     _build(
