@@ -56,14 +56,19 @@ def _around(run: Mapping[str, Any]) -> dict[int, set[int]]:
 
 @rows_of_runs(BEYOND)
 def repository_beyond(run: Mapping[str, Any]) -> Iterator[tuple[int, str]]:
-    """Yields the round and the reason of the first permanent crash that disconnects two surviving ends.
+    """Yields the rounds and reasons for which a run exceeds the bound of protocol ``repository``.
+
+    These are the first duplication in a baseline, and the first permanent crash that disconnects two surviving ends.
 
     Args:
-        run: ``ends`` (ids of clients and repositories), ``links`` (structs ``src, dst``), and ``gone``, the crashes
-            without recovery (structs ``round, node_id``), ascending.
+        run: ``ends`` (ids of clients and repositories), ``links`` (structs ``src, dst``), ``gone``, the crashes without
+            recovery (structs ``round, node_id``), ascending, and ``duplicate_round`` (first round in which a link fault
+            duplicates messages of a baseline, or null).
     """
+    if run["duplicate_round"] is not None:
+        yield run["duplicate_round"], "clients remember nothing (baseline), and a link duplicates messages"
     around, left, down = _around(run), set(run["ends"]), set[int]()
-    for crash in run["gone"]:
+    for crash in run["gone"] or ():
         down.add(crash["node_id"])
         left.discard(crash["node_id"])
         if not are_joined(left, around, down):

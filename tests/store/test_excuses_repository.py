@@ -205,6 +205,16 @@ CASES = {
         chain(published=[100], rounds=END, settings={"topics": OWNED, "assist_rounds": 1, "gossip_rounds": 1},
               calls=register("register", 300, "s3", "subscriber")), as_played, set()
     ),
+    "deliveries of the baseline when a link duplicates messages": Case(
+        chain(published=[100, 150], rounds=END, settings={"baseline": True},
+              faults=[{"kind": "duplicate", "rate": 1.0, "round": 140, "until": 200}]),
+        as_played, set(), frozenset({"exactly_once"}),
+    ),
+    "deliveries of the baseline before a link duplicates messages": Case(
+        chain(published=[100], rounds=END, settings={"baseline": True},
+              faults=[{"kind": "duplicate", "rate": 1.0, "round": 140, "until": 200}]),
+        copied(f"subscriber = {S1}", round="round + 1"), {"exactly_once"},
+    ),
     "a copy that no member has acknowledged": Case(
         chain(published=[200], rounds=END, faults=[down("r2", 150)]), as_played, {"nothing_pending"},
         more={"state_unstable": kept(200, is_acknowledged=False)},

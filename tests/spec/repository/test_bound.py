@@ -27,7 +27,7 @@ def run_of(
     """Returns the input of a run with `links` in both directions. A permanent crash in `gone` is a round and a node."""
     both = [{"src": a, "dst": b} for pair in links for a, b in (pair, pair[::-1])]
     crashes = [{"round": round_, "node_id": node} for round_, node in gone]
-    return {"run_id": run_id, "ends": list(ends), "links": both, "gone": crashes}
+    return {"run_id": run_id, "ends": list(ends), "links": both, "gone": crashes, "duplicate_round": None}
 
 
 def cut_round(
@@ -52,6 +52,12 @@ def test_nobody_asks_for_a_way_to_who_is_gone() -> None:
     assert cut_round((P, R), LINE, [(30, 1), (31, 2)]) is None
     assert cut_round(ENDS, LINE, [(30, S), (31, 2)]) is None
     assert cut_round((P, S), LINE, [(30, P), (31, S)]) is None
+
+
+def test_the_baseline_does_not_bear_duplicates() -> None:
+    run = run_of(0, ENDS, LINE, [(30, 1)])
+    assert beyond({**run, "duplicate_round": 20}) == [(0, 20), (0, 30)]
+    assert beyond({**run, "gone": None, "duplicate_round": 20}) == [(0, 20)]
 
 
 def test_runs_are_told_apart() -> None:
