@@ -91,7 +91,8 @@ class RepositorySettings(Strict):
     assist_rounds: Natural = Field(
         100,
         description="T_assist: rounds that a recovering repository waits for another operational repository; then it "
-        "recovers from its own disk",
+        "recovers from its own disk. A member without an event for T_assist counts as down, so T_assist must not be "
+        "shorter than T_g (gossip_rounds)",
     )
     gossip_rounds: Natural = Field(10, description="T_g: rounds between two gossip messages of a repository")
     fetch_rounds: Natural = Field(
@@ -140,7 +141,7 @@ def problems(settings: Any, overlay: Overlay, workload: Workload, faults: Faults
 
     Subscriptions, publications and calls must belong to clients or repositories of the overlay. Calls about a
     repository need a member of the bundle. A repository must serve each topic in round 0. Clients must wait long enough
-    for the answer of the nearest repository.
+    for the answer of the nearest repository, and repositories for the gossip of a member.
     """
     found = [*_server_problems(settings, overlay), *_topic_problems(settings, overlay)]
     yield from found
@@ -151,6 +152,7 @@ def problems(settings: Any, overlay: Overlay, workload: Workload, faults: Faults
         yield from _call_problems(settings, overlay, workload)
     if not found and not settings.baseline:
         yield from _unserved(settings, overlay, workload)
+        yield from _unheard(settings, overlay)
         if not len(faults.replacement):
             yield from _too_distant(settings, overlay, workload)
 
@@ -293,6 +295,18 @@ def _unserved(settings: Any, overlay: Overlay, workload: Workload) -> Iterator[P
             message = f"no repository serves topic {topic!r} from the start"
             allowed = "allowed: a bundle for it, with a repository that does not join later"
             yield Problem(("protocol", "bundles"), f"{message}; {allowed}")
+
+
+def _unheard(settings: Any, overlay: Overlay) -> Iterator[Problem]:  # noqa: ANN401
+    """Yields a problem if members count as down between two of their gossip messages.
+
+    For example, a leaving repository waits for heard members in rounds that may all be in these intervals (rule P26).
+    """
+    waited, gossip = settings.assist_rounds, settings.gossip_rounds
+    if waited < gossip and any(len(names) > 1 for names in _bundles(settings, overlay)):
+        message = f"a member counts as down after T_assist = {waited} rounds, and sends gossip every T_g = {gossip}"
+        allowed = f"allowed: {gossip} or more, or a lower gossip_rounds"
+        yield Problem(("protocol", "assist_rounds"), f"{message} rounds; {allowed}")
 
 
 def _too_distant(settings: Any, overlay: Overlay, workload: Workload) -> Iterator[Problem]:  # noqa: ANN401

@@ -159,6 +159,13 @@ SERVERS_NEED_BUILD = (
         "'X' waits T_fail = 3 rounds for an answer, which takes 4; allowed: 4 or more",
     ),
     _build(
+        "repository: members that count as down between two gossip messages",
+        _REPOSITORY.replace("repository}", "repository, assist_rounds: §9, gossip_rounds: 10}")
+        + "workload: {subscriptions: [{at: Y, topic: t}]}\n",
+        "a member counts as down after T_assist = 9 rounds, and sends gossip every T_g = 10 rounds",
+        "10 or more, or a lower gossip_rounds",
+    ),
+    _build(
         "repository: a bundle without repositories",
         _REPOSITORY.replace("repository}", "repository, bundles: §[{repositories: [], topics: [t]}]}")
         + "workload: {subscriptions: [{at: X, topic: t}]}\n",
