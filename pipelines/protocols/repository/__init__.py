@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from itertools import repeat
 from typing import Annotated, Any, Literal
 
 import networkx as nx
@@ -141,7 +143,8 @@ def problems(settings: Any, overlay: Overlay, workload: Workload, faults: Faults
 
     Subscriptions, publications and calls must belong to clients or repositories of the overlay. Calls about a
     repository need a member of the bundle. A repository must serve each topic in round 0. Clients must wait long enough
-    for the answer of the nearest repository, and repositories for the gossip of a member.
+    for the answer of the nearest repository that serves their topic to the end, and repositories for the gossip of a
+    member.
     """
     found = [*_server_problems(settings, overlay), *_topic_problems(settings, overlay)]
     yield from found
@@ -154,7 +157,7 @@ def problems(settings: Any, overlay: Overlay, workload: Workload, faults: Faults
         yield from _unserved(settings, overlay, workload)
         yield from _unheard(settings, overlay)
         if not len(faults.replacement):
-            yield from _too_distant(settings, overlay, workload)
+            yield from _too_distant(settings, overlay, workload, faults)
 
 
 def _servers(overlay: Overlay) -> Sequence[str]:
@@ -309,30 +312,56 @@ def _unheard(settings: Any, overlay: Overlay) -> Iterator[Problem]:  # noqa: ANN
         yield Problem(("protocol", "assist_rounds"), f"{message} rounds; {allowed}")
 
 
-def _too_distant(settings: Any, overlay: Overlay, workload: Workload) -> Iterator[Problem]:  # noqa: ANN401
+def _too_distant(settings: Any, overlay: Overlay, workload: Workload, faults: Faults) -> Iterator[Problem]:  # noqa: ANN401
     """Yields problems if a client stops waiting for an answer before the nearest repository can answer.
 
-    The number of rounds is a lower bound for the time until an answer: the lowest latency of any repository for the
-    request, and the lowest latency for the answer.
+    This repository serves the topic to the end. The number of rounds is a lower bound for the time until an answer: the
+    lowest latency of any such repository for the request, and the lowest latency for the answer.
     """
-    publishers = {*workload.publication["node_id"].to_pylist()}
-    used = publishers.union(workload.subscription["node_id"].to_pylist())
-    names = {*_members(settings, overlay)}
-    if not used or not names:
-        return
-    members = {node for node, name in enumerate(overlay.names) if name in names}
     links = zip(*(column.tolist() for column in (*overlay.directed_links, overlay.directed_rounds)), strict=True)
     graph: nx.DiGraph[int] = nx.DiGraph()
     graph.add_weighted_edges_from(links)
-    one_way = [nx.multi_source_dijkstra_path_length(one, members) for one in (graph, graph.reverse())]
-    waits = ("publisher_rounds", "T_p (k + 1)", settings.tries + 1, used), ("failure_rounds", "T_fail", 1, publishers)
-    for name, what, n_requests, clients in waits:
-        rounds, node = max(((sum(lengths[node] for lengths in one_way), node) for node in clients), default=(0, 0))
-        limit = getattr(settings, name) * n_requests
+    longest = {"publisher_rounds": (0, 0), "failure_rounds": (0, 0)}
+    for members, clients in _clients_by_members(settings, overlay, workload, faults).items():
+        one_way = [nx.multi_source_dijkstra_path_length(one, members) for one in (graph, graph.reverse()) if members]
+        for node, is_publisher in clients:
+            answer = int(sum(lengths[node] for lengths in one_way)), node
+            for name in ("publisher_rounds", "failure_rounds") if is_publisher else ("publisher_rounds",):
+                longest[name] = max(longest[name], answer)
+    waits = ("publisher_rounds", "T_p (k + 1)", settings.tries + 1), ("failure_rounds", "T_fail", 1)
+    for name, what, n_requests in waits:
+        (rounds, node), limit = longest[name], getattr(settings, name) * n_requests
         if rounds > limit:
             message = f"{overlay.names[node]!r} waits {what} = {limit} rounds for an answer, which takes {rounds}"
             allowed = f"allowed: {-(-rounds // n_requests)} or more"
             yield Problem(("protocol", name), f"{message}; {allowed}")
+
+
+def _clients_by_members(
+    settings: Any,  # noqa: ANN401
+    overlay: Overlay,
+    workload: Workload,
+    faults: Faults,
+) -> dict[frozenset[int], set[tuple[int, bool]]]:
+    """Maps each set of repositories to the clients of its topics, each with whether the client publishes.
+
+    Repositories that leave, are removed or crash permanently are excluded, unless no other repository serves the topic.
+    """
+    calls, given = workload.other_call.to_pylist(), settings.model_dump()
+    gone = {row["node_id"] for row in faults.crash.to_pylist() if row["end_round"] is None}
+    gone |= {row["node_id"] for row in calls if row["kind"] == "leave"}
+    gone |= {row["peer"] for row in calls if row["kind"] == "remove"}
+    topics = topics_of(workload.subscription["predicate"], is_alone=False).to_pylist()
+    used = [*zip(topics, workload.subscription["node_id"].to_pylist(), repeat(False))]
+    used += zip(workload.publication["topic"].to_pylist(), workload.publication["node_id"].to_pylist(), repeat(True))
+    ids = {name: node for node, name in enumerate(overlay.names)}
+    serving, found = dict[str | None, frozenset[int]](), defaultdict[frozenset[int], set[tuple[int, bool]]](set)
+    for topic, node, is_publisher in used:
+        if topic not in serving:
+            members = frozenset(ids[name] for name in bundle_of(topic or "", given, _servers(overlay)))
+            serving[topic] = members - gone or members
+        found[serving[topic]].add((node, is_publisher))
+    return found
 
 
 _SQL, _WAITS = (sql_files(f"pipelines.protocols.repository.{folder}") for folder in ("audits", "waits"))

@@ -38,6 +38,9 @@ _REPOSITORY = (
     HEAD.replace("delta", "repository") + "overlay: {links: [[A, B]], servers: [{name: R, at: A}, {name: S, at: B}],"
     " clients: [{name: X, at: A}, {name: Y, at: B}]}\n"
 )
+_FAR = _REPOSITORY.replace("[[A, B]]", "[[A, B, 5]]").replace(
+    "repository}", "repository, publisher_rounds: §5, tries: 1}"
+)
 _OWNED = _REPOSITORY.replace("repository}", "repository, topics: {t: {owner: X}}}")
 _CALLED = "workload: {subscriptions: [{at: X, topic: t}], calls: ["
 _WITHOUT_RELAY = LINKS.replace("delta}", "gossipsub, relay: §false}") + "workload: {subscriptions: "
@@ -157,6 +160,20 @@ SERVERS_NEED_BUILD = (
         _REPOSITORY.replace("repository}", "repository, failure_rounds: §3}")
         + "workload: {subscriptions: [{at: Y, topic: t}], publications: [{at: X, round: 1, topic: t}]}\n",
         "'X' waits T_fail = 3 rounds for an answer, which takes 4; allowed: 4 or more",
+    ),
+    *(
+        _build(
+            f"repository: the nearest repository {name}",
+            _FAR.replace("publisher_rounds", f"{settings}publisher_rounds")
+            + f"workload: {{subscriptions: [{{at: X, topic: t}}], calls: [{calls}]}}\n{faults}",
+            "'X' waits T_p (k + 1) = 10 rounds for an answer, which takes 14; allowed: 7 or more",
+        )
+        for name, settings, calls, faults in (
+            ("leaves", "", "{at: R, round: 50, kind: leave}", ""),
+            ("is removed", "", "{at: S, round: 50, kind: remove, peer: R}", ""),
+            ("crashes permanently", "", "", "faults: [{kind: crash, node: R, round: 50}]\n"),
+            ("serves another topic", "bundles: [{repositories: [S], topics: [t]}, {repositories: [R]}], ", "", ""),
+        )
     ),
     _build(
         "repository: members that count as down between two gossip messages",
