@@ -95,8 +95,18 @@ def test_a_fault_delays_the_deadline_of_calls_during_the_fault_only(clean: Store
 
 
 def test_a_crash_loses_a_call_that_waits_for_the_join(sail: Session, root: Path) -> Planting:
-    """C joins in round 85. Its call of round 0 has no deadline before, although A's crash ends early."""
-    waiting = scenario(
+    """C joins in round 85. Its call of round 0 has no deadline before, although A's crash ends early.
+
+    C crashes after its join call, or before it.
+    """
+    runs = [waiting_for_the_join(crash_round) for crash_round in (92, 40)]
+    [found] = yield [Plant(run_all(run_configs(runs), sail, root))]
+    assert found.broken == set()
+
+
+def waiting_for_the_join(crash_round: int) -> dict[str, Any]:
+    """C subscribes in round 0, joins in round 85, and crashes in ``crash_round``."""
+    return scenario(
         protocol={"name": "delta"},
         overlay={"links": [["A", "B", 3], ["B", "C", 1]]},
         workload={
@@ -104,11 +114,9 @@ def test_a_crash_loses_a_call_that_waits_for_the_join(sail: Session, root: Path)
         },
         faults=[
             {"kind": "crash", "node": "A", "round": 1, "until": 3},
-            {"kind": "crash", "node": "C", "round": 92, "until": 93},
+            {"kind": "crash", "node": "C", "round": crash_round, "until": crash_round + 1},
         ],
     )  # fmt: skip
-    [run] = yield [Plant(run_all(run_configs([waiting]), sail, root))]
-    assert run.broken == set()
 
 
 def random_scenario(seed: int) -> dict[str, Any]:

@@ -3,7 +3,8 @@
 -- crashes, recoveries, and the periods in which a fault delays messages or pauses a node. Each period lasts until the
 -- messages of the fault are due, including later messages that wait for the delayed messages of their link. PAR_SUB and
 -- PAR_TOP do not count as waiting, because nodes send them with a delay of their own. The deadline of a call from before
--- the caller's join counts from the join: the node holds the call until it has joined, and a crash loses it.
+-- the caller's join counts from the join (counted_round): the node holds the call until it has joined, and a crash loses
+-- it.
 with over as (
   select run_id, max(due_round) as last_round from message where fate <> 'in_flight' group by run_id
 ), delayed as (
@@ -70,23 +71,23 @@ with over as (
 ), joined as (
   select run_id, node_id, max(round) as round from control_call where kind = 'join' group by run_id, node_id
 ), asked as (
-  select b.run_id, b.node_id, b.source_seq, greatest(b.begin_round, coalesce(j.round, 0)) as begin_round, b.end_round,
-    b.what
+  select b.run_id, b.node_id, b.source_seq, b.begin_round, greatest(b.begin_round, coalesce(j.round, 0)) as counted_round,
+    b.end_round, b.what
   from begun b
   left join joined j on j.run_id = b.run_id and j.node_id = b.node_id
 ), disturbed as (
-  select b.run_id, b.node_id, b.source_seq, b.begin_round, b.end_round, b.what,
-    b.begin_round + g.grace_rounds as undisturbed_round, count(d.run_id) as n_spans
+  select b.run_id, b.node_id, b.source_seq, b.begin_round, b.counted_round, b.end_round, b.what,
+    b.counted_round + g.grace_rounds as undisturbed_round, count(d.run_id) as n_spans
   from asked b
   join grace g on g.run_id = b.run_id
-  left join span d on d.run_id = b.run_id and d.end_round > b.begin_round
-    and d.first_round <= b.begin_round + g.grace_rounds
-  group by b.run_id, b.node_id, b.source_seq, b.begin_round, b.end_round, b.what, g.grace_rounds
+  left join span d on d.run_id = b.run_id and d.end_round > b.counted_round
+    and d.first_round <= b.counted_round + g.grace_rounds
+  group by b.run_id, b.node_id, b.source_seq, b.begin_round, b.counted_round, b.end_round, b.what, g.grace_rounds
 ), limited as (
   select d.run_id, d.node_id, d.source_seq, d.begin_round, d.end_round, d.what,
     case when d.n_spans = 0 then d.undisturbed_round else min(s.settled_round) end as limit_round
   from disturbed d
-  left join settled s on s.run_id = d.run_id and d.n_spans > 0 and s.end_round > d.begin_round
+  left join settled s on s.run_id = d.run_id and d.n_spans > 0 and s.end_round > d.counted_round
   group by d.run_id, d.node_id, d.source_seq, d.begin_round, d.end_round, d.what, d.n_spans, d.undisturbed_round
 )
 select l.run_id, l.node_id, l.source_seq, l.begin_round, l.end_round, l.what, l.limit_round
