@@ -13,6 +13,7 @@ from udfs.delta.messages import MULTICAST, ConRequest, Detect, JoinRequested, Re
 from udfs.delta.state import Path, PeerState, Synch
 from udfs.delta.turn import FAULT, Finished, Turn
 from udfs.nodes.records import kind_of
+from udfs.nodes.world import Flight
 
 ABANDONED = -1
 """The value of `Finished.trigger` for a message that no live recipient can confirm."""
@@ -67,7 +68,7 @@ def _failures(turn: Turn) -> dict[int, int]:
         if peer in known and ((incarnation := known[peer]) is None or incarnation <= ended):
             found[peer] = max(ended, found.get(peer, ended))
     gone = [(one.src, one.message.incarnation - 1) for one in turn.of("JOIN_REQUEST") if _is_gone(turn, one.src)]
-    gone += [(one.src, one.message.incarnation) for one in turn.of("STATUS") if one.message.status == "DETACHED"]
+    gone += [(one.src, one.message.incarnation) for one in turn.of("STATUS") if _is_detached(turn, one)]
     for peer, ended in gone if turn.is_disturbed else ():
         found[peer] = max(ended, found.get(peer, ended))
     return found
@@ -81,6 +82,16 @@ def _is_gone(turn: Turn, joiner: int) -> bool:
     """
     path = turn.node.path.get(joiner)
     return turn.node.is_blocked or (path is not None and path.distance == 1)
+
+
+def _is_detached(turn: Turn, told: Flight) -> bool:
+    """Returns whether the STATUS `told` means that its sender is DETACHED.
+
+    A STATUS is outdated if this node's answer to the JOIN_REQUEST of the sender has crossed it.
+    """
+    known, status = turn.node.peer.get(told.src), told.message
+    is_answered = known is not None and known.status == "OPERATIONAL" and known.incarnation == status.incarnation
+    return bool(status.status == "DETACHED") and not is_answered
 
 
 def ask_join_point(turn: Turn) -> None:

@@ -259,7 +259,12 @@ def test_what_peers_say_of_themselves_counts_where_there_is_a_connection(sail: S
         (2, "OPERATIONAL", 1, 4, 2, 20, True), (3, "OPERATIONAL", 1, 4, 3, 20, True),
         (6, "RECOVERING", 2, 4, 6, 20, False), (8, "OPERATIONAL", 2, 4, 8, 20, True),
     ]  # fmt: skip
-    assert found(connections.detached_peers(inbox), "node_id peer round incarnation") == [(N, 4, 20, 1)]
+    answered = [(1, "WAITING"), (1, "FAILED"), (0, "OPERATIONAL"), (1, "OPERATIONAL")]
+    detached = [
+        found(connections.detached_peers(inbox, peer_rows(sail, (4, status, k, 4))), "node_id peer round incarnation")
+        for k, status in answered
+    ]
+    assert detached == [[(N, 4, 20, 1)]] * 3 + [[]], "N has answered the JOIN_REQUEST of 4"
     asking = connections.asking_peers(inbox)
     assert found(asking, "peer for_incarnation latency_rounds") == [(0, 0, 4), (11, 1, 4), (15, 1, 4), (2, 1, 4)]
 

@@ -143,7 +143,7 @@ def _failures(work: Work) -> DataFrame:
     if not work.round.facts["join"]["joiners"]:
         return reported
     gone = join.gone_joiners(work.round.faults.disturbed.of(work.inbox), work.now("path"), updates.blocked_nodes(work))
-    found = work.keep("found", union((reported, gone, connections.detached_peers(work.inbox))))
+    found = work.keep("found", union((reported, gone, connections.detached_peers(work.inbox, work.now("peer")))))
     newest = found.groupBy(*NODE, "peer", "round").agg({"incarnation": "max"})
     return newest.toDF(*NODE, "peer", "round", "incarnation")
 

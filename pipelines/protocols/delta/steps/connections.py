@@ -109,10 +109,17 @@ def failures(inbox: DataFrame, connection: DataFrame) -> DataFrame:
     )
 
 
-def detached_peers(inbox: DataFrame) -> DataFrame:
-    """Returns the senders of STATUS DETACHED as failures. No other node is reachable through a DETACHED node."""
-    return inbox.where("kind = 'STATUS' and status = 'DETACHED'").selectExpr(
+def detached_peers(inbox: DataFrame, peer: DataFrame) -> DataFrame:
+    """Returns the senders of STATUS DETACHED as failures. No other node is reachable through a DETACHED node.
+
+    Ignores a STATUS that the node's answer to the JOIN_REQUEST of the sender has crossed.
+    """
+    told = inbox.where("kind = 'STATUS' and status = 'DETACHED'").selectExpr(
         "run_id", "dst as node_id", "src as peer", "due_round as round", "incarnation"
+    )
+    answered = peer.where("status = 'OPERATIONAL'").select(*NODE, "peer", "incarnation")
+    return told.join(answered, [*NODE, "peer", "incarnation"], "left_anti").select(
+        *NODE, "peer", "round", "incarnation"
     )
 
 
