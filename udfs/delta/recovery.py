@@ -108,8 +108,8 @@ def _answers(turn: Turn) -> list[PeerAnswer]:
 
     The sender of CON_REQUEST is OPERATIONAL, and the sender of SYN_REQUEST is RECOVERING. A STATUS from a suspected
     peer is ignored until the peer sends SYN_REQUEST. This node has sent messages for nodes behind the peer over another
-    path, and new messages over the peer could overtake them. The status RECOVERING is older than all other news of an
-    incarnation, and it does not replace SYN_REQUEST, which needs an answer.
+    path, and new messages over the peer could overtake them. A STATUS does not replace another message of its
+    incarnation: SYN_REQUEST needs an answer and Guided messages, even if a joining node then states OPERATIONAL.
     """
     found: dict[int, PeerAnswer] = {}
     for one in turn.of("CON_REQUEST", "SYN_REQUEST", "STATUS", "PAR_TOP"):
@@ -120,8 +120,7 @@ def _answers(turn: Turn) -> list[PeerAnswer]:
         if one.kind == "STATUS" and known is not None and _is_outdated(known, incarnation):
             continue
         news = found.get(one.src)
-        is_recovering = one.kind == "STATUS" and one.message.status == "RECOVERING"
-        if is_recovering and news is not None and news.peer.incarnation == incarnation:
+        if one.kind == "STATUS" and news is not None and news.kind != "STATUS" and news.peer.incarnation == incarnation:
             continue
         connected = 0 if known is None else known.incarnation
         is_new = (known is not None and known.status == "WAITING") or (

@@ -117,6 +117,37 @@ MET_ON_THE_WAY = {
     "time": {"rounds": 400},
 }
 """In round 130 C gets SYN_REQUEST of A, and the answer of A to its own CON_REQUEST, which A has sent later."""
+ASKS_AND_ANSWERS = {
+    "name": "asks_and_answers",
+    "protocol": {"name": "delta", "delta": 2, "detection_rounds": 1},
+    "overlay": {"links": [["J", "B", 3, 1], ["B", "C"]]},
+    "workload": {
+        "joins": [{"node": "J", "to": "B", "round": 10}],
+        "subscriptions": [{"at": "J", "round": 11, "topic": "t"}],
+        "publications": [{"at": "C", "round": 60, "topic": "t"}],
+    },
+    "faults": [
+        {"kind": "crash", "node": "C", "round": 2, "until": 3},
+        {"kind": "crash", "node": "B", "round": 19, "until": 22},
+    ],
+    "time": {"rounds": 400},
+}
+"""In round 24 C gets SYN_REQUEST of J, which joins, and J's answer OPERATIONAL, which J has sent later."""
+CROSSED = {
+    "name": "crossed",
+    "protocol": {"name": "delta", "delta": 2},
+    "overlay": {"links": [["A", "B"], ["B", "C", 3]], "start": "joining", "join_root": "B"},
+    "workload": {
+        "subscriptions": [{"at": "C", "round": 40, "topic": "t"}],
+        "publications": [{"at": "A", "round": 60, "topic": "t"}],
+    },
+    "faults": [{"kind": "crash", "node": node, "round": 2, "until": 3} for node in "AB"],
+    "time": {"rounds": 400},
+}
+"""B answers A's JOIN_REQUEST in round 4, and gets A's STATUS DETACHED in round 5.
+
+In round 7 C gets the report of B's crash, and the answer of B, which has recovered.
+"""
 ALONE = {
     "name": "alone",
     "protocol": {"name": "delta"},
@@ -239,6 +270,7 @@ def played(sail: Session, tmp_path_factory: pytest.TempPathFactory, pytestconfig
         struck = {**JOINS, "faults": [{"kind": "crash", "node": "C", "round": 12, "until": 30}]}
         hunted = [yaml.safe_load((HUNTED / f"delta_{name}.yaml").read_text("utf-8")) for name in ("chain", "return")]
         pinned = [JOINS, struck, SHORT_CRASH, MET_ON_THE_WAY, ALONE, CONFIRMED_AS_IT_RECOVERS]
+        pinned += [ASKS_AND_ANSWERS, CROSSED]
         runs += run_configs([*hunted, *pinned])
         horizon = 500
     runs, folder = numbered([cut(run, horizon) for run in runs]), tmp_path_factory.mktemp("played")
@@ -353,11 +385,24 @@ def test_a_confirmed_publication_does_not_wait_for_a_failed_recipient(
     assert rows(store, "state_processing") == []
 
 
-def test_the_status_recovering_does_not_replace_a_request(form: AskedForm, sail: Session, tmp_path: Path) -> None:
-    """C answers SYN_REQUEST, so A becomes OPERATIONAL (Algorithm 7)."""
-    store = run_all(run_configs([MET_ON_THE_WAY]), sail, tmp_path, form=form)
+def test_a_status_does_not_replace_a_request(form: AskedForm, sail: Session, tmp_path: Path) -> None:
+    """C answers SYN_REQUEST, so A becomes OPERATIONAL, and J VALID_JOINED (Algorithm 7)."""
+    store = run_all(run_configs([MET_ON_THE_WAY, ASKS_AND_ANSWERS]), sail, tmp_path, form=form)
     assert broken(audited(store)) == {}
     assert rows(store, "state_syn_request") == []
+    assert rows(store, "state_join", "run_id", "status") == [(1, "VALID_JOINED")]
+    assert rows(store, "delivery", "run_id") == [(0,), (1,)]
+
+
+def test_a_join_point_keeps_the_connection_to_a_node_that_it_has_answered(
+    form: AskedForm, sail: Session, tmp_path: Path
+) -> None:
+    """A is ATTACHED when its STATUS DETACHED arrives. Otherwise B would not forward C's J and SUB to A."""
+    store = run_all(run_configs([CROSSED]), sail, tmp_path, form=form)
+    report = audited(store)
+    assert (report.verdict, broken(report)) == ("valid", {})
+    sent = rows(store, "message", "kind", "src", "dst", "due_round", "body")
+    assert [row[3] for row in sent if row[0] == "STATUS" and "DETACHED" in row[4]] == [5]
     assert len(rows(store, "delivery")) == 1
 
 

@@ -279,6 +279,18 @@ def test_the_last_that_a_peer_says_counts(sail: Session) -> None:
     assert found(answer, "kind status trigger") == [("CON_REQUEST", "OPERATIONAL", 41)]
 
 
+@pytest.mark.parametrize("incarnation", [1, 2])
+def test_a_later_status_does_not_replace_a_request_of_its_incarnation(sail: Session, incarnation: int) -> None:
+    told = {"dst": N, "src": 2, "sent_round": 16, "due_round": 20}
+    inbox = frame(
+        sail, INBOX, {**told, "kind": "SYN_REQUEST", "incarnation": 1, "message_id": 40},
+        {**told, "kind": "STATUS", "status": "OPERATIONAL", "incarnation": incarnation, "message_id": 41},
+    )  # fmt: skip
+    answer = connections.answered_peers(inbox, peer_rows(sail))
+    expected = ("SYN_REQUEST", "RECOVERING", 1, 40) if incarnation == 1 else ("STATUS", "OPERATIONAL", 2, 41)
+    assert found(answer, "kind status incarnation trigger") == [expected]
+
+
 @pytest.mark.parametrize(("kind", "left"), [("SYN_REQUEST", [2, 6, 7]), ("STATUS", [2, 3, 6, 7])])
 def test_nodes_behind_a_recovered_node_count_as_up_again(sail: Session, kind: str, left: list[int]) -> None:
     """2 is back: 3 behind it is not suspected any more, 7 behind 4 is; a STATUS says nothing of that."""

@@ -247,10 +247,10 @@ def answered_peers(inbox: DataFrame, peer: DataFrame) -> DataFrame:
 
     The sender of CON_REQUEST is OPERATIONAL, and the sender of SYN_REQUEST is RECOVERING. A STATUS from a suspected
     peer is ignored until the peer sends SYN_REQUEST: the node has sent messages for nodes behind the peer over another
-    path, and new messages over the peer could overtake these messages. The status RECOVERING is older than all other
-    news of an incarnation, and it does not replace SYN_REQUEST, which needs an answer. The result has the columns of
-    `PEER`, ``kind, trigger, round`` and ``is_new``: whether the receiver has sent no multicast message to this
-    incarnation of the peer yet.
+    path, and new messages over the peer could overtake these messages. A STATUS does not replace another message
+    of its incarnation: SYN_REQUEST needs an answer and Guided messages, even if a joining node then states OPERATIONAL.
+    The result has the columns of `PEER`, ``kind, trigger, round`` and ``is_new``: whether the receiver has sent no
+    multicast message to this incarnation of the peer yet.
     """
     said = inbox.where(
         "kind in ('CON_REQUEST', 'SYN_REQUEST') or (kind = 'STATUS' and status <> 'DETACHED')"
@@ -259,12 +259,12 @@ def answered_peers(inbox: DataFrame, peer: DataFrame) -> DataFrame:
         "run_id", "dst as node_id", "src as peer", "kind", "incarnation", "due_round - sent_round as latency_rounds",
         "message_id as trigger", "due_round as round",
         "case kind when 'SYN_REQUEST' then 'RECOVERING' when 'STATUS' then status else 'OPERATIONAL' end"
-        " as status", "kind = 'STATUS' and status = 'RECOVERING' as is_oldest",
+        " as status", "kind = 'STATUS' as is_status",
     )  # fmt: skip
     known = peer.selectExpr(*NODE, "peer", "status as known_status", "incarnation as known_incarnation")
     counts = """kind <> 'STATUS' or known_status is null
       or (known_status <> 'FAILED' and coalesce(known_incarnation, incarnation) <= incarnation)"""
-    newest = "incarnation desc, is_oldest, trigger desc"
+    newest = "incarnation desc, is_status, trigger desc"
     last = f"{row_number('news of a peer', 'run_id, node_id, peer', newest)} as position"
     is_new = "known_status = 'WAITING' or coalesce(known_incarnation, if(known_status is null, 0, null)) < incarnation"
     return (
