@@ -254,8 +254,8 @@ the round of the next row.""",
 )
 _SQL = sql_files("pipelines.protocols.skipring.audits")
 _RELATIONS = (
-    "ring_setting", "lacking", "nowhere", "pause_span", "ring_message", "ring_state", "tuple_span", "topic_supervisor",
-    "crash_report",
+    "endless_partition", "ring_setting", "lacking", "nowhere", "pause_span", "ring_message", "ring_state", "tuple_span",
+    "topic_supervisor", "crash_report",
 )  # fmt: skip
 """The relations that audits read. A relation may read the relations before it."""
 PROTOCOL = Protocol(
@@ -265,6 +265,7 @@ PROTOCOL = Protocol(
     program=SkipRing,
     audits=sql_audits("pipelines.protocols.skipring.audits"),
     audit_relations={**{name: _SQL[name] for name in _RELATIONS}, "broken_topic": broken_topic},
+    bound=_SQL["endless_partition"],
     undecided=_SQL["undecided"],
     waits={"trie_node": _SQL["waits"]},
     made_views={"convergence": _CONVERGENCE, "convergence_round": _PROGRESS},
