@@ -119,6 +119,42 @@ def waiting_for_the_join(crash_round: int) -> dict[str, Any]:
     )  # fmt: skip
 
 
+def all_down(join_round: int | None, *others: dict[str, Any], until: int | None = None) -> dict[str, Any]:
+    """B, which subscribes, is down while A crashes and recovers; C joins at A in ``join_round``."""
+    subscription = {"at": "B", "topic": "t", **({} if until is None else {"until": until})}
+    joins = [] if join_round is None else [{"node": "C", "to": "A", "round": join_round}]
+    return scenario(
+        protocol={"name": "delta", "delta": 2, "detection_rounds": 2},
+        overlay={"links": [["A", "B"], ["A", "C"]] if joins else [["A", "B"]]},
+        workload={
+            "subscriptions": [subscription], "publications": [{"at": "A", "round": 150, "topic": "t"}], "joins": joins,
+        },
+        faults=[
+            {"kind": "crash", "node": "B", "round": 50, "until": 90},
+            {"kind": "crash", "node": "A", "round": 60, "until": 61}, *others,
+        ],
+    )  # fmt: skip
+
+
+def test_a_run_without_an_operational_node_is_beyond_the_bound(sail: Session, root: Path) -> Planting:
+    """The proof of Lemma 4 needs an OPERATIONAL node. C has joined, joins later, or is down when it would join.
+
+    B's subscription ends before the crashes in one run; a single node keeps its own subscriptions.
+    """
+    down = {"kind": "crash", "node": "C", "round": 9, "until": 11}
+    alone = {**all_down(None), "overlay": {"generate": {"kind": "line", "nodes": 1, "prefix": "B"}}}
+    alone["workload"] = {"subscriptions": [{"at": "B1", "topic": "t"}]}
+    alone["faults"] = [{"kind": "crash", "node": "B1", "round": 50, "until": 90}]
+    runs = [all_down(None), all_down(10), all_down(100), all_down(10, down), all_down(None, until=20), alone]
+    store = run_all(run_configs(runs), sail, root)
+    [found] = yield [Plant(store)]
+    words = "2 nodes not OPERATIONAL (A, B), and no other node has joined"
+    assert found.beyond == [(run, 60, words) for run in (0, 2, 3)]
+    assert found.broken == set()
+    assert {row["run_id"] for row in found.violations if row["guarantee"] == "exactly_once"} == {0, 2, 3}
+    assert [run for run, *_ in rows(store, "delivery", "run_id")] == [1]
+
+
 def random_scenario(seed: int) -> dict[str, Any]:
     """A random tree that stands or joins node by node, subscriptions of which some end, publications."""
     draw = random.Random(seed)
