@@ -32,11 +32,12 @@ def handle_joins(turn: Turn) -> None:
     for call in turn.due.calls:
         if isinstance(call, JoinCall):
             _send_join_request(turn, call)
+    links = _take_offer(turn) if turn.has("PAR_TOP", "PAR_SUB") else []
     if node.join or node.status:
         _advance_status(turn)
     calls = _ready_calls(turn) if turn.due.calls or node.call else []
-    if node.join_request or turn.has("JOIN_REQUEST", "PAR_TOP", "PAR_SUB", "J"):
-        links = _take_offer(turn) + _answer_requests(turn)
+    if links or node.join_request or turn.has("JOIN_REQUEST", "J"):
+        links += _answer_requests(turn)
         links += [view.link_of(one.message.source, one.message.join_point, is_marked=True) for one in turn.of("J")]
         if links:
             view.merge_links(node, links)
@@ -88,6 +89,8 @@ def _advance_status(turn: Turn) -> None:
 def _take_offer(turn: Turn) -> list[ToldLink]:
     """Handles PAR_TOP and PAR_SUB of the join point at the joining node: issues J and stores the routing entries.
 
+    Only a DETACHED node issues J: a join point that has received JOIN_REQUEST twice sends two answers.
+
     Returns the links of PAR_TOP without marks, and the marked link to the join point.
     """
     links = list[ToldLink]()
@@ -95,7 +98,8 @@ def _take_offer(turn: Turn) -> list[ToldLink]:
         if one.message.source_seq is not None:
             links += [link._replace(is_marked=False) for link in one.message.links or ()]
             links.append(view.link_of(one.src, turn.id, is_marked=True))
-            turn.issue("J", one.message.source_seq, one.message_id, join_point=one.src)
+            if turn.node.is_detached:
+                turn.issue("J", one.message.source_seq, one.message_id, join_point=one.src)
     for one in turn.of("PAR_SUB"):
         if one.message.source_seq is not None:
             for id_, origin, distance in one.message.entries or ():

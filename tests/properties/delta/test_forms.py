@@ -133,7 +133,7 @@ ASKS_AND_ANSWERS = {
     "time": {"rounds": 400},
 }
 """In round 24 C gets SYN_REQUEST of J, which joins, and J's answer OPERATIONAL, which J has sent later."""
-CROSSED = {
+CROSSED: dict[str, Any] = {
     "name": "crossed",
     "protocol": {"name": "delta", "delta": 2},
     "overlay": {"links": [["A", "B"], ["B", "C", 3]], "start": "joining", "join_root": "B"},
@@ -401,9 +401,22 @@ def test_a_join_point_keeps_the_connection_to_a_node_that_it_has_answered(
     store = run_all(run_configs([CROSSED]), sail, tmp_path, form=form)
     report = audited(store)
     assert (report.verdict, broken(report)) == ("valid", {})
-    sent = rows(store, "message", "kind", "src", "dst", "due_round", "body")
-    assert [row[3] for row in sent if row[0] == "STATUS" and "DETACHED" in row[4]] == [5]
+    sent = rows(store, "message", "kind", "due_round", "body")
+    assert [due for kind, due, body in sent if kind == "STATUS" and "DETACHED" in body] == [5]
     assert len(rows(store, "delivery")) == 1
+
+
+def test_a_joining_node_issues_one_j_for_two_answers_of_its_join_point(
+    form: AskedForm, sail: Session, tmp_path: Path
+) -> None:
+    """C sends a second JOIN_REQUEST in round 7. A visited list does not show that C has issued its J before."""
+    protocol = {**CROSSED["protocol"], "detector": "visited"}
+    store = run_all(run_configs([{**CROSSED, "protocol": protocol}]), sail, tmp_path, form=form)
+    assert broken(audited(store)) == {}
+    joiner = next(node for node, name in rows(store, "node", "node_id", "name") if name == "C")
+    sent = rows(store, "message", "kind", "src", "dst", "fate")
+    assert [fate for kind, _, dst, fate in sent if (kind, dst) == ("PAR_TOP", joiner)] == ["delivered"] * 2
+    assert len([kind for kind, src, *_ in sent if (kind, src) == ("J", joiner)]) == 1
 
 
 def test_a_node_without_neighbours_recovers_its_own_entry(form: AskedForm, sail: Session, tmp_path: Path) -> None:

@@ -26,11 +26,12 @@ def handle_joins(work: Work) -> DataFrame | None:
         _send_join_requests(work, round_.calls)
     calls, changed = round_.calls, []
     if round_.facts["join"]["detached"] or work.is_recovering:
-        now = work.keep("now", _entered(work))
         if work.has("PAR_TOP"):
             changed.append(join.received_links(work.inbox))
-            work.copies.append(join.issued_joins(work.inbox).select(copies.COPY))  # PAR_SUB follows on the same link
+            issued_joins = join.issued_joins(work.inbox, work.now("join"))
+            work.copies.append(issued_joins.select(copies.COPY))  # PAR_SUB follows on the same link
             work.added.append(join.received_entries(work.inbox))
+        now = work.keep("now", _entered(work))
         calls = _ready_calls(work)
         if work.has("JOIN_REQUEST") or (
             round_.facts["join_request"]["requests"] and (work.may_finish_joins or work.is_disturbed)

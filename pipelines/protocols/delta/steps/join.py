@@ -222,11 +222,16 @@ def received_entries(inbox: DataFrame) -> DataFrame:
     )
 
 
-def issued_joins(inbox: DataFrame) -> DataFrame:
-    """Returns the J that each joining node issues when it receives PAR_TOP, as rows with the columns `COPY`."""
+def issued_joins(inbox: DataFrame, join: DataFrame) -> DataFrame:
+    """Returns the J that each joining node issues when it receives PAR_TOP, as rows with the columns `COPY`.
+
+    Only a DETACHED node issues J: a join point that has received JOIN_REQUEST twice sends two answers.
+    """
+    detached = join.where("status = 'DETACHED'").selectExpr("run_id", "node_id as dst")
     return new_copies(
-        inbox.where("kind = 'PAR_TOP' and source_seq is not null"), node_id="dst", source="source", kind="'J'",
-        source_seq="source_seq", trigger="message_id", round="due_round", issued_round="due_round", join_point="src",
+        inbox.where("kind = 'PAR_TOP' and source_seq is not null").join(detached, ["run_id", "dst"], "left_semi"),
+        node_id="dst", source="source", kind="'J'", source_seq="source_seq", trigger="message_id", round="due_round",
+        issued_round="due_round", join_point="src",
     )  # fmt: skip
 
 
