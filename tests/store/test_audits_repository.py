@@ -180,6 +180,10 @@ PLANTED: tuple[tuple[str, str, Change, set[str]], ...] = (
         {"nothing_pending", "stored_once", "kept_until_stable", "all_or_none"},
     ),
     (
+        "skipped, and a member has it", "state_incarnation",
+        replaced(f"node_id = {R2} and last > 0", skipped="array(cast(1 as bigint))"), {"stored_once"},
+    ),
+    (
         "stored by nobody", "state_slot", replaced("source_seq = 5", status="'void'"),
         {"all_or_none", "kept_until_stable"},
     ),

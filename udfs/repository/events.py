@@ -176,6 +176,14 @@ class Retransmit(Carrying):
     n: Annotated[int, "catenation number of the message within the incarnation"]
 
 
+@message("P2R-Dropped")
+class Dropped(Designated):
+    """A publisher's answer to R2P-NAK about messages that it has deleted as stable (rule P37)."""
+
+    incarnation: Annotated[int, "round in which the publisher's incarnation started"]
+    upto: Annotated[int, "catenation number up to which the publisher has deleted its messages"]
+
+
 @message("P2R-Recovery")
 class PublisherRecovery(Designated):
     """A publisher's announcement that it has started, or has chosen another steering repository (section 3.11)."""
@@ -322,6 +330,7 @@ class BundleRecovery(Addressed):
     """The answer to R2R-Assist: the state that the recovery needs (section 4.8, rule P21)."""
 
     prefixes: Annotated[tuple[Key, ...], "the sender's filled prefix of each incarnation"]
+    skipped: Annotated[tuple[Key, ...], "messages of the prefixes that no member has (rule P37)"]
     newest: Annotated[tuple[Key, ...], "newest incarnation of each publisher"]
     actions: Annotated[tuple[Action, ...], "all registrations and subscriptions"]
     choices: Annotated[tuple[Choice, ...], "designations of all clients"]

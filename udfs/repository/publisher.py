@@ -103,7 +103,10 @@ def on_ack(at: At, m: events.PublisherAck) -> None:
 
 
 def on_nak(at: At, m: events.PublisherNak) -> None:
-    """R2P-NAK (section 3.6): sends each requested message in a P2R-Retransmit to all members of the bundle."""
+    """R2P-NAK (section 3.6): sends each requested message in a P2R-Retransmit to all members of the bundle.
+
+    If the publisher has deleted a requested message, it tells the members with P2R-Dropped (rule P37).
+    """
     row, own = _steering(at), at.node.publishing[at.topic]
     if not steering.accept_answer(at, row, m) or m.incarnation != own.incarnation:
         return
@@ -112,6 +115,9 @@ def on_nak(at: At, m: events.PublisherNak) -> None:
         if one is not None:
             values = (*one.publication, row.designation, row.repository, own.incarnation, n)
             at.send(events.Retransmit, at.bundle.members, *values)
+    dropped = min((one.n for one in at.of(at.node.unstable)), default=own.n + 1) - 1
+    if any(n <= dropped for n in m.ns):
+        at.send(events.Dropped, at.bundle.members, row.designation, row.repository, own.incarnation, dropped)
 
 
 def repeat_orders(at: At) -> None:

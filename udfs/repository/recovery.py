@@ -1,6 +1,6 @@
 """Repositories recover and join (sections 3, 4.8, 4.9), and fetch missing messages (section 4.7).
 
-Rules P19, P21 and P22.
+Rules P19, P21, P22 and P37.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from udfs.nodes.calls import JoinCall
 from udfs.repository import events, membership, registrations, slots, storage
 from udfs.repository.at import At
 from udfs.repository.events import Key, Publication
-from udfs.repository.records import Duty, Lacking, Missed
+from udfs.repository.records import Duty, Lacking, Missed, Slot
 
 
 def record_holder(at: At, repository: int, key: Key) -> None:
@@ -34,6 +34,48 @@ def fetch(at: At) -> None:
         at.send(events.BundleNak, (holder,), tuple(keys[: at.rounds("fetch_batch")]))
     if lacking:
         at.wake("fetch", at.rounds("fetch_rounds"))
+
+
+def ask_again(at: At) -> None:
+    """Timer T_n: requests missing messages of steered publishers (rule P19).
+
+    Before, it closes silent incarnations (rule P32) and skips dropped messages (rule P37).
+    """
+    if slots.close_silent(at) | _skip_dropped(at):
+        storage.settle(at)
+    missing: dict[tuple[str, int, int], list[Slot]] = {}
+    for slot in slots.after_frontier(at):
+        missing.setdefault((at.topic, slot.publisher, slot.incarnation), []).append(slot)
+    for index, found in missing.items():
+        storage.ask(at, at.node.incarnation[index], [slot.n for slot in found])
+    if missing:
+        at.wake("nak", at.rounds("nak_rounds"))
+
+
+def on_dropped(at: At, m: events.Dropped) -> None:
+    """P2R-Dropped: records up to which message the publisher has deleted its messages (rule P37)."""
+    row = at.node.incarnation.get((at.topic, m.origin, m.incarnation))
+    if row is not None and m.upto > row.dropped:
+        row.dropped, row.dropped_round = m.upto, at.round
+
+
+def _skip_dropped(at: At) -> bool:
+    """Skips the missing messages that their publisher and all members lack (rule P37); returns whether there is one.
+
+    The publisher has said T_void ago that it has deleted the message. Every member is heard, and none has told that it
+    has the message.
+    """
+    if not all(membership.is_heard(at, peer) for peer in at.peers):
+        return False
+    wait, found = max(at.rounds("void_rounds"), at.rounds("assist_rounds")), list[Key]()
+    for slot in slots.after_frontier(at):
+        row, lacking = at.node.incarnation[at.topic, slot.publisher, slot.incarnation], at.node.lacking
+        known = lacking.get((at.topic, *Key.of(slot)))
+        is_dropped = slot.n <= row.dropped and at.round - row.dropped_round >= wait
+        if is_dropped and not (known is not None and known.holders.intersection(at.peers)):
+            found.append(Key.of(slot))
+    slots.skip(at, found)
+    return bool(found)
 
 
 def on_nak(at: At, m: events.BundleNak) -> None:
@@ -163,7 +205,7 @@ def on_assist(at: At, m: events.Assist) -> None:
         finish(at)
     if at.duty.is_operational:
         at.send(
-            events.BundleRecovery, (m.origin,), slots.prefixes(at), slots.newest_incarnations(at),
+            events.BundleRecovery, (m.origin,), slots.prefixes(at), slots.skipped(at), slots.newest_incarnations(at),
             registrations.actions(at), registrations.choices(at), at.members, membership.departed_members(at),
         )  # fmt: skip
 
@@ -191,6 +233,7 @@ def on_recovery(at: At, m: events.BundleRecovery) -> None:
     for row in at.of(at.node.missed):
         if slots.find(at, Key.of(row)) is None:  # the slot is void, so the recovery does not wait for the message
             del at.node.missed[at.topic, *Key.of(row)]
+    slots.skip(at, (key for key in m.skipped if not slots.has(at, key)))
     for prefix in m.prefixes:
         _set_aside(at, m.origin, prefix)
     storage.settle(at)
@@ -202,7 +245,7 @@ def _set_aside(at: At, assistant: int, prefix: Key) -> None:
     row = slots.record_incarnation(at, prefix.publisher, prefix.incarnation)
     for n in range(1, prefix.n + 1):
         key = Key(prefix.publisher, prefix.incarnation, n)
-        if not slots.has(at, key):
+        if not slots.has(at, key) and n not in row.skipped:
             at.node.missed[at.topic, *key] = Missed(at.topic, *key)
             record_holder(at, assistant, key)
     if not row.is_closed:

@@ -1,6 +1,11 @@
-"""Sequence numbers of a repository: slots, frontier, closed incarnations, orphans (section 3.5; rules P1, P2, P5)."""
+"""Sequence numbers of a repository: slots, frontier, closed incarnations, orphans, skipped messages.
+
+Section 3.5; rules P1, P2, P5, P32 and P37.
+"""
 
 from __future__ import annotations
+
+from collections.abc import Iterable
 
 from udfs.repository.at import At
 from udfs.repository.events import Action, Key, Publication
@@ -43,12 +48,13 @@ def close(at: At, row: Incarnation) -> None:
     Its slots from the first missing message on become void, and the messages stored in these slots become orphans.
     """
     row.is_closed = True
-    keys = [Key(row.publisher, row.incarnation, n) for n in range(row.prefix + 1, row.last + 1)]
+    numbers = (n for n in range(row.prefix + 1, row.last + 1) if n not in row.skipped)
+    keys = [Key(row.publisher, row.incarnation, n) for n in numbers]
     slots = [at.node.slot[at.topic, at.node.numbered[at.topic, *key].seq] for key in keys]
     missing = next((slot for slot in slots if slot.status == RESERVED), None)
     if missing is None:
         return
-    for slot in slots[missing.n - row.prefix - 1 :]:
+    for slot in slots[slots.index(missing) :]:
         key = Key.of(slot)
         if slot.publication is not None:
             at.node.orphan[at.topic, *key] = Orphan(at.topic, *key, slot.publication)
@@ -60,9 +66,9 @@ def close(at: At, row: Incarnation) -> None:
 def reserve(at: At, row: Incarnation, n: int) -> list[int]:
     """Reserves slots for the messages of the incarnation `row` up to number `n`. Returns the numbers that got a slot.
 
-    A message that is stored without a slot (an orphan) moves to its new slot.
+    Skipped messages get no slot. A message that is stored without a slot (an orphan) moves to its new slot.
     """
-    added = list(range(row.last + 1, n + 1))
+    added = [one for one in range(row.last + 1, n + 1) if one not in row.skipped]
     for one in added:
         key = Key(row.publisher, row.incarnation, one)
         append(at, RESERVED, key)
@@ -106,13 +112,16 @@ def append(at: At, status: str, key: Key, action: Action | None = None) -> Slot:
 def store_message(at: At, key: Key, publication: Publication) -> None:
     """Stores message `key`, unless it is stored already.
 
-    A message of an open incarnation is stored in its slot, which is added if it is missing. A message of a closed
-    incarnation becomes an orphan until all earlier messages of the incarnation are stored.
+    A skipped message is not stored. A message of an open incarnation is stored in its slot, which is added if it is
+    missing. A message of a closed incarnation becomes an orphan until all earlier messages of the incarnation are
+    stored.
     """
     if has(at, key):
         return
     row = record_incarnation(at, key.publisher, key.incarnation)
     at.node.lacking.pop((at.topic, *key), None)
+    if key.n in row.skipped:
+        return
     identify(at, key, publication.source_seq)
     if not row.is_closed:
         reserve(at, row, key.n)
@@ -120,8 +129,13 @@ def store_message(at: At, key: Key, publication: Publication) -> None:
     else:
         at.node.orphan[at.topic, *key] = Orphan(at.topic, *key, publication)
         at.node.missed.pop((at.topic, *key), None)
-        while (at.topic, row.publisher, row.incarnation, row.last + 1) in at.node.orphan:
-            reserve(at, row, row.last + 1)
+        while (n := _after_skipped(row, row.last + 1)) and (
+            at.topic,
+            row.publisher,
+            row.incarnation,
+            n,
+        ) in at.node.orphan:
+            reserve(at, row, n)
 
 
 def _fill(at: At, key: Key, publication: Publication) -> None:
@@ -142,9 +156,36 @@ def advance(at: At) -> list[Slot]:
     while (slot := at.node.slot.get((at.topic, log.frontier + 1))) and slot.status != RESERVED:
         log.frontier += 1
         if slot.status == STORED:
-            at.node.incarnation[at.topic, slot.publisher, slot.incarnation].prefix = slot.n
+            row = at.node.incarnation[at.topic, slot.publisher, slot.incarnation]
+            row.prefix = _after_skipped(row, slot.n + 1) - 1
             passed.append(slot)
     return passed
+
+
+def _after_skipped(row: Incarnation, n: int) -> int:
+    """Returns the first catenation number from `n` on that is not skipped."""
+    while n in row.skipped:
+        n += 1
+    return n
+
+
+def skip(at: At, keys: Iterable[Key]) -> None:
+    """Records that no member has the messages `keys` (rule P37): their slots become void, and prefixes pass them."""
+    for key in keys:
+        row = record_incarnation(at, key.publisher, key.incarnation)
+        row.skipped.add(key.n)
+        numbered = at.node.numbered.pop((at.topic, *key), None)
+        if numbered is not None:
+            at.node.slot[at.topic, numbered.seq].status = VOID
+        for table in (at.node.lacking, at.node.missed):
+            table.pop((at.topic, *key), None)
+        row.prefix = _after_skipped(row, row.prefix + 1) - 1
+
+
+def skipped(at: At) -> tuple[Key, ...]:
+    """Returns the messages that prefixes pass although no member has them."""
+    rows = at.of(at.node.incarnation)
+    return tuple(Key(row.publisher, row.incarnation, n) for row in rows for n in sorted(row.skipped))
 
 
 def after_frontier(at: At, status: str = RESERVED) -> list[Slot]:
@@ -167,10 +208,11 @@ def prefixes(at: At) -> tuple[Key, ...]:
 def rebuild_table(at: At) -> None:
     """Rebuilds the repository-table from the slots and orphans after a crash.
 
-    The silence of each publisher (rule P32) is measured from this round on.
+    The silence of each publisher (rule P32) is measured from this round on. What publishers have deleted (rule P37) is
+    forgotten, because this repository does not know any more who has the messages.
     """
     for row in at.of(at.node.incarnation):
-        row.heard_round = at.round
+        row.heard_round, row.dropped = at.round, 0
     for slot in at.of(at.node.slot):
         if slot.status in (STORED, RESERVED):
             key = Key.of(slot)

@@ -155,7 +155,7 @@ def on_order(at: At, m: events.Order | events.Retransmit) -> None:
         wanted.append(key.n)
     else:
         store(at, key, known.publication)
-    _ask(at, row, wanted)
+    ask(at, row, wanted)
 
 
 def _request_earlier(at: At, key: Key, added: list[int]) -> None:
@@ -246,26 +246,13 @@ def held_upto(at: At, repository: int, publisher: int, incarnation: int) -> int:
     return 0 if held is None else held.n
 
 
-def _ask(at: At, row: Incarnation, ns: list[int]) -> None:
+def ask(at: At, row: Incarnation, ns: list[int]) -> None:
     """Sends R2P-NAK for messages `ns` of an incarnation, if this repository steers the publisher."""
     number = registrations.steered_designation(at, row.publisher, PUBLISHER)
     on_way = being_written(at)
     wanted = tuple(n for n in ns if (row.publisher, row.incarnation, n) not in on_way)
     if number is not None and wanted:
         at.send(events.PublisherNak, (row.publisher,), number, at.me, row.incarnation, wanted)
-
-
-def ask_again(at: At) -> None:
-    """Timer T_n: requests missing messages of steered publishers, and closes silent incarnations (rules P19, P32)."""
-    if slots.close_silent(at):
-        settle(at)
-    missing: dict[tuple[str, int, int], list[Slot]] = {}
-    for slot in slots.after_frontier(at):
-        missing.setdefault((at.topic, slot.publisher, slot.incarnation), []).append(slot)
-    for index, found in missing.items():
-        _ask(at, at.node.incarnation[index], [slot.n for slot in found])
-    if missing:
-        at.wake("nak", at.rounds("nak_rounds"))
 
 
 def on_recovery(at: At, m: events.PublisherRecovery) -> None:

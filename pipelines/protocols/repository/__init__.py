@@ -387,14 +387,14 @@ PROTOCOL = Protocol(
     application=("Message", "P2R-Order", "R2S*-Persistent"),
     acknowledgement=("R2P-ACK", "S2R-ACK", "R2S-Sync", "Gossip-ACK"),
     recovery=(
-        "P2R-Retransmit", "P2R-Recovery", "R2P-NAK", "R2P-Recovery", "R2S-Retransmit", "R2S-Rectify", "S2R-NAK",
-        "S2R-Recovery", "R2R-NAK", "R2R-Retransmit", "R2R-Assist", "R2R-Recovery", "Broker-Up",
+        "P2R-Retransmit", "P2R-Dropped", "P2R-Recovery", "R2P-NAK", "R2P-Recovery", "R2S-Retransmit", "R2S-Rectify",
+        "S2R-NAK", "S2R-Recovery", "R2R-NAK", "R2R-Retransmit", "R2R-Assist", "R2R-Recovery", "Broker-Up",
     ),
     views="pipelines.protocols.repository.views",
     check=problems,
     maintenance=(
-        "Gossip-ACK", "Gossip-LEAVE", "C2R-Probe", "R2C-Probe", "P2R-Recovery", "P2R-Order", "R2P-ACK", "R2P-NAK",
-        "S2R-Recovery", "R2S-Rectify", "R2R-NAK", "R2R-Assist", "R2R-Recovery", "R2C-Migrate", "Refuse",
+        "Gossip-ACK", "Gossip-LEAVE", "C2R-Probe", "R2C-Probe", "P2R-Dropped", "P2R-Recovery", "P2R-Order", "R2P-ACK",
+        "R2P-NAK", "S2R-Recovery", "R2S-Rectify", "R2R-NAK", "R2R-Assist", "R2R-Recovery", "R2C-Migrate", "Refuse",
     ),
     servers="repository",
     calls=("steer", "register", "deregister", "join", "leave", "remove"),

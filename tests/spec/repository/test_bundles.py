@@ -135,7 +135,7 @@ def test_the_first_live_message_shows_what_is_missed() -> None:
     layout, at = recovering()
     node, p = at.node, layout.ids["p"]
     prefixes, newest = (Key(p, 0, 2000),), (Key(p, 0, 0),)
-    values = (prefixes, newest, (), (), (layout.ids["r1"], layout.ids["r2"]), ())
+    values = (prefixes, (), newest, (), (), (layout.ids["r1"], layout.ids["r2"]), ())
     recovery.on_recovery(at, BundleRecovery((at.me,), layout.ids["r1"], 0, "t", *values))
     assert at.log.last_seq == 2000
     storage.on_order(at, Order((at.me,), p, 0, "t", 0, layout.ids["r1"], p, 2010, 0, 2010))

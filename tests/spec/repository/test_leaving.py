@@ -1,4 +1,4 @@
-"""What a repository hands over before it leaves, and that it is quiet afterwards: section 4.10; rules P26, P30."""
+"""What a repository hands over before it leaves, and what nobody has after a removal: section 4.10; P26, P30, P37."""
 
 from __future__ import annotations
 
@@ -122,6 +122,48 @@ def test_a_repository_that_joins_waits_for_no_message_of_a_removed_one() -> None
     r2 = layout.node("r2")
     assert (r2.duty["t"].is_operational, r2.missed, r2.lacking) == (True, {}, {})
     assert layout.slots("r2") == [(2, "void", 0, 1)]
+
+
+def test_a_message_that_publisher_and_members_lack_blocks_no_other() -> None:
+    """Rule P37: p has deleted its first message, which r1 alone had. r3 learns from r2 that nobody has it."""
+    layout = Layout(3, {"r1": 1, "r2": 2, "r3": 3}, {"p": 1, "q": 3, "s": 3}, **SETTINGS)
+    matches = layout.subscribe("s")
+    for name, round_ in (("r2", 150), ("r3", 900)):
+        layout.call(name, "join", round_)
+    layout.call("r2", "remove", 600, peer=layout.ids["r1"])
+    layout.publish("p", 100, 400, 420, 1100, matches=matches)
+    layout.publish("q", 500, matches=matches)
+    layout.crash("r1", 156)
+    layout.faults = losing(lambda one: one.kind == "R2R-Retransmit" and one.sent_round < 300)
+    layout.network.play(599)
+    assert [status for _, status, _, _ in layout.slots("r2")][-4:] == ["reserved", "stored", "stored", "stored"]
+    layout.network.play(1300)
+    p, q = layout.ids["p"], layout.ids["q"]
+    stored = [("stored", 0, 2), ("stored", 0, 3), ("stored", 0, 1), ("stored", 0, 4)]
+    assert [slot[1:] for slot in layout.slots("r2")][-5:] == [("void", 0, 1), *stored]
+    assert [slot[1:] for slot in layout.slots("r3")] == stored
+    for name in ("r2", "r3"):
+        rows = layout.node(name).incarnation
+        assert (rows["t", p, 0].prefix, rows["t", q, 0].prefix) == (4, 1)
+        assert layout.node(name).missed == layout.node(name).lacking == {}
+    assert layout.node("p").unstable == {}
+    assert [seq for round_, seq in layout.deliveries("s") if round_ > 150] == [2, 3, 1, 4]
+
+
+def test_a_message_that_a_member_may_have_is_waited_for() -> None:
+    """r1 is down for longer than T_void, and nobody removes it: r2 stores its message in the reserved slot."""
+    layout = Layout(2, {"r1": 1, "r2": 2}, {"p": 1, "s": 2}, **SETTINGS)
+    matches = layout.subscribe("s")
+    layout.call("r2", "join", 150)
+    layout.publish("p", 100, 400, matches=matches)
+    layout.crash("r1", 156, 1000)
+    layout.faults = losing(lambda one: one.kind == "R2R-Retransmit" and one.sent_round < 300)
+    layout.network.play(999)
+    assert layout.sent("P2R-Dropped")
+    assert [slot[1:] for slot in layout.slots("r2")][-2:] == [("reserved", 0, 1), ("stored", 0, 2)]
+    layout.network.play(1300)
+    assert [slot[1:] for slot in layout.slots("r2")][-2:] == [("stored", 0, 1), ("stored", 0, 2)]
+    assert layout.delivered("s") == [1, 2]
 
 
 def test_a_fetch_asks_only_members_that_are_heard() -> None:
