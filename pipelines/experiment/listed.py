@@ -58,7 +58,7 @@ def listed_scenario(run: RunConfig, beside: Path | None) -> Parts:
     shared = build_run_overlay(run, beside) if run.protocols else overlay
     raise_problems(_unlisted(run, shared, overlay))
     horizon = scenario.time.rounds
-    listed = [*_node_faults(faults, overlay), *_other_faults(run, shared, overlay)]
+    listed = [*_node_faults(faults, overlay, horizon), *_other_faults(run, shared, overlay)]
     for place, fault in enumerate(listed):
         if fault.get("stream") == place:
             del fault["stream"]
@@ -161,10 +161,11 @@ def _unlisted(run: RunConfig, shared: Overlay, overlay: Overlay) -> Iterator[Pro
             yield Problem(("faults", number, "burst"), f"{message}; allowed: a run of another protocol")
 
 
-def _node_faults(faults: Faults, overlay: Overlay) -> Iterator[Parts]:
+def _node_faults(faults: Faults, overlay: Overlay, horizon: int) -> Iterator[Parts]:
     for kind, rows in (("crash", faults.crash), ("pause", faults.pause)):
         for row in rows.to_pylist():
-            until = {} if row["end_round"] is None else {"until": row["end_round"]}
+            has_end = row["end_round"] is not None and row["end_round"] <= horizon
+            until = {"until": row["end_round"]} if has_end else {}
             yield {"kind": kind, "node": overlay.names[row["node_id"]], "round": row["round"], **until}
 
 
