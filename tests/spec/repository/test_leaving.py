@@ -1,4 +1,4 @@
-"""What a repository hands over before it leaves, and what nobody has after a removal: section 4.10; P26, P30, P37."""
+"""Departures and removals of repositories: section 4.10; rules P26, P30, P37."""
 
 from __future__ import annotations
 
