@@ -142,6 +142,23 @@ CASES: dict[str, Case] = {
             f"116 R2 -: is OPERATIONAL before node 3 has answered on topic {topic}" for topic in ("free", "news")]},
         message=removed(f"kind = 'R2R-Recovery' and dst = {R2} and sent_round = 109 and body like '%\"origin\":3,%'"),
     ),
+    # R2 becomes OPERATIONAL in round 116; an earlier R2R-Recovery of R3 in this round may have ended the recovery
+    **{
+        f"a prefix in the round of OPERATIONAL, {name}": case(
+            "repository", {"recovers_missing": "116 R2 P1:: is OPERATIONAL without number 77 of its publisher, which "
+                           "it has requested"} if is_found else {},
+            message=[
+                repository("R2R-NAK", "R2", "b2", 116, to=[R3], topic="news", origin=R2,
+                           keys=[{"publisher": P1, "incarnation": 0, "n": 77}]),
+                *(
+                    repository("R2R-Recovery", "b2", "R2", 115, to=[R2], topic="news", origin=R3,
+                               prefixes=[{"publisher": P1, "incarnation": 0, "n": n}])
+                    for n in prefixes
+                ),
+            ],
+        )
+        for name, prefixes, is_found in (("after a lower one", (77, 0), False), ("alone", (77,), True))
+    },
     # recovery_ends
     **{
         f"a recovery without progress{name}": case(

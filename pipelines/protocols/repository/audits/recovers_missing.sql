@@ -4,6 +4,8 @@
 --   arrived when the repository becomes OPERATIONAL;
 -- * a member to which the repository sent R2R-Assist, and whose answer has not arrived when the repository becomes
 --   OPERATIONAL. Members that have left or were removed need not answer.
+-- If several R2R-Recovery of a member arrive in the round in which the repository becomes OPERATIONAL, only the least of
+-- their prefixes counts, because the first of them may end the recovery.
 -- The audit checks recoveries of less than T_assist rounds; longer ones may end with the messages on the repository's
 -- own disk (rules P22, P35). It ignores messages of publishers that have recovered since the repository crashed: their
 -- earlier incarnations are closed, and the missing numbers of these incarnations are void (rule P2).
@@ -15,17 +17,23 @@ with life as (
   where n.operational_round is not null and n.operational_round - n.recovery_round
     < r.protocol_assist_rounds
 ), said as (
-  select l.run_id, l.node_id, l.recovery_round, m.kind, m.src, m.source, m.body, get_json_object(m.body, '$.topic')
-    as topic
+  select l.run_id, l.node_id, l.recovery_round, l.operational_round, m.kind, m.src, m.source, m.due_round, m.body,
+    get_json_object(m.body, '$.topic') as topic, get_json_object(m.body, '$.origin') as origin
   from life l
   join sent_message m on m.run_id = l.run_id and m.dst = l.node_id and m.fate = 'delivered'
     and m.due_round between l.recovery_round and l.operational_round
   where m.kind in ('R2R-Recovery', 'R2R-Assist', 'R2R-Retransmit', 'P2R-Order', 'P2R-Retransmit')
-), prefix as (
-  select run_id, node_id, recovery_round, topic, explode(from_json(get_json_object(body, '$.prefixes'),
-    'array<struct<publisher:bigint,incarnation:bigint,n:bigint>>')) as one
+), told as (
+  select run_id, node_id, recovery_round, operational_round, topic, origin, due_round,
+    explode(from_json(get_json_object(body, '$.prefixes'),
+      'array<struct<publisher:bigint,incarnation:bigint,n:bigint>>')) as one
   from said
   where kind = 'R2R-Recovery'
+), prefix as (
+  select run_id, node_id, recovery_round, topic, one.publisher as publisher, one.incarnation as incarnation,
+    case when due_round < operational_round then max(one.n) else min(one.n) end as n
+  from told
+  group by run_id, node_id, recovery_round, operational_round, topic, origin, due_round, one.publisher, one.incarnation
 ), copied as (
   select run_id, node_id, recovery_round, topic, explode(from_json(get_json_object(body, '$.copies'),
     'array<struct<incarnation:bigint,n:bigint,publication:struct<source:bigint>>>')) as one
@@ -57,7 +65,7 @@ with life as (
     and m.sent_round between l.recovery_round and l.operational_round
   where cast(get_json_object(m.body, '$.origin') as bigint) = l.node_id
 ), answered as (
-  select run_id, node_id, recovery_round, topic, cast(get_json_object(body, '$.origin') as bigint) as peer
+  select run_id, node_id, recovery_round, topic, cast(origin as bigint) as peer
   from said
   where kind in ('R2R-Recovery', 'R2R-Assist')
 ), departed as (
@@ -70,8 +78,7 @@ select distinct q.run_id, q.operational_round as round, q.node_id, q.one.publish
   concat('is OPERATIONAL without number ', q.one.n, ' of its publisher, which it has requested') as detail
 from requested q
 join prefix p on p.run_id = q.run_id and p.node_id = q.node_id and p.recovery_round = q.recovery_round
-  and p.topic = q.topic and p.one.publisher = q.one.publisher and p.one.incarnation = q.one.incarnation
-  and p.one.n >= q.one.n
+  and p.topic = q.topic and p.publisher = q.one.publisher and p.incarnation = q.one.incarnation and p.n >= q.one.n
 left join arrived a on a.run_id = q.run_id and a.node_id = q.node_id and a.recovery_round = q.recovery_round
   and a.topic = q.topic and a.publisher = q.one.publisher and a.incarnation = q.one.incarnation and a.n = q.one.n
 left join node_recovery c on c.run_id = q.run_id and c.node_id = q.one.publisher
