@@ -235,7 +235,9 @@ class Incarnation(OfTopic):
         int, "last round in which an event of the publisher arrived while the publisher was authorised"
     ] = 0
     dropped: Annotated[int, "catenation number up to which the publisher says that it has deleted its messages"] = 0
-    dropped_round: Annotated[int, "round in which the publisher first said so"] = 0
+    dropped_round: Annotated[
+        int, "last round in which it said so of more messages, or in which a member was not heard"
+    ] = 0
     skipped: Annotated[set[int], "catenation numbers of the messages that no member has (P37)"] = field(
         default_factory=set
     )

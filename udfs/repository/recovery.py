@@ -62,14 +62,16 @@ def on_dropped(at: At, m: events.Dropped) -> None:
 def _skip_dropped(at: At) -> bool:
     """Skips the missing messages that their publisher and all members lack (rule P37); returns whether there is one.
 
-    The publisher has said T_void ago that it has deleted the message. Every member is heard, and none has told that it
-    has the message.
+    The publisher has said that it has deleted the message. Since then, all members have been heard for T_void and
+    T_assist, so members that recovered have sent Gossip-ACK, and none has told that it has the message.
     """
     if not all(membership.is_heard(at, peer) for peer in at.peers):
+        for row in at.of(at.node.incarnation):
+            row.dropped_round = at.round
         return False
-    wait, found = max(at.rounds("void_rounds"), at.rounds("assist_rounds")), list[Key]()
+    wait, lacking, found = at.rounds("void_rounds") + at.rounds("assist_rounds"), at.node.lacking, list[Key]()
     for slot in slots.after_frontier(at):
-        row, lacking = at.node.incarnation[at.topic, slot.publisher, slot.incarnation], at.node.lacking
+        row = at.node.incarnation[at.topic, slot.publisher, slot.incarnation]
         known = lacking.get((at.topic, *Key.of(slot)))
         is_dropped = slot.n <= row.dropped and at.round - row.dropped_round >= wait
         if is_dropped and not (known is not None and known.holders.intersection(at.peers)):

@@ -124,6 +124,19 @@ def test_a_repository_that_joins_waits_for_no_message_of_a_removed_one() -> None
     assert layout.slots("r2") == [(2, "void", 0, 1)]
 
 
+def test_a_message_of_a_member_that_comes_back_late_is_not_skipped() -> None:
+    """r1 recovers long after P2R-Dropped, and r2 hears it before r1 tells its messages by gossip."""
+    layout = Layout(3, {"r1": 3, "r2": 2}, {"p": 1, "s": 3}, **SETTINGS)
+    layout.publish("p", 70, 571, matches=layout.subscribe("s"))
+    layout.call("r2", "join", 145)
+    layout.crash("r1", 152, 910)
+    layout.faults = losing(lambda one: one.kind == "R2R-Retransmit" and one.sent_round < 300)
+    layout.network.play(1500)
+    assert layout.sent("P2R-Dropped")
+    assert layout.node("r2").incarnation["t", layout.ids["p"], 0].skipped == set()
+    assert [slot[1:] for slot in layout.slots("r2")][-2:] == [("stored", 0, 1), ("stored", 0, 2)]
+
+
 def test_a_message_that_publisher_and_members_lack_blocks_no_other() -> None:
     """Rule P37: p has deleted its first message, which r1 alone had. r3 learns from r2 that nobody has it."""
     layout = Layout(3, {"r1": 1, "r2": 2, "r3": 3}, {"p": 1, "q": 3, "s": 3}, **SETTINGS)
