@@ -189,9 +189,10 @@ def _may_end(at: At) -> bool:
     """Returns whether the recovery ends although messages are missing (rules P22, P35).
 
     It ends if no missing message has arrived for T_assist, and no heard member has a missing message. A repository that
-    has never been operational first waits for an R2R-Recovery, because its disk may have no messages.
+    has never been operational first waits for an R2R-Recovery, because its disk may have no messages, unless all other
+    members have left or been removed.
     """
-    has_state = at.log.is_complete or at.duty.assistant is not None
+    has_state = at.log.is_complete or at.duty.assistant is not None or not at.peers
     if not has_state or at.round - at.duty.asked_round < at.rounds("assist_rounds"):
         return False
     rows = (at.node.lacking.get((at.topic, *Key.of(row))) for row in at.of(at.node.missed))

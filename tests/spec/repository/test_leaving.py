@@ -124,6 +124,20 @@ def test_a_repository_that_joins_waits_for_no_message_of_a_removed_one() -> None
     assert layout.slots("r2") == [(2, "void", 0, 1)]
 
 
+def test_the_only_member_left_becomes_operational_without_any_answer() -> None:
+    """r1 dies before it has answered r2, and r2 removes it: rule P22."""
+    layout = Layout(2, {"r1": 1, "r2": 2}, {"p": 1, "s": 1}, **SETTINGS)
+    layout.publish("p", 100, 400, matches=layout.subscribe("s"))
+    layout.call("r2", "join", 150)
+    layout.call("r2", "remove", 300, peer=layout.ids["r1"])
+    layout.crash("r1", 152)
+    layout.network.play(299)
+    assert not layout.node("r2").duty["t"].is_operational
+    layout.network.play(1200)
+    assert layout.node("r2").duty["t"].is_operational
+    assert layout.delivered("s") == [1, 2]
+
+
 def test_a_message_of_a_member_that_comes_back_late_is_not_skipped() -> None:
     """r1 recovers long after P2R-Dropped, and r2 hears it before r1 tells its messages by gossip."""
     layout = Layout(3, {"r1": 3, "r2": 2}, {"p": 1, "s": 3}, **SETTINGS)
