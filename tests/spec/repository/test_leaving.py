@@ -152,7 +152,10 @@ def test_a_message_of_a_member_that_comes_back_late_is_not_skipped() -> None:
 
 
 def test_a_message_that_publisher_and_members_lack_blocks_no_other() -> None:
-    """Rule P37: p has deleted its first message, which r1 alone had. r3 learns from r2 that nobody has it."""
+    """Rule P37: p has deleted its first message, which r1 alone had. r3 learns from r2 that nobody has it.
+
+    The first answers of p are lost, so r2 asks again.
+    """
     layout = Layout(3, {"r1": 1, "r2": 2, "r3": 3}, {"p": 1, "q": 3, "s": 3}, **SETTINGS)
     matches = layout.subscribe("s")
     for name, round_ in (("r2", 150), ("r3", 900)):
@@ -161,8 +164,10 @@ def test_a_message_that_publisher_and_members_lack_blocks_no_other() -> None:
     layout.publish("p", 100, 400, 420, 1100, matches=matches)
     layout.publish("q", 500, matches=matches)
     layout.crash("r1", 156)
-    layout.faults = losing(lambda one: one.kind == "R2R-Retransmit" and one.sent_round < 300)
+    lost = {"R2R-Retransmit": 300, "P2R-Dropped": 560}
+    layout.faults = losing(lambda one: one.sent_round < lost.get(one.kind, 0))
     layout.network.play(599)
+    assert min(one.sent_round for one in layout.sent("P2R-Dropped")) < 560
     assert [status for _, status, _, _ in layout.slots("r2")][-4:] == ["reserved", "stored", "stored", "stored"]
     layout.network.play(1300)
     p, q = layout.ids["p"], layout.ids["q"]
