@@ -28,10 +28,11 @@ from pipelines.report.summary import _sentence, chosen_runs
 from pipelines.sql.query import StoreReader
 
 NUMBERS = frozenset((
-    "age", "applied", "arrival", "bits", "confirmed", "degree", "designation", "distance", "fanout_end", "frontier",
-    "hops", "incarnation", "join_seq", "key", "last", "last_seq", "matches", "msg_id", "n", "next", "next_number",
-    "number", "numerator", "offered", "pattern_id", "position", "prefix", "prev", "run_id", "seen", "seq", "silent",
-    "source_seq", "subscription_id", "subscription_ids", "sync", "told", "tries", "unacknowledged", "value", "vote",
+    "age", "applied", "arrival", "bits", "confirmed", "degree", "designation", "distance", "dropped", "fanout_end",
+    "frontier", "hops", "incarnation", "join_seq", "key", "last", "last_seq", "matches", "msg_id", "n", "next",
+    "next_number", "number", "numerator", "offered", "pattern_id", "position", "prefix", "prev", "run_id", "seen",
+    "seq", "silent", "skipped", "source_seq", "subscription_id", "subscription_ids", "sync", "told", "tries",
+    "unacknowledged", "value", "vote",
 ))  # fmt: skip
 """The integer fields of state tables without node ids, besides rounds and counts; `next` is a node id in one table."""
 HOSTILE = "</script><script>alert('\"🐇')</script><!-- \u2028"
