@@ -129,13 +129,10 @@ def store_message(at: At, key: Key, publication: Publication) -> None:
     else:
         at.node.orphan[at.topic, *key] = Orphan(at.topic, *key, publication)
         at.node.missed.pop((at.topic, *key), None)
-        while (n := _after_skipped(row, row.last + 1)) and (
-            at.topic,
-            row.publisher,
-            row.incarnation,
-            n,
-        ) in at.node.orphan:
+        n = _after_skipped(row, row.last + 1)
+        while (at.topic, row.publisher, row.incarnation, n) in at.node.orphan:
             reserve(at, row, n)
+            n = _after_skipped(row, n + 1)
 
 
 def _fill(at: At, key: Key, publication: Publication) -> None:

@@ -1,15 +1,16 @@
 -- audit: a repository stores messages once, in order and without gaps
 -- Sections 3.5 and 3.6, rules P1 to P5, P37. A skipped message is no gap if no repository of the bundle has it at the end
 -- of the run; repositories that have left or have been removed are no part of the bundle.
+with skipped as (
+  select run_id, node_id, topic, publisher as source, incarnation, explode(skipped) as n from state_incarnation
+)
 select run_id, node_id, source, source_seq, concat('stored ', count(1), ' times on topic ', topic) as detail
 from stored_message
 group by run_id, node_id, topic, source, source_seq
 having count(1) > 1
 union all
 select * from (
-with skipped as (
-  select run_id, node_id, topic, publisher as source, incarnation, explode(skipped) as n from state_incarnation
-), numbered as (
+with numbered as (
   select *, row_number() over (
     partition by run_id, node_id, topic, source, incarnation order by seq) as place
   from stored_message
@@ -27,19 +28,14 @@ from placed
 where n <> place
 ) unordered
 union all
-select * from (
-with skipped as (
-  select run_id, node_id, topic, publisher as source, incarnation, explode(skipped) as n from state_incarnation
-)
-select k.run_id, k.node_id, s.source, s.source_seq,
-  concat('number ', k.n, ' of its publisher is skipped on topic ', k.topic, ', and node ', min(s.node_id), ' has it') as detail
+select k.run_id, k.node_id, s.source, s.source_seq, concat('number ', k.n, ' of its publisher is skipped on topic ',
+  k.topic, ', and node ', min(s.node_id), ' has it') as detail
 from skipped k
 join stored_message s on s.run_id = k.run_id and s.topic = k.topic and s.source = k.source
   and s.incarnation = k.incarnation and s.n = k.n
 left join moved_member m on not m.is_join and m.run_id = s.run_id and m.node_id = s.node_id
 where m.run_id is null
 group by k.run_id, k.node_id, k.topic, k.n, s.source, s.source_seq
-) lost
 union all
 select * from (
 with counted as (
