@@ -27,5 +27,4 @@ with flying as (
 )
 select e.run_id, e.round, e.reason
 from early e
-left join endless_partition p on p.run_id = e.run_id
-where p.run_id is null
+left anti join endless_partition p on p.run_id = e.run_id
