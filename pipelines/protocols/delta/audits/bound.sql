@@ -1,9 +1,9 @@
 -- Runs in which more than δ nodes were not OPERATIONAL in one round, or none while a subscription stood, with the first
--- of these rounds (rule R11). A recovering node counts as OPERATIONAL from the round in which it reports this status. At the end
--- of the grace period after the last crash or recovery (view grace) it counts as OPERATIONAL without a report. A later
--- report, or no report, violates guarantee ends_in_time. Only members count for the second case: nodes that need not
--- join, and nodes that were up in the round of their join call, from this round on. A single member keeps its
--- subscriptions.
+-- of these rounds (rule R11). A recovering node counts as OPERATIONAL from the round in which it reports this status.
+-- At the end of the grace period after the last crash or recovery (view grace) it counts as OPERATIONAL without a
+-- report. A later report, or no report, violates guarantee ends_in_time. Only members count for the second case: nodes
+-- that need not join, and nodes that were up in the round of their join call, from this round on. A single member keeps
+-- its subscriptions.
 with recovery as (
   select n.run_id, n.node_id, n.name, n.crash_round, n.recovery_round, n.operational_round,
     case when n.recovery_round is null then n.end_round

@@ -118,9 +118,7 @@ def detached_peers(inbox: DataFrame, peer: DataFrame) -> DataFrame:
         "run_id", "dst as node_id", "src as peer", "due_round as round", "incarnation"
     )
     answered = peer.where("status = 'OPERATIONAL'").select(*NODE, "peer", "incarnation")
-    return told.join(answered, [*NODE, "peer", "incarnation"], "left_anti").select(
-        *NODE, "peer", "round", "incarnation"
-    )
+    return told.join(answered, [*NODE, "peer", "incarnation"], "left_anti")
 
 
 def with_failures(peer: DataFrame, failure: DataFrame, path: DataFrame) -> DataFrame:
