@@ -194,7 +194,12 @@ class SparkCheckpoints(Checkpoints):
         # Spark omits the exchange of a frame that has this partitioning. Before Spark 4.1, a union has no known
         # partitioning, so it needs an exchange.
         to = self.session.partitions, *self._by
-        whole = union(frame.repartition(*to) for frame in _tagged(parts, slots)).repartition(*to).cache()
+        whole = union(frame.repartition(*to) for frame in _tagged(parts, slots)).repartition(*to)
+        if not self.session.is_classic:
+            # A server builds the plan of each query again, and finds no cached rows for a plan that reads checkpointed
+            # rows twice. The plan that reads this checkpoint has one leaf.
+            whole = whole.localCheckpoint(eager=False)
+        whole = whole.cache()
         found = _counts_and_rows(whole, slots, fetched).toArrow()
         cut = whole.localCheckpoint(eager=False)
         self._uncache(whole)
