@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from hashlib import blake2b
 from pathlib import Path
-from threading import Event, current_thread, main_thread
+from threading import Event, Lock, current_thread, main_thread
 from typing import TypeVar
 from uuid import uuid4
 from zipfile import ZipFile
@@ -73,6 +73,20 @@ _OF_PROCESS = ExitStack()
 """Resources that stay open until the process exits."""
 atexit.register(_OF_PROCESS.close)
 _Answer = TypeVar("_Answer")
+
+
+@dataclass(eq=False)
+class _Change:
+    """A setting that a block of `Session.configured` has changed, and its value without this block."""
+
+    spark: SparkSession
+    key: str
+    before: str | None
+
+
+_CHANGES: list[_Change] = []
+"""The changes of all open blocks, oldest first."""
+_CHANGING = Lock()
 
 
 @dataclass(frozen=True)
@@ -149,7 +163,8 @@ class Session(AbstractContextManager["Session"]):
             yield
         finally:
             if self.is_classic:
-                spark.sparkContext.setLocalProperty(_DESCRIPTION, before or "")
+                # None removes the property. With an empty string, Spark's UI would show later queries without a name.
+                spark.sparkContext.setLocalProperty(_DESCRIPTION, before)  # type: ignore[arg-type]
             for one in tags:
                 spark.removeTag(one)
 
@@ -171,21 +186,19 @@ class Session(AbstractContextManager["Session"]):
 
     @contextmanager
     def configured(self, wanted: Mapping[str, str]) -> Iterator[None]:
-        """Changes Spark's settings inside the block. Settings that this session must not change keep their values."""
-        conf, earlier = self.spark.conf, dict[str, str | None]()
-        for key, value in wanted.items():
-            with suppress(PySparkException):
-                before = conf.get(key, None)
-                conf.set(key, value)
-                earlier[key] = before
-        try:
+        """Changes Spark's settings inside the block. Settings that this session must not change keep their values.
+
+        Blocks of several threads may overlap. The last of them to end restores the value before the first.
+        """
+        spark = self.spark
+        with ExitStack() as undoing:
+            for key, value in wanted.items():
+                with suppress(PySparkException), _CHANGING:
+                    change = _Change(spark, key, spark.conf.get(key, None))
+                    spark.conf.set(key, value)
+                    _CHANGES.append(change)
+                    undoing.callback(_undo, change)
             yield
-        finally:
-            for key, before in earlier.items():
-                if before is None:
-                    conf.unset(key)
-                else:
-                    conf.set(key, before)
 
     def close(self) -> None:
         """Stops an owned engine and removes the scratch folder; later calls do nothing."""
@@ -197,6 +210,21 @@ class Session(AbstractContextManager["Session"]):
     def __exit__(self, *_: object) -> None:
         """Closes this session."""
         self.close()
+
+
+def _undo(change: _Change) -> None:
+    """Restores a setting, unless a later open block has changed it: this block then restores ``change.before``."""
+    with _CHANGING:
+        later = _CHANGES[_CHANGES.index(change) + 1 :]
+        _CHANGES.remove(change)
+        for other in later:
+            if other.spark is change.spark and other.key == change.key:
+                other.before = change.before
+                return
+        if change.before is None:
+            change.spark.conf.unset(change.key)
+        else:
+            change.spark.conf.set(change.key, change.before)
 
 
 def open_session(

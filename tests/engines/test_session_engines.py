@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from pathlib import Path
 
 import pyarrow as pa
@@ -140,11 +141,24 @@ def test_an_interruption_spares_the_jobs_of_another_run_in_the_same_session(spar
 
 def test_jobs_after_a_block_have_the_description_of_the_caller(spark: Session) -> None:
     context = spark.spark.sparkContext
-    for described in ("of the caller", ""):
-        context.setJobDescription(described)
+    for described in ("of the caller", None):
+        context.setLocalProperty("spark.job.description", described)
         with spark.tagged("a block"):
             assert context.getLocalProperty("spark.job.description") == "a block"
         assert context.getLocalProperty("spark.job.description") == described
+
+
+def test_overlapping_blocks_of_two_threads_restore_the_settings_of_the_caller(sail: Session) -> None:
+    """Two runs of one session: the first to begin is also the first to end."""
+    key, unset, conf = "spark.sql.shuffle.partitions", "spark.roundtable.test", sail.spark.conf
+    before, first, second = conf.get(key), ExitStack(), ExitStack()
+    with open_session(spark=sail.spark) as other:
+        first.enter_context(sail.configured({key: "3", unset: "1"}))
+        second.enter_context(other.configured({key: "5", unset: "2"}))
+        first.close()
+        assert (conf.get(key), conf.get(unset)) == ("5", "2")
+        second.close()
+    assert (conf.get(key), conf.get(unset, None)) == (before, None)
 
 
 def test_several_sails_live_side_by_side(sail: Session) -> None:
