@@ -153,6 +153,7 @@ def sail() -> Iterator[Session]:
     """The embedded Sail."""
     with open_session("local") as session:
         _OPEN["local"] = session
+        session.activate()
         yield session
     del _OPEN["local"]
 
@@ -203,6 +204,7 @@ def connect(spark: Session) -> Iterator[Session]:
         session = open_session("connect")
     with session:
         _OPEN["connect"] = session
+        session.activate()
         yield session
     del _OPEN["connect"]
     nothing = jvm.scala.Option.empty()

@@ -23,7 +23,7 @@ from pyspark.java_gateway import launch_gateway
 from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 
-from pipelines.engines.frames import CONNECT_MODE, set_functions
+from pipelines.engines.frames import builds_classic, set_functions
 from pipelines.engines.jars import bucket_jars, cache_folder, engine_jars, error_line
 from pipelines.engines.names import WITHOUT_JAVA, check_java, check_launch, java_version
 from pipelines.engines.settings import hadoop_settings, local_settings, shipped_settings
@@ -84,7 +84,7 @@ def _has_jvm() -> bool:
 
 
 def _active_session() -> SparkSession | None:
-    was_classic = CONNECT_MODE not in os.environ
+    was_classic = builds_classic()
     set_functions(is_classic=True)  # in Connect mode PySpark would return a session of Sail
     try:
         session = SparkSession.active()

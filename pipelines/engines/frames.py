@@ -23,6 +23,11 @@ def set_functions(*, is_classic: bool) -> None:
         os.environ[CONNECT_MODE] = "1"
 
 
+def builds_classic() -> bool:
+    """Returns whether PySpark's functions build columns for classic Spark."""
+    return CONNECT_MODE not in os.environ
+
+
 def union(frames: Iterable[DataFrame]) -> DataFrame:
     """Returns the union of frames that have equal column names."""
     return reduce(lambda one, other: one.unionByName(other), frames)

@@ -35,7 +35,7 @@ from pyspark.sql import SparkSession
 
 import udfs
 from pipelines.engines.classic import is_running, running_session, start_classic
-from pipelines.engines.frames import set_functions
+from pipelines.engines.frames import builds_classic, set_functions
 from pipelines.engines.names import (
     JVM_ENDED,
     WITH_TESTED_SPARK,
@@ -131,6 +131,16 @@ class Session(AbstractContextManager["Session"]):
     def activate(self) -> None:
         """Makes PySpark's functions build columns for this session. A process with several engines needs this call."""
         set_functions(is_classic=self.is_classic)
+
+    @contextmanager
+    def activated(self) -> Iterator[None]:
+        """Activates this session inside the block."""
+        was_classic = builds_classic()
+        self.activate()
+        try:
+            yield
+        finally:
+            set_functions(is_classic=was_classic)
 
     def ship_udfs(self) -> None:
         """Sends package `udfs` to all current and future executors of a cluster, unless a context has sent it."""
@@ -244,7 +254,8 @@ def open_session(
             workers. A local Spark then gets ``conf/spark/small.conf``.
 
     Returns:
-        The session, activated.
+        The session, activated unless it is not classic and the program has a classic session, for which the program
+        may use PySpark's functions.
 
     Raises:
         EngineError: The engine is unknown, cannot be started, lacks a component, or is an untested version of Spark.
@@ -262,7 +273,8 @@ def open_session(
             raise EngineError(_SESSION_STOPPED)
         session = Session(found, kind, _n_partitions(found, kind), given is None, scratch, closing.pop_all())
     atexit.register(session._closing.close)
-    session.activate()
+    if kind == "spark" or running_session() is None:
+        session.activate()
     return session
 
 

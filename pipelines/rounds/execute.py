@@ -126,7 +126,7 @@ def execute(
         store.is_small = small = part.inputs.n_state_rows <= FEW_ROWS
         is_light = has_small_load([experiment.forms[batch.protocol][0]], is_small=small)
         with (
-            ties_named(), session.suited(is_small=is_light),
+            ties_named(), session.activated(), session.suited(is_small=is_light),
             closing(checkpoints_for(session, len(part.runs), is_small=small)) as checkpoints,
         ):  # fmt: skip
             names = {name: table.name for name, table in tables[batch.protocol].items()}

@@ -426,11 +426,8 @@ def fast_reader(opened: StoreReader) -> Iterator[StoreReader]:
     session, store = opened.session, opened.store
     is_own = session.engine == "spark" and session.owns and find_spec("pysail") is not None
     if is_own and store.n_bytes() <= INTERPRETED_BYTES:
-        try:
-            with open_session("local") as other:
-                yield StoreReader(other, store.root)
-        finally:
-            session.activate()
+        with open_session("local") as other:
+            yield StoreReader(other, store.root)
         return
     with suited_to(opened):
         yield opened

@@ -16,6 +16,8 @@ import pytest
 from pyspark.sql import functions as F
 from support.jvm import JVM
 
+from pipelines.api import open_store, run
+from pipelines.contract.forms import AskedForm
 from pipelines.engines.frames import CONNECT_MODE
 from pipelines.engines.session import Session, open_session
 from pipelines.errors import EngineError
@@ -173,6 +175,22 @@ def test_functions_follow_the_active_session(sail: Session, spark: Session) -> N
     for session in (sail, spark, sail):
         session.activate()
         assert session.spark.range(3).select(F.expr("id + 1").alias("x")).agg(F.sum("x")).collect()[0][0] == 6
+
+
+def test_functions_of_a_program_with_a_classic_session_stay_classic(spark: Session, tmp_path: Path) -> None:
+    """A notebook with a classic session opens a store with its default engine, ``local``."""
+    spark.activate()
+    form: AskedForm
+    for form in ("program", "dataflow"):
+        with run("figure1", engine="local", form=form, store=tmp_path / form) as result:
+            assert result.session.engine == "local"
+            assert result.sql("describe delivery").count() > 0
+    with open_store(tmp_path / "program") as result:
+        assert spark.spark.range(3).select(F.col("id") + 1).count() == 3
+        assert result.table("delivery").count() > 0
+        assert result.report().is_file()
+        assert type(spark.spark).builder.getOrCreate() is spark.spark
+    assert spark.spark.range(3).select(F.col("id") + 1).count() == 3
 
 
 @pytest.mark.parametrize("engine", ["local", pytest.param("spark", marks=pytest.mark.spark)])
