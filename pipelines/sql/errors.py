@@ -11,7 +11,7 @@ from contextlib import contextmanager
 
 from pyspark.errors import PySparkException
 
-from pipelines.errors import QueryError, nearest
+from pipelines.errors import QueryError, listed, nearest
 from pipelines.sql.statement import place
 from pipelines.store.damage import surroundings_error
 
@@ -58,22 +58,22 @@ def readable_errors() -> Iterator[None]:
 
 
 def query_error(
-    error: PySparkException, text: str, prefix: str, tables: Sequence[str], columns: Callable[[], dict[str, list[str]]]
-) -> QueryError:
+    error: PySparkException, text: str, prefix: str, missing: Callable[[str], QueryError],
+    columns: Callable[[], dict[str, list[str]]],
+) -> QueryError:  # fmt: skip
     """Returns a `QueryError` for a statement that an engine rejects; its message contains the nearest existing name.
 
     Args:
         error: The engine's error.
         text: The statement as the user wrote it.
         prefix: The SQL that precedes the statement in the engine's input; it ends with a newline.
-        tables: All names of tables and views that a statement may use.
+        missing: A function that returns the error for a table or view that does not exist.
         columns: A function that returns the columns of each table in the statement.
     """
     message = str(error)
     table = _first(_NO_TABLE, message)
     if table is not None:
-        name = ".".join(table)
-        return unknown_table(name, tables)
+        return missing(".".join(table))
     if _NO_INNER_COLUMN.search(message):
         return QueryError(
             "the statement cannot be answered: a column stands beside an aggregate such as count, but not in GROUP BY;"
@@ -90,11 +90,18 @@ def query_error(
     return _column_error(column, columns())
 
 
-def unknown_table(name: str, tables: Sequence[str]) -> QueryError:
-    """Returns the error for a table that is not one of `tables`, the names of a store's tables and views."""
-    return QueryError(
-        f"table {name!r} does not exist;{nearest(name, tables)} SHOW TABLES lists the {len(tables)} tables and views"
-    )
+def unknown_table(name: str, tables: Sequence[str], owners: Sequence[str], protocols: Sequence[str]) -> QueryError:
+    """Returns the error for a name that is not in `tables`, the names of a store's tables and views.
+
+    ``owners`` are the protocols to which a view ``name`` belongs; ``protocols`` are those of the store.
+    """
+    shown = f"SHOW TABLES lists the {len(tables)} tables and views"
+    if owners and not {*owners} & {*protocols}:
+        return QueryError(
+            f"view {name!r} belongs to protocol {' and '.join(owners)}; the store has no run of it, only of "
+            f"{listed(protocols)}; {shown}"
+        )
+    return QueryError(f"table {name!r} does not exist;{nearest(name, tables)} {shown}")
 
 
 def _column_error(column: Sequence[str], columns: dict[str, list[str]]) -> QueryError:

@@ -30,8 +30,9 @@ from pyspark.sql import DataFrame
 
 from pipelines.contract.protocol import ComputedView
 from pipelines.contract.round import IN_FLIGHT, STATE
-from pipelines.engines.frames import frame_of
+from pipelines.engines.frames import frame_of, union
 from pipelines.engines.session import Session, open_session
+from pipelines.errors import QueryError
 from pipelines.protocols import PROTOCOLS
 from pipelines.sql.computed import COMPUTED, HELD_STATE, PARAMETER, held_rows, parameter_paths
 from pipelines.sql.errors import query_error, unknown_table
@@ -142,10 +143,15 @@ class StoreReader:
     def tables(self) -> list[str]:
         """Returns the names that a statement may use: history tables, state tables, and views.
 
-        A view that reads a state table is listed only if the state table exists.
+        A view that belongs to a protocol is listed only if the store has runs of the protocol. A view that reads a
+        state table is listed only if the state table exists.
         """
         stored = {reader: reader._stored() for reader in (self, *map(self.of_protocol, self._installed))}
-        views = [name for name in view_sources() if states_read(name) <= stored[self._reader_of(name)].keys()]
+        readers = {name: self._readers_of(name) for name in view_sources()}
+        views = [
+            name for name, parts in readers.items()
+            if parts and all(states_read(name) <= stored[part].keys() for part in parts)
+        ]  # fmt: skip
         return [*stored[self], *sorted([*views, SENT_MESSAGE, *self._computed_views()])]
 
     @property
@@ -159,10 +165,10 @@ class StoreReader:
         states = {name: self._runs.stored(self._only, name) for name in self._runs.tables[self._only]}
         return dict(sorted({**{table.name: table.name for table in HISTORY}, **states}.items()))
 
-    def _reader_of(self, view: str) -> StoreReader:
-        """Returns the reader for ``view``: this reader, or a reader restricted to the protocol that owns the view."""
-        owner = view_owners().get(view)
-        return self.of_protocol(owner) if owner in self._installed else self
+    def _readers_of(self, view: str) -> list[StoreReader]:
+        """Returns this reader, or the readers restricted to those protocols of this store that own ``view``."""
+        owners = view_owners().get(view)
+        return [self] if owners is None else [self.of_protocol(name) for name in self._installed if name in owners]
 
     def table(self, name: str, as_of_round: int | None = None) -> DataFrame:
         """Returns a history table, a state table or a view; for ``as_of_round`` see `sql`.
@@ -170,9 +176,12 @@ class StoreReader:
         Raises:
             QueryError: The table does not exist, or did not exist at the end of round ``as_of_round``.
         """
-        if name not in (names := self.tables()):
-            raise unknown_table(name, names)
+        if name not in self.tables():
+            raise self._missing(name)
         return self._query(_WHOLE.format(name), as_of_round)
+
+    def _missing(self, name: str) -> QueryError:
+        return unknown_table(name, self.tables(), view_owners().get(name.lower(), ()), self.protocols)
 
     def sql(self, text: str, as_of_round: int | None = None) -> DataFrame:
         """Answers one read-only statement: SELECT, WITH, VALUES, SHOW, DESCRIBE or EXPLAIN.
@@ -283,7 +292,7 @@ class StoreReader:
                 error,
                 body,
                 prefix,
-                self.tables(),
+                self._missing,
                 lambda: {name: self.table(name, round_).columns for name in known_columns},
             ) from None
         return answer
@@ -291,10 +300,10 @@ class StoreReader:
     def _definition(self, name: str, snapshot: StoreSnapshot, round_: int | None) -> str:
         alias = f"{self._prefix}_{'newest' if round_ is None else round_}_{name}"
         if name in view_sources():
-            if (part := self._reader_of(name)) is self:
+            if (readers := self._readers_of(name)) == [self]:
                 return self._view_once(alias, name, round_) if self.is_small else view_sources()[name]
             audited = tuple(self._version(one.name) for one in (ROUND_COMMIT, RUN, VIOLATION))
-            return self._defined_once(alias, audited, lambda: part.table(name, round_))
+            return self._defined_once(alias, audited, lambda: union(one.table(name, round_) for one in readers))
         if parts := self._computed_views().get(name):
             known = (self._version(ROUND_COMMIT.name), *map(id, PROTOCOLS.values()))
             return self._defined_once(alias, known, lambda: self._computed(parts, round_))

@@ -102,11 +102,14 @@ def states_read(view: str) -> frozenset[str]:
 
 
 @cache
-def view_owners() -> Mapping[str, str]:
-    """Maps each view in a package of a protocol to the protocol; views of every store are omitted."""
-    names = {spec.name: sql_files(spec.views) for spec in reversed(PROTOCOLS.values()) if spec.views}
+def view_owners() -> Mapping[str, Sequence[str]]:
+    """Maps each view that belongs to protocols to the names of these protocols; views of every store are omitted."""
     general = sql_files("pipelines.sql")
-    return {view: owner for owner, views in names.items() for view in views if view not in general}
+    owners: dict[str, list[str]] = defaultdict(list)
+    for spec in PROTOCOLS.values():
+        for view in {**(sql_files(spec.views) if spec.views else {}), **spec.made_views}.keys() - general.keys():
+            owners[view].append(spec.name)
+    return owners
 
 
 @cache

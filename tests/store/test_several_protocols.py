@@ -14,12 +14,15 @@ import pipelines as rt
 from pipelines.cli.app import app
 from pipelines.contract.round import IN_FLIGHT, STATE, state_tables
 from pipelines.engines.session import Session
+from pipelines.errors import QueryError
 from pipelines.experiment.build import build_run
 from pipelines.experiment.plan import mappings
 from pipelines.experiment.prepared import prepare
 from pipelines.protocols import PROTOCOLS, protocol_form
 from pipelines.result import Result
 from pipelines.rounds.progress import Progress
+from pipelines.sql.query import StoreReader
+from pipelines.sql.views import view_owners
 from pipelines.store.store import Store
 from pipelines.tables import HISTORY
 from pipelines.testing import planted
@@ -121,6 +124,28 @@ def test_a_view_of_one_protocol_is_about_its_runs(result: Result) -> None:
     assert comments["protocol_delta"].startswith("protocol.delta: ")
     assert "delta: " in comments["protocol_detection_rounds"]
     assert "ginger: " in comments["protocol_detection_rounds"]
+
+
+def test_a_view_of_another_protocol_is_refused_by_name(result: Result) -> None:
+    """A view of history alone, one of states, and one that is computed: `epidemic` and `gossipsub` have no run."""
+    told = r"belongs to protocol {}; the store has no run of it, only of forwarding, ginger, delta, skipring;"
+    delta = result.reader.of_protocol("delta")
+    for name, owner in (("node_retransmission", "epidemic"), ("Cache_Hit", "epidemic"), ("mesh_degree", "gossipsub")):
+        assert name.lower() not in result.tables
+        for ask in (result.table, lambda view: result.sql(f"select * from {view}")):
+            with pytest.raises(QueryError, match=f"view '{name}' {told.format(owner)}"):
+                ask(name)
+    with pytest.raises(QueryError, match="belongs to protocol skipring; the store has no run of it, only of delta;"):
+        delta.table("convergence")
+    assert {"fault_end", "reconfiguration", "bypass"} <= set(result.tables)
+    assert not {"fault_end", "reconfiguration"} & set(delta.tables())
+
+
+def test_a_view_of_two_protocols_is_about_the_runs_of_both(result: Result, monkeypatch: pytest.MonkeyPatch) -> None:
+    owners = {**view_owners(), "grace": ["ginger", "delta", "epidemic"]}
+    monkeypatch.setattr("pipelines.sql.query.view_owners", lambda: owners)
+    reader = StoreReader(result.session, result.store)
+    assert {row.run_id for row in reader.table("grace").collect()} == {1, 2}
 
 
 def test_each_protocol_is_held_to_its_own_guarantees(result: Result, tmp_path: Path) -> None:
