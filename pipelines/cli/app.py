@@ -29,7 +29,9 @@ from pipelines.cli.options import (
     RowFormat,
     Stores,
     argument,
+    check_server,
     flag,
+    is_written,
     one_of,
     opened_output,
     option,
@@ -218,13 +220,16 @@ def run(
 
 @app.command(epilog="Example: roundtable resume runs/quickstart/20260131T120000Z")
 def resume(
-    folder: Folder, remote: Remote = None, fail_on: FailOn = None, quiet: Quiet = False, as_json: Json = False
-) -> None:
+    context: typer.Context, folder: Folder, remote: Remote = None, fail_on: FailOn = None, quiet: Quiet = False,
+    as_json: Json = False,
+) -> None:  # fmt: skip
     """Resume an interrupted run after its last complete round."""
     from pipelines.cli import verdict
     from pipelines.experiment.manifest import Manifest
 
     manifest = Manifest.read(folder)
+    if is_written(context, "remote"):
+        check_server(manifest.engine)
     from pipelines.api import resume_store
 
     with reporter_of(quiet=quiet, as_json=as_json)(manifest.horizon) as progress:

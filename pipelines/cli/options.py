@@ -116,13 +116,30 @@ def _store(metavar: str, text: str) -> Any:  # noqa: ANN401 - as in Typer
     return argument(metavar, text, parser=place, callback=located)
 
 
-def _remote(url: str | None) -> str | None:
+def _remote(context: typer.Context, url: str | None) -> str | None:
     # Engine connect and PySpark read the environment variable.
     if url is not None:
         if not url.startswith("sc://"):
             raise typer.BadParameter(f"{url!r} is not an address of a Spark Connect server; write sc://host:port")
+        if is_written(context, "remote"):
+            check_server(context.params.get("engine"))
         os.environ["SPARK_REMOTE"] = url
     return url
+
+
+def is_written(context: typer.Context, name: str) -> bool:
+    """Returns whether an option is on the command line; False for a default or the value of a variable."""
+    source = context.get_parameter_source(name)
+    return source is not None and source.name == "COMMANDLINE"
+
+
+def check_server(engine: str | None) -> None:
+    """Rejects option ``--remote`` if the engine is neither ``connect`` nor chosen automatically."""
+    if engine not in (None, "auto", "connect"):
+        raise typer.BadParameter(
+            f"--remote names a server of engine connect, but the engine is {engine}; omit --remote, or use engine "
+            "connect"
+        )
 
 
 File = Annotated[
@@ -142,8 +159,13 @@ NewStore = Annotated[
 ]  # fmt: skip
 
 
-def _engine(value: str | None) -> Any:  # noqa: ANN401 - the value, checked
-    return one_of(ASKED_ENGINES)["callback"](None if value is None else str(current_name(value)))
+def _engine(context: typer.Context, value: str | None) -> Any:  # noqa: ANN401 - the value, checked
+    engine = one_of(ASKED_ENGINES)["callback"](None if value is None else str(current_name(value)))
+    # Options on the command line precede the other options, and Typer stores a value after its callback.
+    if context.params.get("remote") is not None and is_written(context, "remote"):
+        check_server(engine)
+        return engine or "connect"
+    return engine
 
 
 # `_store` needs the value of --engine, so --engine is eager: Typer parses it before all other arguments.
@@ -163,8 +185,8 @@ RowFormat = Annotated[str, choice(FORMATS, "Output format of the rows.", "--form
 Remote = Annotated[
     str | None,
     option(
-        "URL", "The server of --engine connect, e.g. sc://localhost:15002.", envvar="SPARK_REMOTE", callback=_remote,
-        is_eager=True,
+        "URL", "Server of engine connect, e.g. sc://localhost:15002. Selects this engine.", envvar="SPARK_REMOTE",
+        callback=_remote, is_eager=True,
     ),
 ]  # fmt: skip
 Overrides = Annotated[

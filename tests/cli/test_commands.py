@@ -60,6 +60,21 @@ def test_who_starts_an_engine_may_name_a_connect_server() -> None:
     assert "export" in with_engine
 
 
+@pytest.mark.parametrize("engine", ["local", "spark", "sail"])
+@pytest.mark.parametrize("command", [("run", "single_crash"), ("sql", "store", "select 1"), ("diff", "a", "b")])
+def test_a_server_is_refused_beside_another_engine(
+    monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...], engine: str
+) -> None:
+    """In both orders of the options. A server named by the environment is for the commands that use it."""
+    monkeypatch.setenv("SPARK_REMOTE", "sc://127.0.0.1:1")
+    options = (("--engine", engine), ("--remote", "sc://127.0.0.1:1"))
+    for first, second in (options, options[::-1]):
+        told = cli(*command, *first, *second)
+        assert told.exit_code == 64
+        assert "but the engine is " + engine.replace("sail", "local") in told.stderr
+    assert "--remote" not in cli(*command, *options[0]).stderr
+
+
 @pytest.mark.parametrize("arguments", [(), ("--help",), ("-h",)])
 def test_help_fits_a_screen_and_names_the_commands_that_exist(arguments: tuple[str, ...]) -> None:
     result = cli(*arguments)

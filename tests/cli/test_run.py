@@ -172,6 +172,19 @@ def test_a_wrong_query_is_one_line(
     assert result.stderr.count("\n") == 1
 
 
+def test_a_server_selects_its_engine(monkeypatch: pytest.MonkeyPatch, small: tuple[Path, Result]) -> None:
+    """A store is otherwise read on engine local. To resume a store takes the engine that began it."""
+    monkeypatch.setenv("SPARK_REMOTE", "sc://127.0.0.1:1")
+    monkeypatch.setattr("pipelines.engines.remote.ANSWER_SECONDS", 0.5)
+    store = small[0] / "runs/small/latest"
+    assert cli("sql", store, "select 1").exit_code == 0
+    for options in ((), ("--engine", "auto")):
+        told = cli("sql", store, "select 1", *options, "--remote", "sc://127.0.0.1:2")
+        assert (told.exit_code, "no Spark Connect server answers at sc://127.0.0.1:2" in told.stderr) == (64, True)
+    told = cli("resume", store, "--remote", "sc://127.0.0.1:2")
+    assert (told.exit_code, "but the engine is local; omit --remote" in told.stderr) == (64, True)
+
+
 def test_a_store_is_not_written_twice(small: tuple[Path, Result]) -> None:
     folder, _ = small
     result = cli("run", folder / "s.yaml", "--store", folder / "runs/small/latest")
