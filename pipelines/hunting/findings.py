@@ -178,7 +178,7 @@ body { font: 15px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 70rem
   color: #1b1b1b; background: #fff; }
 table { border-collapse: collapse; margin: 1rem 0; display: block; overflow-x: auto; }
 th, td { border: 1px solid #c8c8c8; padding: .25rem .6rem; text-align: left; vertical-align: top; }
-.coverage td { background: #dcecdc; } .coverage td:empty { background: #f3d9d3; } code { overflow-wrap: anywhere; }
+.coverage td { background: #dcecdc; } .coverage td:empty { background: #f3d9d3; } h1, h2, p { overflow-wrap: anywhere; }
 @media (prefers-color-scheme: dark) {
   body { color: #e6e6e6; background: #161616; } th, td { border-color: #444; }
   .coverage td { background: #24452a; } .coverage td:empty { background: #5a2a22; }

@@ -15,6 +15,7 @@ from support.browser import Opened, browser, chromium, keep, opened
 
 import pipelines as rt
 from pipelines.engines.session import Session
+from pipelines.hunting.findings import Hunt, HuntFinding, page
 from pipelines.report.page import PROGRAMS
 from pipelines.report.summary import run_rows, summary
 from pipelines.result import Result
@@ -433,6 +434,22 @@ def test_pages_use_the_width_and_the_colours_of_their_window(
         assert not found.page.is_visible("nav")
         assert not found.page.is_visible("#jumps")
         assert found.complaints == []
+
+
+@pytest.mark.parametrize("width", [80, 320, 1280])
+def test_the_page_of_a_hunt_is_not_wider_than_its_window(started: Any, tmp_path: Path, width: int) -> None:
+    """A scenario's name is one word of up to 100 letters. Only tables scroll sideways."""
+    name = "n" * 100
+    lost = HuntFinding("exactly_once", f"{name} was down", (f"{name} crashes",), 1, 1, {}, "1 fault", tmp_path / name)
+    found = Hunt(
+        name, "delta", "guided", [lost], {tmp_path / name: ["exactly_once"]}, {name: name}, 1, 1, 0, 1, 0, 0,
+        frozenset({f"status {name}", "verdict valid"}), [name], 1.0,
+    )  # fmt: skip
+    file = tmp_path / "hunt.html"
+    file.write_text(page(found))
+    with opened(started, file, width) as shown:
+        assert shown.page.evaluate("document.documentElement.scrollWidth") <= width
+        keep(shown, f"hunt-{width}")
 
 
 @pytest.mark.parametrize(("width", "scheme"), [(80, "light"), (320, "dark"), (4000, "light")])
