@@ -74,10 +74,11 @@ runs:
 
 engine: local   # starts without a JVM; spark is for large jobs
 """
+_PUBLISHERS = 3
 _TREE = "  generate: {kind: random_tree, nodes: 20, max_degree: 4}"
 _GENERATED = {
-    "subscriptions": "    generate: {kind: topics, topics: 5, nodes: all, rounds: [0, 2]}",
-    "publications": "    generate: {kind: topics, topics: 5, nodes: 3, rounds: [20, 80], rate: 0.2}",
+    "subscriptions": "    generate: {{kind: topics, topics: 5, nodes: all, rounds: [0, 2]}}",
+    "publications": "    generate: {{kind: topics, topics: 5, nodes: {publishers}, rounds: [20, 80], rate: 0.2}}",
 }
 Tables: TypeAlias = Mapping[str, Path | None]
 """The tables with ``subscriptions`` and ``publications``; None for calls that are generated."""
@@ -134,26 +135,33 @@ def _calls(what: str, tables: Tables, beside: Path, names: Collection[str], *, s
     Calls without a table have the topics of the other table. If this table is missing or has no topics, the calls are
     generated.
     """
+    generated = _GENERATED[what].format(publishers=_n_publishers(names))
     (other,) = tables.keys() - {what}
     path, known, is_subscription = tables[what], tables[other], what == "subscriptions"
     if path is not None:
         return _table(path, what, beside, names, spread=spread)
     if known is None:
-        return _GENERATED[what]
+        return generated
     if is_subscription and _is_padres(known):
-        return f"    # The quotes have no topics: write where: \"symbol = 'X'\" into a list.\n{_GENERATED[what]}"
+        return f"    # The quotes have no topics: write where: \"symbol = 'X'\" into a list.\n{generated}"
     topic = _roles(known, other, names)["topic"]
     if topic is None:
         told = '    # The publications have no column with a topic: write where: "..." into a list.\n'
-        return f"{told if is_subscription else ''}{_GENERATED[what]}"
+        return f"{told if is_subscription else ''}{generated}"
     settings: dict[str, Any] = {"path": _relative(known, beside), "node": topic, "topic": topic}
-    settings |= {"nodes": "all"} if is_subscription else {"content": [], "round": _FIRST_ROUND, "nodes": 3}
+    publishers = {"content": [], "round": _FIRST_ROUND, "nodes": _n_publishers(names)}
+    settings |= {"nodes": "all"} if is_subscription else publishers
     told = (
         "subscription to the topic of each publication"
         if is_subscription
         else "publication on the topic of each subscription"
     )
     return f"    # A {told}.\n    file: {flow_text(settings)}"
+
+
+def _n_publishers(names: Collection[str]) -> int:
+    """Returns the number of publishers to draw from `names`, the nodes of the overlay, if the overlay is readable."""
+    return min(_PUBLISHERS, len(names) or _PUBLISHERS)
 
 
 def _origin(tables: Tables, names: Collection[str]) -> str:
@@ -180,7 +188,7 @@ def _is_padres(path: Path) -> bool:
 def _table(path: Path, what: str, beside: Path, names: Collection[str], *, spread: bool) -> str:
     settings: dict[str, Any] = {"path": _relative(path, beside)}
     if what == "publications" and _is_padres(path):
-        return f"    file: {flow_text(settings | {'nodes': 3})}   # nodes: the publishers"
+        return f"    file: {flow_text(settings | {'nodes': _n_publishers(names)})}   # nodes: the publishers"
     found = _roles(path, what, names)
     if found["topic"] is None and found.get("where") is None and what == "subscriptions":
         raise DataFileError(
@@ -276,7 +284,7 @@ def write_scenario(file: Path, overlay: Path | None, subscriptions: Path | None,
 
 def _names(file: Path, text: str) -> frozenset[str]:
     try:
-        _, of_run = next(built(expand_runs(read_scenario(file, text))))
+        _, of_run = next(built(expand_runs(read_scenario(file, text, ["workload={}", "faults=[]"]))))
     except ScenarioError:
         return frozenset()
     return frozenset(of_run.overlay.names)

@@ -37,6 +37,19 @@ def test_a_scenario_without_files_runs(here: Path) -> None:
     assert cli("init").exit_code == 64
 
 
+@pytest.mark.parametrize("given", ["overlay", "subscriptions", "quotes"])
+def test_an_overlay_of_two_nodes_has_two_publishers(here: Path, given: str) -> None:
+    """Three are drawn from larger overlays."""
+    Path("links.csv").write_text("source,target\nA,B\n")
+    Path("subscriptions.csv").write_text("broker,topic\nA,news\nB,sports\n")
+    Path("quotes.padres").write_text("[class,'STOCK'],[symbol,'YHOO'],[open,18.37],[volume,100]\n" * 3)
+    tables = {"subscriptions": ["--subscriptions", "subscriptions.csv"], "quotes": ["--publications", "quotes.padres"]}
+    made = cli("init", "--overlay", "links.csv", *tables.get(given, []))
+    assert (made.exit_code, made.stderr) == (0, "")
+    assert "nodes: 2" in Path("scenario.yaml").read_text()
+    assert cli("validate", "scenario.yaml").exit_code == 0
+
+
 def test_columns_a_and_b_are_the_ends_of_links(here: Path) -> None:
     (here / "cables.csv").write_text("id,a,b,km\n1,x,y,20\n2,y,z,30\n")
     assert cli("init", "mine.yaml", "--overlay", "cables.csv").exit_code == 0
