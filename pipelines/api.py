@@ -16,7 +16,7 @@ from pipelines.contract.run_inputs import Inputs
 from pipelines.engines.classic import running_session
 from pipelines.engines.names import AskedEngine, asked_engine, chosen_engine
 from pipelines.engines.session import engine_of_program, open_session
-from pipelines.errors import ScenarioError, is_whole, plural
+from pipelines.errors import ScenarioError, checked, plural
 from pipelines.experiment.jobs import FEW_ROWS, Batch, by_protocol, forms_of, has_small_load, runs_per_batch
 from pipelines.experiment.manifest import Manifest, manifest_files, versions
 from pipelines.experiment.plan import build, mappings, notes
@@ -38,6 +38,7 @@ _LOG = logging.getLogger("roundtable")
 """The log of progress messages (INFO), jobs (DEBUG) and invalid verdicts (WARNING)."""
 
 
+@checked
 def run(
     scenario: str | Path | Mapping[str, Any], spark: SparkSession | None = None, store: str | Root | None = None,
     engine: AskedEngine | None = None, overrides: str | Sequence[str] = (), commit_every: int | None = None,
@@ -108,7 +109,7 @@ def run_prepared(
     """
     numbers = {"commit_every": commit_every, "batch_runs": batch_runs, "rounds_per_job": rounds_per_job}
     for name, number in numbers.items():
-        if number is not None and (not is_whole(number) or number < 1):
+        if number is not None and number < 1:
             raise ScenarioError([f"{name} is {number!r}; allowed: a whole number, 1 or more, or None"])
     wanted = asked_engine(engine, prepared.scenario.engine)
     chosen, reason = chosen_engine(wanted, engine_of_program(spark))
@@ -149,6 +150,7 @@ def run_prepared(
     return result
 
 
+@checked
 def resume(
     path: str | Root, spark: SparkSession | None = None, observe: Callable[[Progress], None] | None = None
 ) -> Result:
@@ -271,6 +273,7 @@ def _execute(
         register(manifest.schema, store, say)
 
 
+@checked
 def open_store(path: str | Root, spark: SparkSession | None = None, engine: AskedEngine | None = None) -> Result:
     """Opens an existing store.
 

@@ -7,12 +7,20 @@ builtin error, so callers can catch, for example, `ValueError`.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from difflib import get_close_matches
-from numbers import Integral
+from functools import cache, wraps
+from inspect import Signature, signature
+from numbers import Integral, Real
+from types import UnionType
+from typing import Any, Literal, ParamSpec, TypeVar, Union, get_args, get_origin, get_type_hints
 
+_Parameters = ParamSpec("_Parameters")
+_Answer = TypeVar("_Answer")
+_MAX_SHOWN = 60
+_NUMBERS: Mapping[Any, type] = {int: Integral, float: Real}
 _JAVA_FRAME = re.compile(r"\s*(?:at \S+\(.*\)$|\.\.\. \d+ more$)")
 
 
@@ -114,6 +122,10 @@ class QueryError(RoundtableError, ValueError):
     """A SQL statement or a request to a store cannot be answered."""
 
 
+class ArgumentError(RoundtableError, TypeError):
+    """An argument of a public function has a wrong type."""
+
+
 class ProtocolError(RoundtableError, ValueError):
     """A protocol cannot be loaded or violates the contract. ``problems``: a line each, what is wrong and allowed."""
 
@@ -172,12 +184,68 @@ def plural(number: int, noun: str) -> str:
     return f"{number:,} {noun}" + ("s" if number != 1 else "")
 
 
-def is_whole(value: object) -> bool:
-    """Returns whether a value is an integer; the result is False for True and False."""
-    return isinstance(value, Integral) and not isinstance(value, bool)
+def check_run_id(run_id: int, known: Collection[int]) -> None:
+    """Raises `QueryError` if ``run_id`` is not in ``known``, the run ids of a store."""
+    if run_id not in known:
+        raise QueryError(f"run {run_id} does not exist; the store has runs {min(known)} to {max(known)}")
 
 
-def check_run_id(run_id: object, known: Collection[int]) -> None:
-    """Raises `QueryError` if ``run_id`` is not in ``known``, the run ids of a store, or no integer (such as True)."""
-    if not is_whole(run_id) or run_id not in known:
-        raise QueryError(f"run {run_id!r} does not exist; the store has runs {min(known)} to {max(known)}")
+def checked(function: Callable[_Parameters, _Answer]) -> Callable[_Parameters, _Answer]:
+    """Wraps a function: an argument whose type differs from the annotation raises `ArgumentError`.
+
+    The function itself checks values: the strings of a Literal, the limits of a number, and sessions of Spark.
+    """
+
+    @wraps(function)
+    def checking(*args: _Parameters.args, **kwargs: _Parameters.kwargs) -> _Answer:
+        expected, types = _annotations(function)
+        for name, value in expected.bind(*args, **kwargs).arguments.items():
+            if name in types and not _has_type(value, types[name]):
+                shown = shortened(" ".join(repr(value).split()), _MAX_SHOWN)
+                raise ArgumentError(
+                    f"{name} is {shown}, of type {type(value).__name__}; allowed: "
+                    f"{', '.join(map(_name, _alternatives(types[name])))}"
+                )
+        return function(*args, **kwargs)
+
+    return checking
+
+
+@cache
+def _annotations(function: Callable[..., Any]) -> tuple[Signature, Mapping[str, Any]]:
+    return signature(function), get_type_hints(function)
+
+
+def _alternatives(kind: Any) -> Sequence[Any]:  # noqa: ANN401 - an annotation
+    return get_args(kind) if get_origin(kind) in (Union, UnionType) else [kind]
+
+
+def _has_type(value: Any, kind: Any) -> bool:  # noqa: ANN401 - any argument, and an annotation
+    return any(_is_of(value, one) for one in _alternatives(kind))
+
+
+def _is_of(value: Any, kind: Any) -> bool:  # noqa: ANN401 - any argument, and an annotation
+    import numpy as np  # slow imports, which commands without an engine do not need
+    from pyspark.sql import SparkSession
+
+    origin, parts = get_origin(kind), get_args(kind)
+    if kind in (Any, SparkSession):
+        return True
+    if origin is Literal:
+        return isinstance(value, str)
+    if origin in (Sequence, tuple):
+        is_listed = isinstance(value, (Sequence, np.ndarray)) and not isinstance(value, (str, bytes))
+        has_length = is_listed and (origin is Sequence or len(value) == len(parts))
+        return has_length and all(_has_type(one, parts[0]) for one in value)
+    if kind in _NUMBERS:
+        return isinstance(value, _NUMBERS[kind]) and not isinstance(value, bool)
+    return isinstance(value, origin or kind)
+
+
+def _name(kind: Any) -> str:  # noqa: ANN401 - an annotation
+    origin = get_origin(kind)
+    if origin is Literal:
+        return ", ".join(map(repr, get_args(kind)))
+    if origin in (Sequence, tuple):
+        return f"{origin.__name__}[{', '.join(map(_name, get_args(kind)))}]"
+    return "None" if kind is type(None) else str((origin or kind).__name__)

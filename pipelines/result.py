@@ -19,7 +19,7 @@ from pyspark.sql import DataFrame
 from pipelines.audits.run import AuditReport, Verdict, audit_all, record, store_verdict
 from pipelines.engines.frames import frame_of
 from pipelines.engines.session import Session
-from pipelines.errors import EngineError, QueryError, StoreError, is_whole, plural
+from pipelines.errors import EngineError, QueryError, StoreError, check_run_id, checked, plural
 from pipelines.experiment.manifest import Manifest
 from pipelines.report.page import Replay, replay_of, write_report
 from pipelines.report.pictures import Picture
@@ -102,6 +102,7 @@ class Result(AbstractContextManager["Result"]):
         """
         return self.reader.tables()
 
+    @checked
     def table(self, name: str, as_of_round: int | None = None) -> DataFrame:
         """Returns a table or view of the store, as of the end of round ``as_of_round``; None reads all rounds.
 
@@ -110,6 +111,7 @@ class Result(AbstractContextManager["Result"]):
         """
         return self.reader.table(name, as_of_round)
 
+    @checked
     def sql(self, text: str, as_of_round: int | None = None) -> DataFrame:
         """Runs a SQL query over the tables and views of the store.
 
@@ -122,6 +124,7 @@ class Result(AbstractContextManager["Result"]):
         """
         return self.reader.sql(text, as_of_round)
 
+    @checked
     def to_pandas(self, query: str, as_of_round: int | None = None) -> pd.DataFrame:
         """Returns a table, a view or the result of a query as a pandas DataFrame.
 
@@ -135,6 +138,7 @@ class Result(AbstractContextManager["Result"]):
         rows: pd.DataFrame = self.to_arrow(query, as_of_round).to_pandas()
         return rows
 
+    @checked
     def to_arrow(self, query: str, as_of_round: int | None = None) -> pa.Table:
         """Returns an Arrow table; parameters and errors are those of `to_pandas`."""
         with readable_errors():
@@ -155,6 +159,7 @@ class Result(AbstractContextManager["Result"]):
         more = f"<p>{n_more:,} more runs: <code>summary()</code></p>" if n_more > 0 else ""
         return f"<p><b>{escape(repr(self))}</b></p>{shown}{more}"
 
+    @checked
     def compare_node(self, run_id: int, node: str) -> DataFrame:
         """Compares the state of a node before each of its crashes, after the recovery, and at the end of the run.
 
@@ -169,6 +174,7 @@ class Result(AbstractContextManager["Result"]):
         with self.reader.at_one_commit():
             return frame_of(self.session.spark, compare_node(self.reader, run_id, node))
 
+    @checked
     def why(self, run_id: int, subscriber: str, source: str, seq: int | None = None, call: int | None = None) -> Story:
         """Explains the delivery of a publication to a subscriber: its hops, and the cause if it is missing or late.
 
@@ -186,11 +192,17 @@ class Result(AbstractContextManager["Result"]):
         with self.reader.at_one_commit():
             return story(self.reader, run_id, subscriber, source, seq, call)
 
+    @checked
     def lost_by_moves(self, run_id: int | None = None) -> list[MoveLoss]:
         """Returns the publications that applications missed while they moved, ordered by run and round.
 
         ``workload.moves`` of the scenario lists the moves. ``run_id`` None means all runs.
+
+        Raises:
+            QueryError: The store has no such run.
         """
+        if run_id is not None:
+            check_run_id(run_id, [run.run_id for run in self.runs])
         if not (self.store.absolute() / MANIFEST).is_file():
             return []
         manifest = Manifest.read(self.store.absolute())
@@ -204,6 +216,7 @@ class Result(AbstractContextManager["Result"]):
         with self.reader.at_one_commit():
             return lost_by_moves(self.reader, sorted(listed), run_id)
 
+    @checked
     def report(
         self, runs: Sequence[int] = (), first_round: int = 0, last_round: int | None = None,
         out: str | Path | None = None,
@@ -224,6 +237,7 @@ class Result(AbstractContextManager["Result"]):
         with self.reader.at_one_commit():
             return write_report(self.reader, self.store, runs, span, path)
 
+    @checked
     def replay(self, run_id: int = 0, first_round: int = 0, last_round: int | None = None) -> Replay:
         """Returns the report page of one run, which initially shows the replay; notebooks display the page.
 
@@ -236,6 +250,7 @@ class Result(AbstractContextManager["Result"]):
         with self.reader.at_one_commit():
             return replay_of(self.reader, self.store, run_id, span)
 
+    @checked
     def space_time(
         self, run_id: int = 0, source: str | None = None, call: int | None = None, node: str | None = None,
         rounds: tuple[int, int] | None = None,
@@ -254,12 +269,11 @@ class Result(AbstractContextManager["Result"]):
                 invalid, or the number of messages is 0 or too large for a diagram.
         """
         if rounds is not None:
-            if len(rounds) != 2:
-                raise QueryError(f"rounds is {rounds}; allowed: the first and the last round, e.g. (5, 20)")
             _span(*rounds)
         with self.reader.at_one_commit(), readable_errors():
             return of_run(self.reader, run_id, source, call, node, rounds).draw(f"Run {run_id}")
 
+    @checked
     def plot(
         self, name: str | None = None, run_id: int | None = None, *, x: str | None = None, y: str | None = None,
         colour: str | None = None, where: str | None = None, relation: str | None = None,
@@ -324,6 +338,7 @@ class Result(AbstractContextManager["Result"]):
         self.runs = [replace(run, **found[run.run_id]._asdict()) for run in self.runs]
         return report
 
+    @checked
     def publish(self, schema: str) -> list[str]:
         """Writes the history and the results as Delta tables into a schema. Tables that exist are replaced.
 
@@ -364,8 +379,7 @@ def _runs(store: Store) -> list[RunRow]:
 
 def _span(first_round: int, last_round: int | None) -> Span:
     """Returns a range of rounds; raises `QueryError` if it begins before round 0 or ends before it begins."""
-    numbers = [first_round] if last_round is None else [first_round, last_round]
-    if not all(map(is_whole, numbers)) or first_round < 0 or numbers[-1] < first_round:
-        given = f"the rounds are {first_round!r} to {last_round!r}"
+    if first_round < 0 or (last_round is not None and last_round < first_round):
+        given = f"the rounds are {first_round} to {last_round}"
         raise QueryError(f"{given}; allowed: a first round of 0 or more, and a last round that does not precede it")
     return Span(first_round, last_round)

@@ -21,7 +21,7 @@ from pyspark.sql import SparkSession
 from pipelines.api import observer, run_prepared
 from pipelines.contract.audit import result_columns
 from pipelines.engines.names import AskedEngine
-from pipelines.errors import QueryError, ScenarioError, nearest
+from pipelines.errors import QueryError, ScenarioError, checked, nearest
 from pipelines.experiment.plan import check
 from pipelines.experiment.prepared import Prepared, expand_runs, prepare
 from pipelines.protocols import PROTOCOLS
@@ -86,6 +86,7 @@ class Comparison:
     store: Root
 
 
+@checked
 def compare(
     scenario: str | Path | Mapping[str, Any] | Prepared, want: str = WANTED, minimise: str = MINIMISED,
     spark: SparkSession | None = None, store: str | Root | Schema | None = None, engine: AskedEngine | None = None,

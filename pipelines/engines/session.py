@@ -264,8 +264,8 @@ def open_session(
     with ExitStack() as closing:
         scratch = open_scratch(closing)
         with _interrupts_kept():
-            given = spark or (running_session() if chosen == "spark" else None)
-            found = given or _start(chosen, scratch, closing, say, scheme, is_small)
+            given = running_session() if spark is None and chosen == "spark" else spark
+            found = _start(chosen, scratch, closing, say, scheme, is_small) if given is None else given
             kind = engine_of(found)
         if kind != "local":
             check_spark(found.version, "the session", "use a session of a tested Spark, or engine 'local'")
@@ -319,7 +319,7 @@ def _start(
 
 def engine_of_program(spark: SparkSession | None) -> Engine | None:
     """Returns the engine of ``spark``, else of the classic session of this program; None if neither session exists."""
-    found = spark or running_session()
+    found = running_session() if spark is None else spark
     return None if found is None else engine_of(found)
 
 

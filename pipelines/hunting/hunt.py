@@ -22,7 +22,7 @@ from pyspark.sql import SparkSession
 from pipelines.audits.run import AuditReport, audit_store
 from pipelines.engines.names import AskedEngine, asked_engine
 from pipelines.engines.session import Session, open_session
-from pipelines.errors import NodeProgramError, QueryError, is_whole, plural
+from pipelines.errors import NodeProgramError, QueryError, checked, plural
 from pipelines.experiment.listed import Parts
 from pipelines.experiment.prepared import Prepared, prepare
 from pipelines.hunting.coverage import features, targets
@@ -64,6 +64,7 @@ _DETECTION_ROUNDS = 5
 """The assumed number of rounds until a crash is detected, for protocols without setting ``detection_rounds``."""
 
 
+@checked
 def hunt(
     scenario: str | Path | Mapping[str, Any], runs: int = RUNS, minutes: float | None = None,
     within_bound: bool = False, corpus: str | Path | None = None, strategy: Strategy = "guided", seed: int = 0,
@@ -114,8 +115,8 @@ def hunt(
     if window and strategy != "exhaustive":
         raise QueryError(f"strategy {strategy} has no window of rounds; leave window out, or choose exhaustive")
     for name, n, least in (("runs", runs, 0), ("crashes", crashes, 1), ("seed", seed, 0)):
-        if not is_whole(n) or n < least:
-            raise QueryError(f"{name} is {n!r}; allowed: a whole number, {least} or more")
+        if n < least:
+            raise QueryError(f"{name} is {n}; allowed: a whole number, {least} or more")
     if minutes is not None and minutes < 0:
         raise QueryError(f"minutes is {minutes}; allowed: 0 or more, or None")
     prepared = prepare(scenario, overrides)

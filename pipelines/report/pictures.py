@@ -12,7 +12,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from pipelines.errors import QueryError
+from pipelines.errors import QueryError, checked
 from pipelines.store.roots import write_whole, writing
 
 PALETTE = ("#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#8C7A00", "#0072B2", "#888888")
@@ -49,6 +49,7 @@ class Picture:
     svg: str
     rows: Sequence[Mapping[str, Any]] = ()
 
+    @checked
     def save(self, path: str | Path) -> Path:
         """Writes the picture (``.svg``, ``.png``, ``.pdf``) or its data (``.csv``) to a file.
 

@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 
 from pydantic import TypeAdapter, ValidationError
 
-from pipelines.errors import InputError, KeyPath, PredicateError, Problem, ScenarioError, nearest
+from pipelines.errors import InputError, KeyPath, PredicateError, Problem, ScenarioError, nearest, shortened
 from pipelines.files import installed_data
 from pipelines.protocols import BROKEN, PROTOCOLS
 from pipelines.scenario.faults import Fault
@@ -70,10 +70,15 @@ def find_scenario(path: Path) -> Path:
     Examples of names are ``quickstart``, ``compared/loss`` and ``conf/scenarios/quickstart.yaml``.
 
     Raises:
-        ScenarioError: `path` has no suffix, and neither a file nor an installed scenario has this name.
+        ScenarioError: `path` has no suffix, and neither a file nor an installed scenario has this name; or no file can
+            have this name.
     """
-    if path.is_file() or path.is_absolute():
-        return path
+    try:
+        if path.is_file() or path.is_absolute():
+            return path
+    except OSError as error:
+        message = f"{shortened(str(path), 100)}: the file cannot be read ({error.strerror}); check its name and rights"
+        raise ScenarioError([message]) from None
     is_own = path.parts[:2] == _own().parts[-2:]
     name = (Path(*path.parts[2:]) if is_own else path).as_posix().removesuffix(".yaml")
     if path.suffix in ("", ".yaml"):

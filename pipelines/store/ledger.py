@@ -10,7 +10,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 
-from pipelines.errors import QueryError, is_whole
+from pipelines.errors import QueryError
 from pipelines.store.folder import no_round, resume_hint
 from pipelines.store.roots import Root
 from pipelines.store.store import Store
@@ -80,11 +80,9 @@ class Ledger:
         """Returns the last round whose history a query as of round ``round_`` reads; None stands for all rounds.
 
         Raises:
-            QueryError: The round is no whole number, negative, or not committed yet.
+            QueryError: The round is negative, or not committed yet.
         """
         last = self.last_round
-        if round_ is not None and not is_whole(round_):
-            raise QueryError(f"round {round_!r} is not a whole number; allowed: 0 to {last}")
         if round_ is not None and round_ < 0:
             raise QueryError(f"round {round_} is before the first round; allowed: 0 to {last}")
         if round_ is not None and not self.last.is_final and round_ > last:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import NamedTuple
 
-from pipelines.errors import QueryError, is_whole, plural
+from pipelines.errors import QueryError, plural
 from pipelines.sql.differences import node_id, node_names
 from pipelines.sql.query import StoreReader
 from pipelines.why.cause import (
@@ -72,9 +72,6 @@ def story(
     """
     if (seq is None) == (call is None):
         raise QueryError("give either the number of the publication (seq) or the number of its call (call)")
-    for name, number in (("seq", seq), ("call", call)):
-        if number is not None and not is_whole(number):
-            raise QueryError(f"{name}={number!r} is no whole number; pass the number of a publication, such as 1")
     names = node_names(reader, run_id)
     asked = Question(run_id, node_id(names, run_id, subscriber), node_id(names, run_id, source), call or 0)
     return stories(reader, [asked if seq is None else _numbered(reader, asked, seq)])[0]
