@@ -141,7 +141,10 @@ def _missing(root: ValueNode, path: KeyPath, key: str) -> Complaint:
 def _unknown(root: ValueNode, path: KeyPath, key: str) -> Complaint:
     names = keys(at_path(path, root))
     parent = nearest_node(root, path)
-    message = f"{_name(path)} has no key {key!r};{nearest(key, names)} allowed: {', '.join(names)}"
+    before, colon, _ = key.partition(":")
+    is_joined = bool(colon) and before in names
+    hint = f" write a space after the colon of {before!r};" if is_joined else nearest(key, names)
+    message = f"{_name(path)} has no key {key!r};{hint} allowed: {', '.join(names)}"
     return Complaint(parent.key_places.get(key, parent.place), message)
 
 

@@ -82,6 +82,7 @@ WRONG_VALUES = (
     _case("an unknown part", LINKS + "§tiem: {rounds: 5}\n", "no key 'tiem'", "did you mean 'time'?", "workload"),
     _case("an unknown engine", LINKS + "engine: §sprak\n", "'sprak'", "did you mean 'spark'?", "connect, local"),
     _case("an unknown protocol", LINKS.replace("delta", "§detla"), "'detla'", "did you mean 'delta'?", "forwarding"),
+    _case("no space after a colon", LINKS + "time: {§rounds:5}\n", "no key 'rounds:5'", "a space after the colon of"),
     _case("a protocol without a name", LINKS.replace("{name: delta}", "§{delta: 1}"), "lacks the key 'name'", "delta"),
     _case(
         "a protocol as a word", LINKS.replace("{name: delta}", "§delta"), "a mapping with the key 'name'", "forwarding"
