@@ -367,7 +367,9 @@ class Peer(OfTopic):
     told: Annotated[int, "number up to which the other repository has received the entries of this repository"] = 0
     beyond: Annotated[tuple[Key, ...], "messages that the other repository has stored after its frontier"] = ()
     knows_leaving: Annotated[bool, "whether the other repository knows that this repository is leaving"] = False
-    is_complete: Annotated[bool, "whether the other repository has been operational once"] = False
+    is_complete: Annotated[
+        bool | None, "whether the other repository has been operational once; null: no Gossip-ACK has told it"
+    ] = None
     heard_round: Annotated[
         int, "round of the last event from the other repository; before the first one: round in which it became known"
     ] = 0

@@ -189,14 +189,23 @@ def _may_end(at: At) -> bool:
     """Returns whether the recovery ends although messages are missing (rules P22, P35).
 
     It ends if no missing message has arrived for T_assist, and no heard member has a missing message. A repository that
-    has never been operational first waits for an R2R-Recovery, because its disk may have no messages, unless all other
-    members have left or been removed.
+    has never been operational first waits for an R2R-Recovery, because its disk may have no messages, unless no member
+    can send one. It then needs all messages that other members have.
     """
-    has_state = at.log.is_complete or at.duty.assistant is not None or not at.peers
-    if not has_state or at.round - at.duty.asked_round < at.rounds("assist_rounds"):
+    if at.round - at.duty.asked_round < at.rounds("assist_rounds"):
         return False
-    rows = (at.node.lacking.get((at.topic, *Key.of(row))) for row in at.of(at.node.missed))
-    return not any(membership.is_heard(at, holder) for row in rows if row is not None for holder in row.holders)
+    wanted = at.of(at.node.lacking)
+    if at.log.is_complete or at.duty.assistant is not None:
+        wanted = [row for row in wanted if (at.topic, *Key.of(row)) in at.node.missed]
+    elif not _is_bundle_new(at):
+        return False
+    return not any(membership.is_heard(at, holder) for row in wanted for holder in row.holders)
+
+
+def _is_bundle_new(at: At) -> bool:
+    """Returns whether all other members are heard, and have told by Gossip-ACK that they were never operational."""
+    told = (membership.peer(at, one).is_complete for one in at.peers if membership.is_heard(at, one))
+    return [*told] == [False] * len(at.peers)
 
 
 def on_assist(at: At, m: events.Assist) -> None:

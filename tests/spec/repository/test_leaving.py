@@ -138,6 +138,51 @@ def test_the_only_member_left_becomes_operational_without_any_answer() -> None:
     assert layout.delivered("s") == [1, 2]
 
 
+def without_operational_member() -> Layout:
+    """Returns a network in which r2 and r3 join, and never get an answer from r1, which dies.
+
+    Only r3 gets the second message of p, and only r2 that of q. They do not exchange these messages before round 500.
+    """
+    layout = Layout(3, {"r1": 1, "r2": 2, "r3": 3}, {"p": 1, "q": 3, "s": 1}, **SETTINGS)
+    p, r2, r3 = (layout.ids[name] for name in ("p", "r2", "r3"))
+    carries = {"Message", "P2R-Order", "P2R-Retransmit"}
+    layout.faults = losing(
+        lambda one: (
+            (one.kind == "R2R-Recovery" and one.sent_round < 400)
+            or (one.kind in carries and one.dst == (r2 if one.message.source == p else r3) and one.sent_round < 600)
+            or (one.kind == "R2R-Retransmit" and 186 <= one.sent_round < 500)
+        )
+    )
+    matches = layout.subscribe("s")
+    for name in ("p", "q"):
+        layout.publish(name, 150, 190, 900, matches=matches)
+        layout.crash(name, 200, 700)
+    for name, round_ in (("r2", 140), ("r3", 145)):
+        layout.call(name, "join", round_)
+    layout.crash("r1", 189)
+    return layout
+
+
+def test_members_that_were_never_operational_serve_after_the_last_other_is_removed() -> None:
+    """Rule P22: before that, r2 and r3 fetch what the other one has."""
+    layout = without_operational_member()
+    layout.call("r2", "remove", 400, peer=layout.ids["r1"])
+    joined = [layout.node(name) for name in ("r2", "r3")]
+    layout.network.play(499)
+    assert [(one.duty["t"].is_operational, len(one.lacking)) for one in joined] == [(False, 1), (False, 1)]
+    layout.network.play(530)
+    assert [(one.duty["t"].is_operational, len(one.lacking)) for one in joined] == [(True, 0), (True, 0)]
+    layout.network.play(1200)
+    assert sorted(layout.delivered("s")) == [1, 1, 2, 2, 3, 3]
+
+
+def test_members_that_were_never_operational_wait_for_one_that_may_have_been() -> None:
+    """Rule P22: r1 is not removed, so it may recover."""
+    layout = without_operational_member()
+    layout.network.play(1500)
+    assert not [name for name in ("r2", "r3") if layout.node(name).duty["t"].is_operational]
+
+
 def test_a_message_of_a_member_that_comes_back_late_is_not_skipped() -> None:
     """r1 recovers long after P2R-Dropped, and r2 hears it before r1 tells its messages by gossip."""
     layout = Layout(3, {"r1": 3, "r2": 2}, {"p": 1, "s": 3}, **SETTINGS)
