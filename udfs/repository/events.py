@@ -296,6 +296,7 @@ class GossipAck(Addressed):
     leaving: Annotated[tuple[int, ...], "members that have started to leave"]
     left: Annotated[tuple[int, ...], "repositories that have left"]
     newest: Annotated[tuple[Key, ...], "newest incarnation of each publisher"]
+    skipped: Annotated[tuple[Key, ...], "messages that no member has (rule P37)"]
     choices: Annotated[tuple[Choice, ...], "designations of all clients"]
     syncs: Annotated[tuple[SyncFact, ...], "syncs of the subscribers that the sender steers"]
     is_complete: Annotated[bool, "whether the sender has been operational once"]

@@ -35,8 +35,8 @@ def send_entries(at: At, peers: tuple[int, ...], base: int) -> None:
     seen = tuple(events.Told(row.repository, row.seen) for row in at.of(at.node.peer))
     at.send(
         events.GossipAck, peers, base, at.log.frontier, _entries(at, base), unlisted_messages(at), seen, at.members,
-        *membership.departures(at), slots.newest_incarnations(at), registrations.choices(at), syncs.syncs(at),
-        at.log.is_complete,
+        *membership.departures(at), slots.newest_incarnations(at), slots.skipped(at), registrations.choices(at),
+        syncs.syncs(at), at.log.is_complete,
     )  # fmt: skip
 
 
@@ -71,6 +71,7 @@ def on_gossip(at: At, m: events.GossipAck) -> None:
     peer = membership.peer(at, m.origin)
     for one in m.newest:
         slots.record_incarnation(at, one.publisher, one.incarnation)
+    slots.skip(at, m.skipped)
     told = {one.repository: one.seq for one in m.seen}
     peer.told, peer.beyond, peer.is_complete = told.get(at.me, 0), m.beyond, m.is_complete
     peer.knows_leaving = at.me in m.leaving and m.base <= peer.seen

@@ -245,7 +245,7 @@ def on_recovery(at: At, m: events.BundleRecovery) -> None:
     for row in at.of(at.node.missed):
         if slots.find(at, Key.of(row)) is None:  # the slot is void, so the recovery does not wait for the message
             del at.node.missed[at.topic, *Key.of(row)]
-    slots.skip(at, (key for key in m.skipped if not slots.has(at, key)))
+    slots.skip(at, m.skipped)
     for prefix in m.prefixes:
         _set_aside(at, m.origin, prefix)
     storage.settle(at)

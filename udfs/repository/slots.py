@@ -129,10 +129,15 @@ def store_message(at: At, key: Key, publication: Publication) -> None:
     else:
         at.node.orphan[at.topic, *key] = Orphan(at.topic, *key, publication)
         at.node.missed.pop((at.topic, *key), None)
-        n = _after_skipped(row, row.last + 1)
-        while (at.topic, row.publisher, row.incarnation, n) in at.node.orphan:
-            reserve(at, row, n)
-            n = _after_skipped(row, n + 1)
+        _renumber_orphans(at, row)
+
+
+def _renumber_orphans(at: At, row: Incarnation) -> None:
+    """Stores the orphans of the closed incarnation `row` in new slots, up to its first missing message."""
+    n = _after_skipped(row, row.last + 1)
+    while (at.topic, row.publisher, row.incarnation, n) in at.node.orphan:
+        reserve(at, row, n)
+        n = _after_skipped(row, n + 1)
 
 
 def _fill(at: At, key: Key, publication: Publication) -> None:
@@ -167,9 +172,14 @@ def _after_skipped(row: Incarnation, n: int) -> int:
 
 
 def skip(at: At, keys: Iterable[Key]) -> None:
-    """Records that no member has the messages `keys` (rule P37): their slots become void, and prefixes pass them."""
+    """Records that no member has the messages `keys` (rule P37): their slots become void, and prefixes pass them.
+
+    Messages that this repository has are not skipped.
+    """
     for key in keys:
         row = record_incarnation(at, key.publisher, key.incarnation)
+        if has(at, key):
+            continue
         row.skipped.add(key.n)
         numbered = at.node.numbered.pop((at.topic, *key), None)
         if numbered is not None:
@@ -177,6 +187,8 @@ def skip(at: At, keys: Iterable[Key]) -> None:
         for table in (at.node.lacking, at.node.missed):
             table.pop((at.topic, *key), None)
         row.prefix = _after_skipped(row, row.prefix + 1) - 1
+        if row.is_closed:
+            _renumber_orphans(at, row)
 
 
 def skipped(at: At) -> tuple[Key, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from support.repository.layouts import Layout, losing
 
 SETTINGS = {"publisher_rounds": 12, "failure_rounds": 50, "idle_rounds": 40, "fetch_rounds": 10, "assist_rounds": 60}
@@ -225,6 +226,34 @@ def test_a_message_that_publisher_and_members_lack_blocks_no_other() -> None:
         assert layout.node(name).missed == layout.node(name).lacking == {}
     assert layout.node("p").unstable == {}
     assert [seq for round_, seq in layout.deliveries("s") if round_ > 150] == [2, 3, 1, 4]
+
+
+@pytest.mark.parametrize("lost", [{"P2R-Dropped"}, {"P2R-Dropped", "Message", "P2R-Order", "P2R-Retransmit"}])
+def test_a_member_that_joined_before_a_message_was_skipped_learns_of_it_by_gossip(lost: set[str]) -> None:
+    """Rule P37: r3 does not get P2R-Dropped. If it gets nothing from p, its messages are orphans by then (rule P32)."""
+    layout = Layout(3, {"r1": 1, "r2": 2, "r3": 3}, {"p": 1, "q": 3, "s": 3}, **SETTINGS, void_rounds=100)
+    matches, (p, r3) = layout.subscribe("s"), (layout.ids["p"], layout.ids["r3"])
+    for name, round_ in (("r2", 150), ("r3", 250)):
+        layout.call(name, "join", round_)
+    layout.call("r2", "remove", 200, peer=layout.ids["r1"])
+    layout.publish("p", 80, 100, 220, 900, matches=matches)
+    layout.publish("q", 500, matches=matches)
+    layout.crash("r1", 156)
+    layout.faults = losing(
+        lambda one: (
+            (one.kind == "R2R-Retransmit" and one.sent_round < 300)
+            or (one.kind in lost and one.dst == r3 and p in (one.message.origin, getattr(one.message, "source", None)))
+        )
+    )
+    layout.network.play(340)
+    assert [status for _, status, _, n in layout.slots("r3") if n < 3] == ["reserved", "reserved"]
+    layout.network.play(1300)
+    for name in ("r2", "r3"):
+        node = layout.node(name)
+        assert (node.incarnation["t", p, 0].prefix, node.incarnation["t", p, 0].skipped) == (4, {1, 2})
+        assert (node.log["t"].frontier, node.orphan) == (node.log["t"].last_seq, {})
+    assert layout.node("p").unstable == {}
+    assert [seq for round_, seq in layout.deliveries("s") if round_ > 150] == [3, 1, 4]
 
 
 def test_a_message_that_a_member_may_have_is_waited_for() -> None:
