@@ -190,6 +190,12 @@ CASES = {
               settings={"bundles": [{"repositories": ["r2"], "topics": [NEWS]}, {"topics": ["other"]}]}),
         lacking(S1), LACKS,
     ),
+    "a message that a member lacks after its removal from another bundle": Case(
+        chain(published=[100], rounds=END, calls=[calls("remove", "r1", 50, peer="r2")],
+              settings={"bundles": [{"repositories": ["r2"], "topics": [NEWS]}, {"topics": ["other"]}]}),
+        as_played, {"stored_once", "kept_until_stable", "all_or_none"},
+        more={"state_slot": removed(f"node_id = {R2} and {FIRST}")},
+    ),
     "a broker that crashes as another one recovers": Case(
         chain(published=[100], rounds=END, faults=[down("b2", 300, 306), down("b1", 306, 336)]), as_played, set()
     ),

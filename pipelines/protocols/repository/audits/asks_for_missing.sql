@@ -28,8 +28,8 @@ with said as (
     and m.publisher = a.publisher and m.source_seq = a.source_seq
   join parameter r on r.run_id = a.run_id
   left join topic_owner o on o.run_id = a.run_id and o.topic = a.topic
-  left join moved_member v on v.run_id = a.run_id and v.node_id = a.node_id
-    and (v.is_join or v.round <= greatest(a.due_round, m.due_round) + r.protocol_store_rounds)
+  left join moved_member v on v.run_id = a.run_id and v.topic = a.topic and v.node_id = a.node_id
+    and (v.kind = 'join' or v.round <= greatest(a.due_round, m.due_round) + r.protocol_store_rounds)
   left join closed x on x.run_id = a.run_id and x.node_id = a.publisher
   left join node_recovery c on c.run_id = a.run_id and c.node_id = a.node_id
     and c.crash_round between least(a.due_round, m.due_round) and greatest(a.due_round, m.due_round)

@@ -22,7 +22,7 @@ from dropped d
 join topic_service v on v.run_id = d.run_id and v.topic = d.topic
 join state_log l on l.run_id = d.run_id and l.topic = d.topic
 join node n on n.run_id = l.run_id and n.node_id = l.node_id
-left join moved_member m on m.run_id = l.run_id and m.node_id = l.node_id
+left join moved_member m on m.run_id = l.run_id and m.topic = l.topic and m.node_id = l.node_id
 left join stored_message s on s.run_id = d.run_id and s.node_id = l.node_id and s.topic = d.topic
   and s.source = d.source and s.source_seq = d.source_seq
 where m.node_id is null and s.node_id is null

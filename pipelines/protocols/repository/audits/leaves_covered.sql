@@ -5,7 +5,8 @@
 with departed as (
   select m.run_id, m.src as node_id, get_json_object(m.body, '$.topic') as topic, min(m.sent_round) as round
   from sent_message m
-  left join issued_call c on c.run_id = m.run_id and c.kind = 'remove' and c.peer = m.src
+  left join moved_member c on c.run_id = m.run_id and c.kind = 'remove' and c.node_id = m.src
+    and c.topic = get_json_object(m.body, '$.topic') and c.round <= m.sent_round
   where m.kind = 'Gossip-LEAVE' and m.src = cast(get_json_object(m.body, '$.origin') as bigint) and c.run_id is null
   group by m.run_id, m.src, get_json_object(m.body, '$.topic')
 ), heard as (

@@ -15,20 +15,20 @@ with published as (
       else 'not acknowledged to its publisher' end as detail
   from state_unstable
 ), away as (
-  select run_id, node_id from node_recovery where recovery_round is null
+  select run_id, node_id, cast(null as string) as topic from node_recovery where recovery_round is null
   union
-  select run_id, node_id from moved_member where not is_join
+  select run_id, node_id, topic from moved_member where kind <> 'join'
 ), dead as (
   select l.run_id, l.topic, min(n.crash_round) as gone_round
   from state_log l
   join node_recovery n on n.run_id = l.run_id and n.node_id = l.node_id and n.recovery_round is null
-  left join issued_call c on c.run_id = l.run_id and c.kind = 'remove' and c.peer = l.node_id
-  where c.peer is null
+  left join moved_member m on m.run_id = l.run_id and m.topic = l.topic and m.node_id = l.node_id and m.kind = 'remove'
+  where m.node_id is null
   group by l.run_id, l.topic
 ), had as (
   select distinct h.run_id, h.topic, h.source, h.incarnation, h.n
   from stored_message h
-  left join away b on b.run_id = h.run_id and b.node_id = h.node_id
+  left join away b on b.run_id = h.run_id and b.node_id = h.node_id and (b.topic is null or b.topic = h.topic)
   where b.node_id is null
 ), waiting as (
   select p.run_id, p.node_id, p.topic, p.source, p.source_seq, p.detail
@@ -73,5 +73,5 @@ select w.run_id, s.last_round as round, w.node_id, w.source, w.source_seq, w.det
 from waiting w
 join settled_run s on s.run_id = w.run_id and s.is_settled
 join topic_service v on v.run_id = w.run_id and v.topic = w.topic and v.n_serving > 0
-left join away l on l.run_id = w.run_id and l.node_id = w.node_id
+left join away l on l.run_id = w.run_id and l.node_id = w.node_id and (l.topic is null or l.topic = w.topic)
 where l.node_id is null

@@ -68,11 +68,6 @@ with life as (
   select run_id, node_id, recovery_round, topic, cast(origin as bigint) as peer
   from said
   where kind in ('R2R-Recovery', 'R2R-Assist')
-), departed as (
-  select run_id, case when kind = 'remove' then peer else node_id end as node_id, min(round) as round
-  from issued_call
-  where kind in ('leave', 'remove')
-  group by run_id, case when kind = 'remove' then peer else node_id end
 )
 select distinct q.run_id, q.operational_round as round, q.node_id, q.one.publisher as source,
   concat('is OPERATIONAL without number ', q.one.n, ' of its publisher, which it has requested') as detail
@@ -91,5 +86,6 @@ select k.run_id, k.operational_round as round, k.node_id, cast(null as bigint) a
 from asked k
 left join answered w on w.run_id = k.run_id and w.node_id = k.node_id and w.recovery_round = k.recovery_round
   and w.topic = k.topic and w.peer = k.peer
-left join departed d on d.run_id = k.run_id and d.node_id = k.peer and d.round <= k.operational_round
+left join moved_member d on d.run_id = k.run_id and d.topic = k.topic and d.node_id = k.peer and d.kind <> 'join'
+  and d.round <= k.operational_round
 where w.run_id is null and d.run_id is null

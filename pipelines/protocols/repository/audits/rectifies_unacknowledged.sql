@@ -20,8 +20,8 @@ with located as (
   select k.run_id, k.node_id, k.topic, k.client, s.source, s.incarnation, s.n, min(k.known_round) as known_round
   from known k
   join stored_message s on s.run_id = k.run_id and s.node_id = k.steering and s.topic = k.topic and s.seq = k.seq
-  left join moved_member m on m.run_id = k.run_id and m.node_id in (k.node_id, k.steering)
-    and (m.is_join or m.round <= k.known_round)
+  left join moved_member m on m.run_id = k.run_id and m.topic = k.topic
+    and m.node_id in (k.node_id, k.steering) and (m.kind = 'join' or m.round <= k.known_round)
   left join node_recovery c on c.run_id = k.run_id and c.node_id in (k.node_id, k.steering)
     and c.crash_round <= k.known_round
   where m.run_id is null and c.run_id is null

@@ -20,7 +20,8 @@ with said as (
   from confirmed c
   join said g on g.run_id = c.run_id and g.dst = c.node_id and g.topic = c.topic and g.kind = 'Gossip-ACK'
     and g.fate = 'delivered' and g.due_round > c.silent_round and g.due_round < c.round
-  left join moved_member m on not m.is_join and m.run_id = g.run_id and m.node_id = g.origin and m.round <= c.round
+  left join moved_member m on m.kind <> 'join' and m.run_id = g.run_id and m.topic = g.topic and m.node_id = g.origin
+    and m.round <= c.round
   where m.run_id is null
 ), known as (
   select run_id, dst as member, topic, client, role, number, due_round as round

@@ -33,7 +33,7 @@ select k.run_id, k.node_id, s.source, s.source_seq, concat('number ', k.n, ' of 
 from skipped k
 join stored_message s on s.run_id = k.run_id and s.topic = k.topic and s.source = k.source
   and s.incarnation = k.incarnation and s.n = k.n
-left join moved_member m on not m.is_join and m.run_id = s.run_id and m.node_id = s.node_id
+left join moved_member m on m.kind <> 'join' and m.run_id = s.run_id and m.topic = s.topic and m.node_id = s.node_id
 where m.run_id is null
 group by k.run_id, k.node_id, k.topic, k.n, s.source, s.source_seq
 union all

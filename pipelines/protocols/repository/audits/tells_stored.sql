@@ -13,8 +13,8 @@ with stored as (
 ), regular as (
   select g.run_id, g.message_id, g.node_id, g.topic, g.sent_round
   from gossip g
-  left join moved_member m on not m.is_join and m.run_id = g.run_id and array_contains(g.receivers, m.node_id)
-    and m.round <= g.sent_round
+  left join moved_member m on m.kind <> 'join' and m.run_id = g.run_id and m.topic = g.topic
+    and array_contains(g.receivers, m.node_id) and m.round <= g.sent_round
   where m.run_id is null
 ), told as (
   select run_id, origin as node_id, topic, publisher, incarnation, n, min(sent_round) as round
