@@ -214,6 +214,13 @@ CASES: dict[str, Case] = {
         },
         message=repository("R2P-ACK", "R1", "b1", 230, **of(R1, P1), designation=4, incarnation=0, single=[99]),
     ),
+    # leave_ends
+    "a departure that members do not tell": case(
+        "repository", {"leave_ends": [f"210 R1 -: is called in round 210 to leave topic {topic}, and R2 never tells "
+                                      "that it has left" for topic in ("free", "news")]},
+        message=replaced(f"kind = 'Gossip-ACK' and src = {R2} and sent_round > 210",
+                         body="replace(body, '\"left\":[3]', '\"left\":[]')"),
+    ),
     # tells_stored
     "gossip lacks a message": case(
         "repository",

@@ -190,7 +190,8 @@ FLAGS = {
         " refuses_in_backoff refuses_when_full replies_when_asked varies_gossip",
     },
     "repository": {
-        "": "asked_to_steer cuts_in_time kept_until_stable nothing_pending stored_once subscription_confirmed",
+        "": "asked_to_steer cuts_in_time kept_until_stable leave_ends nothing_pending stored_once"
+        " subscription_confirmed",
         "is_of_deliveries": "authorised_only publisher_order repository_order starts_at_cut",
         "is_dated": "acknowledges_announced all_or_none asks_for_missing leaves_covered offers_when_operational"
         " recovers_missing recovery_ends rectifies_unacknowledged registrations_spread removal_told"
