@@ -120,7 +120,7 @@ def test_the_settings_of_a_caller_are_restored(spark: Session) -> None:
 
 
 def check_sizes(given: Session, capsys: pytest.CaptureFixture[str]) -> None:
-    """Joins a frame with itself 12 times, each time in two parts of a checkpoint; reads the planner's estimate of its size."""
+    """Joins a frame with itself 12 times, each time in two parts of a checkpoint; reads the estimate of its size."""
     with spread(given, 2) as session, closing(SparkCheckpoints(session)) as found:
         frame = frame_of(session.spark, pa.table({"run_id": [0, 1]}))
         for _ in range(12):
