@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import pytest
-from support.repository.scenes import NEWS, chain, down, lost
+from support.repository.scenes import NEWS, calls, chain, down, lost
 
 from pipelines.engines.session import Session
 from pipelines.sql.query import StoreReader
@@ -82,6 +82,23 @@ CASES = {
               faults=[lost(31, 32, "b1", "r1", *TO_R2), down("p", 35, 36), lost(35, None, "b1", "r1")]),
         "s2", 3, "at p, where its publisher sent P2R-Order for it in round 60, and no repository has acknowledged it",
     ),
+    # r2 joins shortly before r1 crashes; p has deleted its first message
+    "a message that only a dead member may have": Case(
+        chain(published=[100, 400], rounds=1000, calls=[calls("join", "r2", 150)],
+              faults=[down("r1", 156), lost(0, 300, "r1", "b1", "R2R-Retransmit")]),
+        "s2", 2, "after number 5, which is reserved for catenation number 1 of p; only r1 (down since round 156) may "
+                 "have that message: let this member recover, or remove it",
+    ),
+    "a recovery that a dead member holds up": Case(
+        chain(published=[100, 400], rounds=1000, calls=[calls("join", "r2", 150)],
+              faults=[down("r1", 156), lost(0, 300, "r1", "b1", "R2R-Recovery")]),
+        "s2", 2, "at r2, where the recovery waits for r1 (down since round 156), which may have stored messages: let "
+                 "this member recover, or remove it",
+    ),
+    "R2P-NAK beside a dead member": Case(
+        chain(published=[30, 33], rounds=37, faults=[lost(31, 32, "b1", "r1", *TO_R2), down("r2", 20)]),
+        "s1", 1, "at r1, where number 4 is reserved for it, and R2P-NAK requests it from its publisher",
+    ),
     "an announcement": Case(
         chain(published=[30], rounds=80), "s1", 1,
         "from round 32 to 34: subscribers deliver only stored messages, and r1 announced the storage in round 34",
@@ -112,6 +129,10 @@ def test_what_a_message_waits_for(stories: dict[str, Story], name: str) -> None:
     assert case.text in verdict
     if case.text.startswith(f"at {case.subscriber}, "):
         assert f"it still waits {case.text}" in verdict
+
+
+def test_a_message_of_which_the_publisher_has_a_copy_waits_for_no_dead_member(stories: dict[str, Story]) -> None:
+    assert "down since round" not in stories["R2P-NAK beside a dead member"].verdict
 
 
 def test_a_number_is_reserved_for_a_message_of_its_incarnation(stories: dict[str, Story]) -> None:

@@ -369,6 +369,7 @@ _RELATIONS = (
     "moved_member", "ordered_delivery", "placed_delivery", "acknowledged_number", "acknowledged_seq",
     "announced_message", "gossip_entry",
 )  # fmt: skip
+_HELD = ("recovery", "queued", "unstable", "slot", "expected", "buffered")
 PROTOCOL = Protocol(
     name="repository",
     summary="publish/subscribe with storage: repositories number, store and recover publications",
@@ -378,7 +379,7 @@ PROTOCOL = Protocol(
     audit_relations={name: _SQL[name] for name in _RELATIONS},
     bound=arrow_bound(sql_files(__name__)["bound"], repository_beyond),
     undecided=_SQL["undecided"],
-    waits={name: _WAITS[name] for name in ("queued", "unstable", "slot", "expected", "buffered")},
+    waits={name: _WAITS[name] for name in _HELD},
     waited=_WAITS["waited"],
     confirms=True,
     confirms_delivery=False,

@@ -1,6 +1,6 @@
 -- audit: nothing waits in a run that has settled
--- Rule P23. A row is a message, a sequence number or a disk write for which an available node still waits. A dead
--- member is a repository that has crashed permanently and was not removed. The audit has three exceptions:
+-- Rule P23. A row is a message, a sequence number or a disk write for which an available node still waits. Dead
+-- members are those of view dead_member. The audit has three exceptions:
 -- * an acknowledged message at its publisher, if a dead member crashed before it had time to store the message;
 -- * a message at a publisher that is deregistered, or whose registration a crash of the owner may have lost;
 -- * a message that a repository lacks and that only dead members have.
@@ -19,12 +19,7 @@ with published as (
   union
   select run_id, node_id, topic from moved_member where kind <> 'join'
 ), dead as (
-  select l.run_id, l.topic, min(n.crash_round) as gone_round
-  from state_log l
-  join node_recovery n on n.run_id = l.run_id and n.node_id = l.node_id and n.recovery_round is null
-  left join moved_member m on m.run_id = l.run_id and m.topic = l.topic and m.node_id = l.node_id and m.kind = 'remove'
-  where m.node_id is null
-  group by l.run_id, l.topic
+  select run_id, topic, min(crash_round) as gone_round from dead_member group by run_id, topic
 ), had as (
   select distinct h.run_id, h.topic, h.source, h.incarnation, h.n
   from stored_message h
