@@ -78,15 +78,23 @@ CASES: dict[str, Case] = {
         message=gossip("D", "C", 88, "subscriber", D, (A, 0, 5), pattern_id=0),
     ),
     "a request for an event that has arrived before the client left and returned": case(
-        "pull", {}, message=gossip("D", "C", 93, "subscriber", D, (A, 0, 5), pattern_id=0),
+        "pull", {"asks_for_gaps": "93 D -: asks for event 5 of node 0 and pattern 0, which has arrived"},
+        message=gossip("D", "C", 93, "subscriber", D, (A, 0, 5), pattern_id=0),
         subscription=added(run_id=0, subscription_id=99, subscriber=D, predicate="topic = 'a'", issued_round=92,
                            unsubscribed_round=94, ended_round=94),
         predicate=added(run_id=0, subscription_id=99, attribute="topic", op="=", text="a"),
         state_pattern=added(run_id=0, node_id=D, subscription_id=99, pattern_id=0, is_initial=False),
     ),
+    "a later subscriber's request for an event before all events that have arrived": case(
+        "pull", {"asks_for_gaps": "118 A -: asks for event 1 of node 6 and pattern 0, and no earlier one has arrived"},
+        message=gossip("A", "B", 118, "subscriber", A, (G, 0, 1), pattern_id=0),
+    ),
     # asks_for_own
     "a request without a client": case(
-        "pull", {"asks_for_own": "93 D -: asks for an event of pattern 0, to which no client there subscribes"},
+        "pull", {
+            "asks_for_own": "93 D -: asks for an event of pattern 0, to which no client there subscribes",
+            "asks_for_gaps": "93 D -: asks for event 6 of node 0 and pattern 0, which has arrived",
+        },
         message=gossip("D", "C", 93, "subscriber", D, (A, 0, 6), pattern_id=0),
     ),
     "a request in the round in which the client leaves": case(

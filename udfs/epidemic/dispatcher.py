@@ -166,12 +166,17 @@ class ReceivedEvent:
 
 @record(key="source,pattern_id")
 class ExpectedNumber:
-    """The counter that a dispatcher expects next from a source, for a pattern of the dispatcher's clients."""
+    """The counter that a dispatcher expects next from a source, for a pattern of the source's events (rule E9)."""
 
     source: Annotated[int, "the source"]
     pattern_id: Annotated[int, "the pattern"]
     next_number: Annotated[
         int, "the highest counter that the dispatcher has received for the pattern from the source, plus 1"
+    ]
+    is_local: Annotated[
+        bool,
+        "whether a client of the dispatcher has subscribed to the pattern since the last event of the pattern arrived "
+        "from the source; false: a gap before the next event is ignored",
     ]
 
 

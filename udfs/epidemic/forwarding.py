@@ -171,27 +171,32 @@ def count(turn: DispatcherRound, event: EventCopy, local: Container[int]) -> Non
         turn: The dispatcher in this round.
         event: The new event.
         local: The patterns of the dispatcher's clients that match `event`. Gaps in other counters are ignored.
+            The expected counters of other patterns prevent a later client's request for an event that has arrived.
     """
     if turn.ctx.settings["recovery"] not in PULL:
         return
     for pattern, number in event.tags:
         turn.has_counted = True
         turn.node.lost.pop((event.source, pattern, number), None)
-        if pattern in local:
-            _expect(turn, event.source, pattern, number)
+        _expect(turn, event.source, Tag(pattern, number), is_local=pattern in local)
 
 
-def _expect(turn: DispatcherRound, source: int, pattern: int, number: int) -> None:
-    expected = turn.node.expected.get((source, pattern))
-    if expected is not None:
-        first = expected.next_number
-    else:
-        is_initial = any(client.is_initial for client in turn.node.client.values() if client.pattern_id == pattern)
-        first = 1 if is_initial else number
-    expires = turn.ctx.round + int(turn.ctx.settings["lost_rounds"])
-    for missing in range(first, number):
-        turn.node.lost[source, pattern, missing] = LostEvent(source, pattern, missing, turn.ctx.round, expires)
-    turn.node.expected[source, pattern] = ExpectedNumber(source, pattern, max(first, number + 1))
+def _expect(turn: DispatcherRound, source: int, tag: Tag, *, is_local: bool) -> None:
+    """Adds the gap before the counter of `tag` to LostBuffer, if pattern `is_local`. Updates the expected counter."""
+    pattern, number = tag
+    known = turn.node.expected.get((source, pattern))
+    next_number = 1 if known is None else known.next_number
+    if is_local and (_is_initial(turn, pattern) if known is None else known.is_local):
+        expires = turn.ctx.round + int(turn.ctx.settings["lost_rounds"])
+        for missing in range(next_number, number):
+            turn.node.lost[source, pattern, missing] = LostEvent(source, pattern, missing, turn.ctx.round, expires)
+    row = ExpectedNumber(source, pattern, max(next_number, number + 1), is_local)
+    turn.node.expected[source, pattern] = row
+
+
+def _is_initial(turn: DispatcherRound, pattern: int) -> bool:
+    """Returns whether a client subscribed to `pattern` before the first publication of the run."""
+    return any(client.is_initial for client in turn.node.client.values() if client.pattern_id == pattern)
 
 
 def bound(turn: DispatcherRound) -> None:
@@ -277,12 +282,15 @@ def _set_entry(turn: DispatcherRound, pattern: int, next_hop: int, *, is_wanted:
 
 
 def _forget_patterns(turn: DispatcherRound, calls: Iterable[_Call]) -> None:
-    """Deletes LostBuffer entries and expected counters of patterns whose last client has unsubscribed (rule E10)."""
+    """Deletes LostBuffer entries of patterns whose last client has unsubscribed, and ignores gaps (rule E10)."""
     node = turn.node
     ended = {turn.ctx.run.patterns[call.subscription_id] for call in calls if isinstance(call, UnsubscribeCall)}
     for pattern in ended:
         if not node.is_local(pattern):
-            node.expected = {key: one for key, one in node.expected.items() if one.pattern_id != pattern}
+            node.expected = {
+                key: replace(one, is_local=False) if one.pattern_id == pattern else one
+                for key, one in node.expected.items()
+            }
             node.lost = {key: one for key, one in node.lost.items() if one.pattern_id != pattern}
 
 

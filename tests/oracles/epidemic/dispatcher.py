@@ -23,7 +23,7 @@ class Dispatcher:
         self.clients: dict[int, tuple[int, bool]] = {}
         self.counters: dict[int, int] = {}
         self.received: dict[tuple[int, int], bool] = {}
-        self.expected: dict[tuple[int, int], int] = {}
+        self.expected: dict[tuple[int, int], tuple[int, bool]] = {}
         self.interval = settings.gossip_rounds
         self.next_round = int(draws.uniform(seed, "epidemic.phase", node) * settings.gossip_rounds)
         self.push_end_round, self.is_busy = -1, False
@@ -70,7 +70,9 @@ class Dispatcher:
         pattern, _ = self.clients.pop(subscription)
         if not self.subscribed(pattern):
             self.lost = {key: when for key, when in self.lost.items() if key[1] != pattern}
-            self.expected = {key: number for key, number in self.expected.items() if key[1] != pattern}
+            self.expected = {
+                key: (number, counts and key[1] != pattern) for key, (number, counts) in self.expected.items()
+            }
 
     def tell(self, returned: set[int]) -> None:
         """Sends each neighbour the changes of the table in this round, or, if it is ``returned``, the whole table."""
@@ -139,13 +141,12 @@ class Dispatcher:
 
     def _count(self, source: int, pattern: int, number: int) -> None:
         self.lost.pop((source, pattern, number), None)
-        if not self.subscribed(pattern):
-            return
         is_initial = any(p == pattern and initial for p, initial in self.clients.values())
-        expected = self.expected.get((source, pattern), 1 if is_initial else number)
-        for missing in range(expected, number):
-            self.lost[source, pattern, missing] = self.round_, self.round_ + self.settings.lost_rounds
-        self.expected[source, pattern] = max(expected, number + 1)
+        expected, counts = self.expected.get((source, pattern), (1, is_initial))
+        if self.subscribed(pattern) and counts:
+            for missing in range(expected, number):
+                self.lost[source, pattern, missing] = self.round_, self.round_ + self.settings.lost_rounds
+        self.expected[source, pattern] = max(expected, number + 1), self.subscribed(pattern)
 
     def settle(self) -> None:
         """Ends the events of a round: removes expired losses, and the oldest if LostBuffer exceeds its capacity."""

@@ -18,7 +18,7 @@ from pipelines.experiment.build import build_inputs
 from pipelines.rounds.execute import Experiment, execute
 from pipelines.scenario.load import RunConfig
 from pipelines.store.store import Store
-from pipelines.testing import audited, copied, found, planted, rows, run_configs, scenario
+from pipelines.testing import audited, copied, found, planted, rows, run_all, run_configs, scenario
 
 PREDICATES = ("x > 3", "x > 6", "x < 5", "x >= 0")
 LAST_ROUND = 60
@@ -114,6 +114,24 @@ def _two_patterns() -> dict[str, Any]:
     )  # fmt: skip
 
 
+X_ABOVE_3 = {"at": "C", "round": 13, "where": "x > 3"}
+
+
+def _late_subscription(*earlier: dict[str, Any]) -> dict[str, Any]:
+    """C misses A's first event and gets the second, subscribes to x > 3, and then gets the first event by REPLY."""
+    patterns = [{"at": at, "where": where} for at, where in (("B", "x > 3"), ("B", "x >= 0"), ("C", "x >= 0"))]
+    return scenario(
+        protocol={"name": "epidemic", "recovery": "subscriber_pull", "gossip_rounds": 12},
+        overlay={"links": [["A", "B"], ["B", "C"]]},
+        workload={
+            "subscriptions": [*patterns, *earlier, X_ABOVE_3],
+            "publications": [{"at": "A", "round": round_, "content": {"x": 4}} for round_ in (8, 10, 40)],
+        },
+        faults=[{"kind": "loss", "nth": 1, "kinds": ["EVENT"], "from": "B", "to": "C"}],
+        time={"rounds": LAST_ROUND},
+    )
+
+
 class Played:
     """The runs of all variants: as the engine tells them, and as the plain program does."""
 
@@ -183,6 +201,16 @@ def test_where_a_route_is_broken_gossip_is_dropped_or_goes_by_unicast(played: Pl
         "drop": ([], {(0, 1): 2, (0, 3): 2}),
         "unicast": ([(2, 1)], {(0, 1): 2, (0, 2): 2, (0, 3): 2}),
     }
+
+
+def test_nobody_requests_an_event_that_arrived_before_a_subscription(sail: Session, tmp_path: Path) -> None:
+    """Rule E9: event 2 of x > 3 arrived for pattern x >= 0, in the second run after an unsubscription from x > 3."""
+    unsubscribed = {**X_ABOVE_3, "round": 0, "until": 12}
+    store = run_all(run_configs([_late_subscription(), _late_subscription(unsubscribed)]), sail, tmp_path)
+    assert found(store, "asks_for_gaps", "epidemic") == []
+    gossip = [row for row in rows(store, "message", "run_id", "kind", "sent_round") if row[1] == "GOSSIP"]
+    assert {run for run, *_ in gossip} == {0, 1}
+    assert max(sent for *_, sent in gossip) < 40
 
 
 def test_a_holder_knows_an_event_by_any_of_its_patterns(played: Played) -> None:
