@@ -36,7 +36,8 @@ from udfs.ginger.tree import BROKEN, Tree, broken_trees
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-BOUND_INPUT = sql_files("pipelines.protocols.ginger")["bound"]
+_BOUND = sql_files("pipelines.protocols.ginger")
+BOUND_INPUT = _BOUND["bound"]
 """SQL for the input of `udfs.ginger.bound.beyond_runs`: one row for each run with crashes."""
 
 
@@ -44,9 +45,10 @@ def beyond(reader: Reader) -> DataFrame:
     """Returns the runs of a store with faults beyond the bound: ``run_id, round, reason``, one row per reason.
 
     Runs that have both crashes and slow messages are beyond the bound: timers and failure detectors depend on the
-    latencies of links (rules G8 and G14).
+    latencies of links (rules G8 and G14). So do the timers of joins.
     """
-    return arrow_bound(BOUND_INPUT, beyond_runs)(reader).unionByName(reader.sql(SLOW_CRASHING_RUN))
+    slow = reader.sql(SLOW_CRASHING_RUN).unionByName(reader.sql(_BOUND["slow_join"]))
+    return arrow_bound(BOUND_INPUT, beyond_runs)(reader).unionByName(slow)
 
 
 _SUBSCRIPTIONS = ("workload", "subscriptions")

@@ -79,3 +79,39 @@ def test_delays_and_pauses_break_no_guarantee(sail: Session, tmp_path: Path) -> 
     assert found == {}
     assert {run.verdict for run in report.runs} == {"valid"}
     assert min(len(report.beyond), N_RUNS - len(report.beyond)) > N_RUNS / 5
+
+
+SLOW_JOIN = "a broker joins, and messages take longer than links do or wait for nodes that pause"
+
+
+def joining(fault: dict[str, Any]) -> dict[str, Any]:
+    """Returns a scenario in which B2 asks B1 in round 300, and B1 waits 20 rounds for the LostMessageRequest of B2."""
+    subscriptions = [{"at": client, "topic": "t"} for client in ("C0", "C1")]
+    publication = {"at": "C0", "round": 500, "topic": "t", "guarantee": "total", "keys": ["k"]}
+    joins = [{"node": "B2", "to": "B1", "round": 300}]
+    return scenario(
+        protocol={"name": "ginger", "timer_rounds": 6},
+        overlay={
+            "links": [["B0", "B1"], ["B1", "B2"], ["B0", "B3"]],
+            "clients": [{"name": "C0", "at": "B0"}, {"name": "C1", "at": "B3"}],
+        },
+        workload={"subscriptions": subscriptions, "publications": [publication], "joins": joins},
+        faults=[fault],
+    )
+
+
+def test_a_join_while_messages_are_slow_is_beyond_the_bound(sail: Session, tmp_path: Path) -> None:
+    """The timer of B1 expires in round 321, before the LostMessageRequest arrives."""
+    delay = {"kind": "delay", "rate": 1.0, "rounds": [90, 90], "links": [["B1", "B2"]]}
+    faults = [
+        delay | {"round": 301, "until": 303},
+        {"kind": "pause", "node": "B2", "round": 301, "until": 400},
+        {"kind": "pause", "node": "B1", "round": 250, "until": 290},
+        {"kind": "pause", "node": "B2", "round": 600, "until": 610},
+        delay | {"round": 600, "until": 603},
+        delay | {"round": 0, "until": 100},
+    ]
+    report = audited(run_all(run_configs([joining(fault) for fault in faults]), sail, tmp_path), "ginger")
+    assert [(one.run_id, one.round, one.reason) for one in report.beyond] == [(0, 301, SLOW_JOIN), (1, 301, SLOW_JOIN)]
+    assert {run.verdict for run in report.runs} == {"valid"}
+    assert sum(finding.n_excused or 0 for finding in report.findings) == 2
