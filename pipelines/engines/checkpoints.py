@@ -50,6 +50,8 @@ _SHIPPED: Final = (
     "spark.sql.inMemoryColumnarStorage.compressed",
 )
 """Settings of ``local.conf`` that a caller's session also needs. With Spark's defaults, rounds take twice the time."""
+_PLAN_CACHE: Final = "spark.connect.session.planCache.enabled"
+"""The setting with which a Spark Connect server keeps the plans of queries, and thus the rows of past checkpoints."""
 _EXCLUDED: Final = "spark.sql.optimizer.excludedRules"
 _ALIASES: Final = "org.apache.spark.sql.catalyst.optimizer.RemoveRedundantAliases"
 """An excluded rule, which replaces an alias of a column by the column.
@@ -158,7 +160,8 @@ class SparkCheckpoints(Checkpoints):
         rules = ",".join(filter(None, (session.spark.conf.get(_EXCLUDED, None), _ALIASES)))
         shipped = {key: value for key, value in shipped_settings().items() if key in _SHIPPED}
         self._settings = ExitStack()
-        self._settings.enter_context(session.configured({**shipped, _CUT_ALL: "true", _EXCLUDED: rules}))
+        wanted = {**shipped, _CUT_ALL: "true", _PLAN_CACHE: "false", _EXCLUDED: rules}
+        self._settings.enter_context(session.configured(wanted))
 
     def close(self) -> None:
         """Frees the cached rows and restores the session's settings."""

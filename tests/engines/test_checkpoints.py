@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import gc
 from contextlib import closing
+from typing import Any
 
 import pyarrow as pa
 import pytest
 from pyspark.sql import functions as F, types as T
+from support.cluster import wait_for
 from support.engines import spread
 
 from pipelines.engines import checkpoints
@@ -135,6 +138,30 @@ def check_sizes(given: Session, capsys: pytest.CaptureFixture[str]) -> None:
     assert sizes
     assert all(len(size) < 40 for size in sizes)
     assert not [size for size in sizes if "E+" in size]
+
+
+def test_a_server_frees_the_rows_of_past_rounds(spark: Session, connect: Session) -> None:
+    """The server is in the JVM of ``spark``."""
+    jvm: Any = spark.spark._jvm  # no public function returns the memory of all cached rows
+
+    def used() -> int:
+        gc.collect()
+        jvm.System.gc()
+        return int(jvm.org.apache.spark.SparkEnv.get().memoryManager().storageMemoryUsed())
+
+    before = used()
+    connect.activate()
+    with spread(connect, 2) as session, closing(SparkCheckpoints(session)) as found:
+        n_rows = 20_000
+        frame = frame_of(session.spark, pa.table({"run_id": range(n_rows)}))
+        for _ in range(4):
+            kept = found("kept", frame.selectExpr("run_id + 1 as run_id"))
+            parts = {"run": Part(kept, RUNS), "last": Part(kept.where("run_id = 9"), RUNS)}
+            frame = found.checkpoint(parts, ["last"]).frames["run"]
+        assert frame.count() == n_rows
+        assert used() > before + 8 * n_rows
+    del frame, kept, parts
+    wait_for(lambda: used() < before + 8 * n_rows, "free memory", 30)
 
 
 def test_sizes_do_not_multiply(spark: Session, capsys: pytest.CaptureFixture[str]) -> None:
