@@ -140,28 +140,45 @@ def check_sizes(given: Session, capsys: pytest.CaptureFixture[str]) -> None:
     assert not [size for size in sizes if "E+" in size]
 
 
-def test_a_server_frees_the_rows_of_past_rounds(spark: Session, connect: Session) -> None:
-    """The server is in the JVM of ``spark``."""
-    jvm: Any = spark.spark._jvm  # no public function returns the memory of all cached rows
+def check_memory(given: Session, jvm: Any) -> None:
+    """The rows in executors need as much memory after 8 rounds as after 2, and none after the last round."""
 
     def used() -> int:
         gc.collect()
         jvm.System.gc()
-        return int(jvm.org.apache.spark.SparkEnv.get().memoryManager().storageMemoryUsed())
+        return int(jvm.org.apache.spark.SparkEnv.get().memoryManager().storageMemoryUsed()) - before
 
+    before, n_rows = 0, 20_000
     before = used()
-    connect.activate()
-    with spread(connect, 2) as session, closing(SparkCheckpoints(session)) as found:
-        n_rows = 20_000
+    with spread(given, 2) as session, closing(SparkCheckpoints(session)) as found:
+        session.activate()
         frame = frame_of(session.spark, pa.table({"run_id": range(n_rows)}))
-        for _ in range(4):
-            kept = found("kept", frame.selectExpr("run_id + 1 as run_id"))
-            parts = {"run": Part(kept, RUNS), "last": Part(kept.where("run_id = 9"), RUNS)}
-            frame = found.checkpoint(parts, ["last"]).frames["run"]
+        for n_rounds in (2, 6):
+            for _ in range(n_rounds):
+                kept = found("kept", frame.selectExpr("run_id + 1 as run_id"))
+                parts = {"run": Part(kept, RUNS), "last": Part(kept.where("run_id = 8"), RUNS)}
+                cut = found.checkpoint(parts, ["last"])
+                frame = cut.frames["run"]
+            if n_rounds == 2:
+                first = used()
         assert frame.count() == n_rows
-        assert used() > before + 8 * n_rows
-    del frame, kept, parts
-    wait_for(lambda: used() < before + 8 * n_rows, "free memory", 30)
+        wait_for(lambda: used() < 1.5 * first, "free memory", 30)
+    assert first > 8 * n_rows
+    del frame, kept, parts, cut
+    wait_for(lambda: used() < 8 * n_rows, "free memory", 30)
+
+
+def test_the_rows_of_past_rounds_are_freed(spark: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(checkpoints, "_CUT_EVERY", 2)
+    check_memory(spark, spark.spark._jvm)  # no public function returns the memory of all rows
+
+
+def test_a_server_frees_the_rows_of_past_rounds(
+    spark: Session, connect: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The server is in the JVM of ``spark``."""
+    monkeypatch.setattr(checkpoints, "_CUT_EVERY", 2)
+    check_memory(connect, spark.spark._jvm)
 
 
 def test_sizes_do_not_multiply(spark: Session, capsys: pytest.CaptureFixture[str]) -> None:
