@@ -55,7 +55,7 @@ _CUT_EVERY: Final = 8
 
 The job of the next round truncates the lineage only after its tasks have been built. These tasks refer to the
 partitions of the round before, and thus to all earlier rounds since the last job of its own. Spark frees neither the
-rows nor the shuffle files of these rounds. With such a job in each round, runs of 10,000 brokers take 15 % more CPU
+rows nor the shuffle files of these rounds. With this job in each round, runs of 10,000 brokers take 15 % more CPU
 time.
 """
 _PLAN_CACHE: Final = "spark.connect.session.planCache.enabled"
