@@ -146,10 +146,9 @@ def check_memory(given: Session, jvm: Any) -> None:
     def used() -> int:
         gc.collect()
         jvm.System.gc()
-        return int(jvm.org.apache.spark.SparkEnv.get().memoryManager().storageMemoryUsed()) - before
+        return int(jvm.org.apache.spark.SparkEnv.get().memoryManager().storageMemoryUsed())
 
-    before, n_rows = 0, 20_000
-    before = used()
+    before, n_rows = used(), 20_000
     with spread(given, 2) as session, closing(SparkCheckpoints(session)) as found:
         session.activate()
         frame = frame_of(session.spark, pa.table({"run_id": range(n_rows)}))
@@ -160,12 +159,12 @@ def check_memory(given: Session, jvm: Any) -> None:
                 cut = found.checkpoint(parts, ["last"])
                 frame = cut.frames["run"]
             if n_rounds == 2:
-                first = used()
+                first = used() - before
         assert frame.count() == n_rows
-        wait_for(lambda: used() < 1.5 * first, "free memory", 30)
+        wait_for(lambda: used() - before < 1.5 * first, "free memory", 30)
     assert first > 8 * n_rows
     del frame, kept, parts, cut
-    wait_for(lambda: used() < 8 * n_rows, "free memory", 30)
+    wait_for(lambda: used() - before < 8 * n_rows, "free memory", 30)
 
 
 def test_the_rows_of_past_rounds_are_freed(spark: Session, monkeypatch: pytest.MonkeyPatch) -> None:

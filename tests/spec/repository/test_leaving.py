@@ -230,7 +230,7 @@ def test_a_message_that_publisher_and_members_lack_blocks_no_other() -> None:
 
 @pytest.mark.parametrize("lost", [{"P2R-Dropped"}, {"P2R-Dropped", "Message", "P2R-Order", "P2R-Retransmit"}])
 def test_a_member_that_joined_before_a_message_was_skipped_learns_of_it_by_gossip(lost: set[str]) -> None:
-    """Rule P37: r3 does not get P2R-Dropped. If it gets nothing from p, its messages are orphans by then (rule P32)."""
+    """Rule P37: r3 does not get P2R-Dropped. If it gets nothing from p, it has them as orphans (rule P32)."""
     layout = Layout(3, {"r1": 1, "r2": 2, "r3": 3}, {"p": 1, "q": 3, "s": 3}, **SETTINGS, void_rounds=100)
     matches, (p, r3) = layout.subscribe("s"), (layout.ids["p"], layout.ids["r3"])
     for name, round_ in (("r2", 150), ("r3", 250)):
