@@ -36,9 +36,11 @@ from udfs.ginger.tree import BROKEN, Tree, broken_trees
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+_SQL = sql_files("pipelines.protocols.ginger.audits")
 _BOUND = sql_files("pipelines.protocols.ginger")
 BOUND_INPUT = _BOUND["bound"]
 """SQL for the input of `udfs.ginger.bound.beyond_runs`: one row for each run with crashes."""
+_SLOW_JOIN = f"with repair_limit as ({_SQL['repair_limit']})\nselect * from (\n{_BOUND['slow_join']}\n) found"
 
 
 def beyond(reader: Reader) -> DataFrame:
@@ -47,7 +49,7 @@ def beyond(reader: Reader) -> DataFrame:
     Runs that have both crashes and slow messages are beyond the bound: timers and failure detectors depend on the
     latencies of links (rules G8 and G14). So do the timers of joins.
     """
-    slow = reader.sql(SLOW_CRASHING_RUN).unionByName(reader.sql(_BOUND["slow_join"]))
+    slow = reader.sql(SLOW_CRASHING_RUN).unionByName(reader.sql(_SLOW_JOIN))
     return arrow_bound(BOUND_INPUT, beyond_runs)(reader).unionByName(slow)
 
 
@@ -229,7 +231,6 @@ class GingerSettings(Strict):
 
 
 _WAITS = sql_files("pipelines.protocols.ginger.waits")
-_SQL = sql_files("pipelines.protocols.ginger.audits")
 OPERATION = _SQL["bank_operation"]
 _REPLICAS = f"""
 select run_id, node_id, topic, start_balance,
@@ -244,7 +245,7 @@ where role = 'broker'
 group by run_id
 """
 _RELATIONS: dict[str, Relation] = {
-    **{name: _SQL[name] for name in ("quiet_run", "key_item", "up_node")},
+    **{name: _SQL[name] for name in ("quiet_run", "key_item", "up_node", "repair_limit")},
     "balance": lambda evidence: arrow_rows(evidence.sql(_REPLICAS), replay, BALANCES),
     "broken_tree": lambda evidence: arrow_rows(evidence.sql(_TREES), broken_trees, BROKEN),
     "start_parent": lambda evidence: arrow_rows(evidence.sql(BOUND_INPUT), start_parents, START_PARENTS),

@@ -1,14 +1,7 @@
 -- The runs in which a broker joins while messages are slow: run_id, round, reason. The timers of a join depend on the
 -- latencies of links (rule G14). A pause or a delay counts if it begins before the repair must end, and if it has not
 -- ended, or its last delayed message has not arrived, in the round of the broker's first ParentRequest.
-with slowest as (
-  select run_id, max(latency_rounds) as latency_rounds from link group by run_id
-), repair as (
-  select r.run_id, r.protocol_detection_rounds + r.protocol_max_hops * s.latency_rounds
-    + 4 * (2 * r.protocol_max_hops * s.latency_rounds + 3 * r.protocol_timer_rounds) as most_rounds
-  from parameter r
-  join slowest s on s.run_id = r.run_id
-), joined as (
+with joined as (
   select c.run_id, c.node_id, min(q.sent_round) as round
   from (select distinct run_id, node_id from state_contact where is_joining) c
   join sent_message q on q.run_id = c.run_id and q.src = c.node_id and q.kind = 'ParentRequest'
@@ -35,7 +28,7 @@ with slowest as (
 select j.run_id, min(greatest(j.round, s.round)) as round,
   'a broker joins, and messages take longer than links do or wait for nodes that pause' as reason
 from joined j
-join repair p on p.run_id = j.run_id
+join repair_limit p on p.run_id = j.run_id
 join slow s on s.run_id = j.run_id and s.round <= j.round + p.most_rounds
   and coalesce(s.end_round >= j.round, true)
 group by j.run_id

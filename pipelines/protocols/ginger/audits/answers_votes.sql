@@ -2,14 +2,7 @@
 -- Alg. 7, rules G18, G19, G29 and G32. The answer is a vote, or a list of the brokers above, in the same round or
 -- later. A vote must name all failed brokers of the sibling's vote, with the same or later incarnations. A broker need
 -- not answer if it crashes before the repair must end (rule G14), or if it has not found a parent since its recovery.
-with slowest as (
-  select run_id, max(latency_rounds) as latency_rounds from link group by run_id
-), repair as (
-  select r.run_id, r.protocol_detection_rounds + r.protocol_max_hops * s.latency_rounds
-    + 4 * (2 * r.protocol_max_hops * s.latency_rounds + 3 * r.protocol_timer_rounds) as most_rounds
-  from parameter r
-  join slowest s on s.run_id = r.run_id
-), named as (
+with named as (
   select run_id, message_id, src, dst, one.broker, one.incarnation from (
     select run_id, message_id, src, dst,
       explode(from_json(brokers, 'array<struct<broker:bigint,incarnation:bigint>>')) as one
@@ -39,7 +32,7 @@ select distinct v.run_id, v.due_round as round, v.dst as node_id,
 from election_message v
 join quiet_run q on q.run_id = v.run_id
 left join answered a on a.run_id = v.run_id and a.message_id = v.message_id
-left join repair p on p.run_id = v.run_id
+left join repair_limit p on p.run_id = v.run_id
 left join node_recovery c on c.run_id = v.run_id and c.node_id = v.dst and c.crash_round > v.due_round
   and c.crash_round <= v.due_round + p.most_rounds
 left join newcomer w on w.run_id = v.run_id and w.node_id = v.dst and w.from_round <= v.due_round
