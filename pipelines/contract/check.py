@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 
 import sqlglot
 from sqlglot.errors import SqlglotError
@@ -20,14 +20,20 @@ _GENERAL = "pipelines.audits"
 _HEAD = {*in_flight_schema(ProtocolForm.payload).names, *OUTBOX, "latency_rounds"}
 
 
-def check_protocol(protocol: Protocol, form: ProtocolForm) -> None:
+def check_protocol(protocol: Protocol, form: ProtocolForm, view_packages: Collection[str] = ()) -> None:
     """Checks `protocol`, and the tables and the payload of its form `form`.
+
+    Args:
+        protocol: The protocol.
+        form: One of its forms.
+        view_packages: The packages with the views of all stores and of other protocols.
 
     Raises:
         ProtocolError: The check found problems. The message lists all of them.
     """
     body = _parsed("body", f"select {form.body}")
     problems = [*_kinds(protocol), *_payload(form), *_states(form), *_statements(protocol), *body]
+    problems += _views(protocol, view_packages)
     if problems:
         raise ProtocolError(protocol.name, problems)
 
@@ -43,6 +49,13 @@ def _kinds(protocol: Protocol) -> Iterator[str]:
         yield f"audit {name!r} occurs twice in audits; allowed: unique names"
     for name in sorted({audit.name for audit in protocol.audits} & sql_files(_GENERAL).keys()):
         yield f"audit {name!r} has the name of a general audit or relation; allowed: another name"
+
+
+def _views(protocol: Protocol, packages: Collection[str]) -> Iterator[str]:
+    own = sql_files(protocol.views) if protocol.views else {}
+    for package in sorted({*packages} - {protocol.views}):
+        for name in sorted(own.keys() & sql_files(package).keys()):
+            yield f"view {name!r} has the name of a view in {package}; allowed: another name"
 
 
 def _payload(form: ProtocolForm) -> Iterator[str]:

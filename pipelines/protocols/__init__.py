@@ -76,7 +76,7 @@ def protocol_form(name: str, form: Form = "program") -> ProgramForm | DataflowFo
     if not any(protocol is own for own in _OWN):
         from pipelines.contract.check import check_protocol  # loads the SQL parser
 
-        check_protocol(protocol, found)
+        check_protocol(protocol, found, ["pipelines.sql", *(one.views for one in PROTOCOLS.values() if one.views)])
     _loaded[name, form] = protocol, found
     return found
 

@@ -16,7 +16,7 @@ import pytest
 from pipelines import protocols
 from pipelines.audits.run import beyond_runs
 from pipelines.contract import check
-from pipelines.contract.audit import Audit, sql_audits
+from pipelines.contract.audit import Audit, sql_audits, sql_files
 from pipelines.contract.round import DataflowForm
 from pipelines.contract.settings import Strict
 from pipelines.errors import ProtocolError, QueryError, ScenarioError
@@ -156,6 +156,16 @@ def test_an_audit_has_no_name_of_a_general_audit() -> None:
     protocol = replace(FORWARDING, audits=[Audit("exactly_once", "nothing", "select 1")])
     with pytest.raises(ProtocolError, match="audit 'exactly_once' has the name of a general audit or relation"):
         check.check_protocol(protocol, protocol_form("forwarding", "program"))
+
+
+def test_a_view_has_no_name_of_a_view_in_another_package(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(PROTOCOLS, "forwarding", replace(FORWARDING, views="other.views"))
+    found = {"other.views": {"missing_delivery": "select 1", "own": "select 2"}}
+    monkeypatch.setattr(check, "sql_files", lambda package: found.get(package) or sql_files(package))
+    told = "view 'missing_delivery' has the name of a view in pipelines.sql; allowed: another name"
+    with pytest.raises(ProtocolError, match=told) as raised:
+        protocol_form("forwarding", "program")
+    assert "'own'" not in str(raised.value)
 
 
 def test_a_package_that_takes_the_name_of_another_protocol_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
