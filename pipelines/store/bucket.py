@@ -17,7 +17,7 @@ from obstore.exceptions import AlreadyExistsError, BaseError, PreconditionError
 from obstore.store import from_url
 
 from pipelines.engines.settings import endpoint
-from pipelines.errors import RoundtableError, StoreError, first_line
+from pipelines.errors import StoreError, first_line
 from pipelines.store.damage import disk_error
 from pipelines.store.place import RemotePath, Tag, check_address
 
@@ -157,9 +157,6 @@ def _as_store_error(address: str) -> Iterator[None]:
         told = disk_error(error, address)
         if told is None and isinstance(error, FileNotFoundError):
             raise
-        raise (told or _unknown(error, address)) from None
-
-
-def _unknown(error: Exception, address: str) -> RoundtableError:
-    cause = re.sub(r"\?\S+", "", first_line(error))  # the query string of a URL may contain a signature
-    return StoreError(f"the object store of {address!r} fails: {cause}; check the address and the endpoint")
+        cause = re.sub(r"\?\S+", "", first_line(error))  # the query string of a URL may contain a signature
+        message = f"the object store of {address!r} fails: {cause}; check the address and the endpoint"
+        raise (told or StoreError(message)) from None

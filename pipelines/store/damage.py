@@ -80,7 +80,14 @@ def _has_working_directory() -> bool:
 
 def surroundings_error(error: BaseException, root: object = None) -> StoreError | EngineError | None:
     """Returns the error for the disk or a file of store ``root``, or for a lost engine; None for any other error."""
-    return disk_error(error, root) or _lost_engine(error)
+    if (told := disk_error(error, root)) is not None:
+        return told
+    errors = list(_chain(error))
+    if any(isinstance(one, ConnectionRefusedError) or _NO_JVM.fullmatch(str(one)) for one in errors):
+        return EngineError(JVM_ENDED)
+    if any(_NO_SERVER.search(str(one)) for one in errors):
+        return EngineError("the Spark Connect server has ended, or cannot be reached; check its log")
+    return None
 
 
 def disk_error(error: BaseException, root: object = None) -> StoreError | None:
@@ -110,16 +117,6 @@ def disk_error(error: BaseException, root: object = None) -> StoreError | None:
             f"{store} is damaged: {what} cannot be read; restore it from a backup, or run the scenario (stored in "
             "experiment.json) again with a new --store"
         )
-    return None
-
-
-def _lost_engine(error: BaseException) -> EngineError | None:
-    """Returns the `EngineError` for an error of an engine that has ended; None for any other error."""
-    errors = list(_chain(error))
-    if any(isinstance(one, ConnectionRefusedError) or _NO_JVM.fullmatch(str(one)) for one in errors):
-        return EngineError(JVM_ENDED)
-    if any(_NO_SERVER.search(str(one)) for one in errors):
-        return EngineError("the Spark Connect server has ended, or cannot be reached; check its log")
     return None
 
 

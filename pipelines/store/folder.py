@@ -25,10 +25,14 @@ from uuid import uuid4
 from filelock import FileLock, Timeout
 
 from pipelines.errors import StoreError, listed, nearest
-from pipelines.store.place import Exclusive, RemotePath, Tag
+from pipelines.store.bucket import Bucket
+from pipelines.store.hdfs import HdfsLock
+from pipelines.store.place import RemotePath, Tag
 from pipelines.store.roots import Root, check_name, is_partial, make, remove
 from pipelines.tables import ROUND_COMMIT, RUN, STORE_FORMAT
 
+LockFile = Bucket | HdfsLock
+"""A file with conditional writes: if several programs write it at the same time, exactly one succeeds."""
 LEASE_SECONDS = 40.0
 """Seconds after which a lease expires without renewal; several times the duration of a request with its retries."""
 _RENEWALS = 8
@@ -38,7 +42,7 @@ _RENEWALS = 8
 class Lease:
     """A writer's exclusive right to a store until the lease expires; `leased` acquires and renews leases."""
 
-    def __init__(self, file: Exclusive, writer: str, tag: Tag, token: str) -> None:
+    def __init__(self, file: LockFile, writer: str, tag: Tag, token: str) -> None:
         self._file = file
         self._writer = writer
         self._tag: Tag | None = tag
@@ -75,7 +79,7 @@ class Lease:
 
 
 @contextmanager
-def leased(file: Exclusive, writer: str, say: Callable[[str], None]) -> Iterator[Lease]:
+def leased(file: LockFile, writer: str, say: Callable[[str], None]) -> Iterator[Lease]:
     """Acquires the lease of a lock file and renews it in a thread until the block ends.
 
     Other programs show ``writer`` in their error message if they find the lease held. ``say`` receives a progress
@@ -97,7 +101,7 @@ def leased(file: Exclusive, writer: str, say: Callable[[str], None]) -> Iterator
         lease.release()
 
 
-def holder(file: Exclusive) -> str | None:
+def holder(file: LockFile) -> str | None:
     """Returns the name of the program that holds a lease; None if the lease is expired or does not exist.
 
     The function compares the server's modification time with this machine's clock.
@@ -108,7 +112,7 @@ def holder(file: Exclusive) -> str | None:
     return writer_in(file)
 
 
-def writer_in(file: Exclusive) -> str:
+def writer_in(file: LockFile) -> str:
     """Returns the name of the program that last wrote a lock file."""
     with suppress(FileNotFoundError):
         return file.read_text().splitlines()[0]
@@ -119,7 +123,7 @@ def _text(writer: str, token: str, number: int) -> str:
     return f"{writer}\n{token} {number}\n"
 
 
-def _own_tag(file: Exclusive, token: str) -> Tag | None:
+def _own_tag(file: LockFile, token: str) -> Tag | None:
     """Returns the tag of a lock file if it contains ``token``, else None.
 
     If the answer to a write is lost, the client repeats the write, and the repetition fails. No other program uses the
@@ -131,7 +135,7 @@ def _own_tag(file: Exclusive, token: str) -> Tag | None:
     return None
 
 
-def _taken(file: Exclusive, text: str, token: str, say: Callable[[str], None]) -> Tag:
+def _taken(file: LockFile, text: str, token: str, say: Callable[[str], None]) -> Tag:
     """Creates a lock file with content ``text``, or takes over an expired lease; returns the tag of the file."""
     begun, seen = time.monotonic(), None
     while (tag := file.create(text)) is None:

@@ -2,33 +2,13 @@
 
 from __future__ import annotations
 
-from datetime import datetime
-from typing import Protocol, Self
+from typing import Self
 from urllib.parse import urlsplit
 
 from pipelines.errors import StoreError
 
 Tag = dict[str, str]
 """A version identifier of a file's content, such as an HTTP entity tag."""
-
-
-class Exclusive(Protocol):
-    """A file with conditional writes: if several programs write it at the same time, exactly one succeeds."""
-
-    def create(self, text: str) -> Tag | None:
-        """Creates the file and returns its tag; returns None if the file exists."""
-
-    def update(self, text: str, tag: Tag) -> Tag | None:
-        """Writes the file if its current tag equals ``tag``; returns the new tag, or None if the tags differ."""
-
-    def head(self) -> tuple[Tag, datetime] | None:
-        """Returns the tag and the server's modification time of the file; None if the file does not exist."""
-
-    def read_text(self) -> str:
-        """Returns the content of the file; raises `FileNotFoundError` if the file does not exist."""
-
-    def unlink(self) -> None:
-        """Removes the file."""
 
 
 class RemotePath:

@@ -21,8 +21,8 @@ from pipelines.engines.session import Session
 from pipelines.errors import StoreError
 from pipelines.rounds.progress import Progress
 from pipelines.store import folder
-from pipelines.store.folder import LOCK, is_being_written, locked
-from pipelines.store.place import Exclusive, RemotePath
+from pipelines.store.folder import LOCK, LockFile, is_being_written, locked
+from pipelines.store.place import RemotePath
 from pipelines.store.roots import Root, engine_path, root_of
 from pipelines.store.store import Store
 from pipelines.tables import ROUND_COMMIT
@@ -60,7 +60,7 @@ def made(sail: Session, place: str, finished: Path) -> Path:
     return finished
 
 
-def lock_of(root: Root) -> Exclusive:
+def lock_of(root: Root) -> LockFile:
     """Returns the lease that is a store's lock."""
     assert isinstance(root, RemotePath)
     return root.lock(LOCK)
