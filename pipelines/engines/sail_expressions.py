@@ -9,7 +9,7 @@ strings.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any, Final
 
@@ -107,7 +107,9 @@ def _converted(node: exp.Expr | None) -> proto.Expression:  # noqa: C901 - one c
             return _converted(node.this)
         case exp.Column() | exp.Dot() | exp.Identifier():
             return _reference(node)
-        case exp.Anonymous(this=str(name), expressions=values) if name.lower() == "struct" or not _is_any_named(values):
+        case exp.Anonymous(this=str(name), expressions=values):
+            if name.lower() != "struct" and any(isinstance(one, exp.Alias) for one in values):
+                raise _OtherSyntaxError  # in a call of another function than struct, a type stands after ``as``
             return _call(name, *map(_converted, values))
         case exp.Literal() | exp.Neg(this=exp.Literal()):
             return _constant(node)
@@ -135,7 +137,9 @@ def _converted(node: exp.Expr | None) -> proto.Expression:  # noqa: C901 - one c
         case exp.Cast():
             return _cast(node)
         case exp.Lambda():
-            return _lambda(node)
+            names = [proto.Expression.UnresolvedNamedLambdaVariable(name_parts=[one.name]) for one in node.expressions]
+            function = proto.Expression.LambdaFunction(function=_converted(node.this), arguments=names)
+            return proto.Expression(lambda_function=function)
         case exp.Window():
             return _window(node)
         case exp.Alias():
@@ -145,11 +149,6 @@ def _converted(node: exp.Expr | None) -> proto.Expression:  # noqa: C901 - one c
     if type(node) in _OPERATORS and isinstance(node, exp.Binary):
         return _call(_OPERATORS[type(node)], _converted(node.left), _converted(node.right))
     raise _OtherSyntaxError
-
-
-def _is_any_named(values: Iterable[exp.Expr]) -> bool:
-    """Returns whether a value has a name. In a call of another function than struct, a type stands after ``as``."""
-    return any(isinstance(one, exp.Alias) for one in values)
 
 
 def _named(value: exp.Expr, names: list[exp.Identifier]) -> proto.Expression:
@@ -213,12 +212,6 @@ def _type(node: exp.DataType) -> DataType:
         ]
         return DataType(struct=DataType.Struct(fields=fields))
     raise _OtherSyntaxError
-
-
-def _lambda(node: exp.Lambda) -> proto.Expression:
-    variables = [proto.Expression.UnresolvedNamedLambdaVariable(name_parts=[one.name]) for one in node.expressions]
-    function = proto.Expression.LambdaFunction(function=_converted(node.this), arguments=variables)
-    return proto.Expression(lambda_function=function)
 
 
 def _window(node: exp.Window) -> proto.Expression:

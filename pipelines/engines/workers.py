@@ -195,7 +195,14 @@ def in_workers(make: Callable[[], Mapped], n_workers: int) -> Mapped:
 
     ``make``, which is pickled, returns the Arrow function. An idle process ends after five minutes.
     """
-    return make() if n_workers < 2 else partial(_applied, _start_processes(make, n_workers), n_workers)
+    if n_workers < 2:
+        return make()
+    text: bytes = dumps(make)  # type: ignore[no-untyped-call]  # PySpark leaves it without types
+    with suppress(BrokenProcessPool):  # the caller of the function gets the error
+        executor = _pool(n_workers).executor
+        for _ in range(n_workers):  # the processes start concurrently, and import the modules of `make`
+            executor.submit(prepare, text)
+    return partial(_applied, text, n_workers)
 
 
 @contextmanager
@@ -207,16 +214,6 @@ def starting(make: Callable[[], Mapped], n_workers: int) -> Iterator[None]:
     except BaseException:
         stop_workers()
         raise
-
-
-def _start_processes(make: Callable[[], Mapped], n_workers: int) -> bytes:
-    """Starts ``n_workers`` processes, which import the modules of ``make``; returns ``make``, pickled."""
-    text: bytes = dumps(make)  # type: ignore[no-untyped-call]  # PySpark leaves it without types
-    with suppress(BrokenProcessPool):  # the caller of the function gets the error
-        executor = _pool(n_workers).executor
-        for _ in range(n_workers):  # the processes start concurrently
-            executor.submit(prepare, text)
-    return text
 
 
 def slices_of(rows: pa.Table, n_cores: int) -> list[pa.RecordBatch]:
