@@ -110,7 +110,10 @@ class TextRows:
         )  # fmt: skip
         numbers = tuple(self.numbers[skip:]) if len(lines) == table.num_rows + len(bad) else ()
         if bad:
-            raise DataFileError(_ragged(bad, numbers, len(column_names)))
+            places = (f"line {numbers[number - 1]}" if numbers and number else f"row {number}" for number, _ in bad)
+            shown = [f"{place}: {n_cells} cells" for place, (_, n_cells) in zip(places, bad, strict=True)]
+            width = f"the first line has {len(column_names)}; give each row as many"
+            raise DataFileError(f"{listed(shown, _SHOWN)}, and {width}")
         return FileTable(*_with_decimal_points(table, self.delimiter), numbers)
 
     def _check_quotes(self, content: str, skip: int) -> None:
@@ -328,9 +331,3 @@ def _cells(lines: Sequence[str], delimiter: str, *, is_quoted: bool) -> list[lis
     except csv.Error:
         rows = [line.split(delimiter) for line in lines]
     return [[cell.strip() for cell in row] for row in rows]
-
-
-def _ragged(bad: Sequence[tuple[int, int]], numbers: Sequence[int], width: int) -> str:
-    places = (f"line {numbers[number - 1]}" if numbers and number else f"row {number}" for number, _ in bad)
-    shown = [f"{place}: {n_cells} cells" for place, (_, n_cells) in zip(places, bad, strict=True)]
-    return f"{listed(shown, _SHOWN)}, and the first line has {width}; give each row as many"

@@ -108,7 +108,11 @@ def _load(path: Path, spec: FileOverlay, given: tuple[str, ...]) -> WeightedGrap
         message = "latency_unit is given without latency; name the column or attribute there, or leave it out"
         raise DataFileError(message, "latency_unit")
     try:
-        return _parse(kind, name, content, spec)
+        if kind in READERS:
+            return weighted_graph(read_graph(kind, content), spec)
+        if kind in _PARSERS:
+            return _PARSERS[kind](content, spec)
+        return parse_text(content, "\t" if name.lower().endswith(".tsv") and b"\t" in content else None, spec)
     except DataFileError as error:
         raise DataFileError(f"{name}: {error}", error.field) from error
 
@@ -163,14 +167,6 @@ def _format(name: str, content: bytes) -> OverlayFormat:
     if any(len(row) > 1 for row in split(start).sample):
         return "edges"
     raise DataFileError(f"{name} has an unknown format; set key format, or convert the file to one of: {_FORMATS}")
-
-
-def _parse(kind: OverlayFormat, name: str, content: bytes, columns: FileOverlay) -> WeightedGraph:
-    if kind in READERS:
-        return weighted_graph(read_graph(kind, content), columns)
-    if kind in _PARSERS:
-        return _PARSERS[kind](content, columns)
-    return parse_text(content, "\t" if name.lower().endswith(".tsv") and b"\t" in content else None, columns)
 
 
 def node_positions(spec: OverlaySpec, beside: Path | None) -> Mapping[str, tuple[float, float]]:

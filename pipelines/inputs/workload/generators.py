@@ -144,7 +144,13 @@ def generated_subscriptions(spec: SubscriptionSpec, overlay: Overlay, seed: int)
         raise InputError(Problem((*SUBSCRIPTIONS_PLACE, "per_node"), message))
     node = np.repeat(nodes, spec.per_node)
     index = np.tile(np.arange(spec.per_node, dtype=np.int64), len(nodes))
-    texts = _texts(spec, nodes, node, index, seed)
+    match spec:
+        case TopicSubscriptions():
+            texts = _topic_texts(spec, nodes, node, index, seed)
+        case ContentSubscriptions():
+            texts = _content_texts(spec, nodes, node, index, seed)
+        case QuoteSubscriptions():
+            texts = _quote_texts(spec, node, index, seed)
     round_ = draws_numpy.integers(seed, f"{_SUBSCRIPTION_PURPOSE}.round", *spec.rounds, node, index)
     end_round = pa.nulls(len(node), pa.int64())
     if spec.lifetime is not None:
@@ -153,20 +159,9 @@ def generated_subscriptions(spec: SubscriptionSpec, overlay: Overlay, seed: int)
     return pa.table([pa.array(node), pa.array(round_), end_round, texts], schema=SUBSCRIPTION)
 
 
-def _texts(spec: SubscriptionSpec, nodes: Ints, node: Ints, index: Ints, seed: int) -> pa.Array:
-    match spec:
-        case TopicSubscriptions():
-            ranks = distinct_ranks(
-                nodes, spec.per_node, spec.n_topics, spec.zipf, seed, f"{_SUBSCRIPTION_PURPOSE}.topic"
-            )
-            return _topic_texts(spec, ranks.ravel(), node, index, seed)
-        case ContentSubscriptions():
-            return _content_texts(spec, nodes, node, index, seed)
-        case QuoteSubscriptions():
-            return _quote_texts(spec, node, index, seed)
-
-
-def _topic_texts(spec: TopicSubscriptions, ranks: Ints, node: Ints, index: Ints, seed: int) -> pa.Array:
+def _topic_texts(spec: TopicSubscriptions, nodes: Ints, node: Ints, index: Ints, seed: int) -> pa.Array:
+    purpose = f"{_SUBSCRIPTION_PURPOSE}.topic"
+    ranks = distinct_ranks(nodes, spec.per_node, spec.n_topics, spec.zipf, seed, purpose).ravel()
     exact = _each(ranks, lambda rank: canonical_text(topic_name(rank, spec.levels), None))
     if not spec.wildcards:
         return exact
@@ -314,16 +309,11 @@ def _quotes(spec: QuotePublications, seed: int, keys: tuple[Ints, Ints, Ints]) -
     ranks = zipf(draws_numpy.uniform(seed, f"{_PUBLICATION_PURPOSE}.symbol", *keys), spec.symbols, spec.zipf)
     steps = spec.volatility * draws_numpy.normal(seed, f"{_PUBLICATION_PURPOSE}.price", *keys)
     volumes = quote_volumes(draws_numpy.uniform(seed, f"{_PUBLICATION_PURPOSE}.volume", *keys)).astype(np.int64)
-    price = pa.array(_walk(ranks, steps, seed))
-    columns = {"symbol": _each(ranks, quote_symbol), "price": price, "volume": pa.array(volumes)}
-    return pa.repeat(pa.scalar(QUOTE_TOPIC, pa.string()), len(ranks)), columns
-
-
-def _walk(ranks: Ints, steps: Floats, seed: int) -> Floats:
-    """Returns the price after each step of a geometric random walk of each stock, clipped to the range of prices."""
+    # The price of each stock is a geometric random walk, clipped to the range of prices.
     logs = np.log(start_prices(seed, ranks)) + pd.Series(steps).groupby(ranks).cumsum().to_numpy()
-    prices: Floats = np.round(np.exp(np.clip(logs, np.log(LEAST_PRICE), np.log(MOST_PRICE))), 2)
-    return prices
+    prices = np.round(np.exp(np.clip(logs, np.log(LEAST_PRICE), np.log(MOST_PRICE))), 2)
+    columns = {"symbol": _each(ranks, quote_symbol), "price": pa.array(prices), "volume": pa.array(volumes)}
+    return pa.repeat(pa.scalar(QUOTE_TOPIC, pa.string()), len(ranks)), columns
 
 
 def _repeated(per_node: int) -> InputError:
