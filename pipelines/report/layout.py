@@ -59,7 +59,8 @@ def layout(
             return RING, _fitted(_circle(order, 1.0) | _circle(within, 0.0 if len(within) == 1 else 0.25))
         graph.add_edges_from(mutual)
     if not graph.number_of_edges() or _is_cycle(graph):
-        return RING, _fitted(_ring(graph))
+        order = sorted(graph) if not graph.number_of_edges() else list(nx.dfs_preorder_nodes(graph, min(graph)))
+        return RING, _fitted(_circle(order, 1.0))
     if nx.is_forest(graph) or n_nodes > _MOST_SPRINGS:
         return (TREE if nx.is_forest(graph) else SPRINGS), _fitted(_tree(graph))
     found = nx.spring_layout(graph, seed=0, iterations=200)
@@ -127,13 +128,8 @@ def _is_cycle(graph: nx.Graph[int]) -> bool:
     return len(graph) > 2 and nx.is_connected(graph) and all(degree == 2 for _, degree in graph.degree)
 
 
-def _ring(graph: nx.Graph[int]) -> dict[int, Point]:
-    """Places the nodes of a cycle on a circle, in the order of the cycle from the top."""
-    order = sorted(graph) if not graph.number_of_edges() else list(nx.dfs_preorder_nodes(graph, min(graph)))
-    return _circle(order, 1.0)
-
-
 def _circle(order: Sequence[int], radius: float) -> dict[int, Point]:
+    """Places nodes on a circle, in their order from the top."""
     turn = 2 * math.pi / max(len(order), 1)
     return {
         node: (radius * math.sin(turn * number), -radius * math.cos(turn * number)) for number, node in enumerate(order)
@@ -145,7 +141,9 @@ def _tree(graph: nx.Graph[int]) -> dict[int, Point]:
     found: dict[int, Point] = {}
     start = 0.0
     for members in sorted(nx.connected_components(graph), key=min):
-        slots, depth = _slots(graph, _middle(graph, members))
+        # The middle of a long shortest path, which two breadth-first searches find; in a tree, it is the centre.
+        way = _farthest(graph, _farthest(graph, min(members))[-1])
+        slots, depth = _slots(graph, way[(len(way) - 1) // 2])
         width = max(slots.values()) + 1
         found |= {node: (start + slots[node], float(depth[node])) for node in members}
         start += width
@@ -153,16 +151,6 @@ def _tree(graph: nx.Graph[int]) -> dict[int, Point]:
         return found
     turn = 2 * math.pi / start
     return {node: (y * math.sin(turn * x), -y * math.cos(turn * x)) for node, (x, y) in found.items()}
-
-
-def _middle(graph: nx.Graph[int], members: set[int]) -> int:
-    """Returns the middle node of a long path in the component ``members``; in a tree, it is the centre.
-
-    The path is a shortest path between two nodes, found by two breadth-first searches.
-    """
-    far = _farthest(graph, min(members))[-1]
-    way = _farthest(graph, far)
-    return way[(len(way) - 1) // 2]
 
 
 def _farthest(graph: nx.Graph[int], start: int) -> list[int]:
