@@ -78,7 +78,9 @@ def write_rows(rows: pa.Table, form: str, out: TextIO, n_keys: int = 0) -> None:
     elif form == "vertical":
         print_vertical(rows.column_names, values(rows), out)
     else:
-        print_table(rows.column_names, values(rows), _are_numbers(rows), out, n_keys)
+        of = pa.types
+        are_numbers = [of.is_integer(kind) or of.is_floating(kind) or of.is_decimal(kind) for kind in rows.schema.types]
+        print_table(rows.column_names, values(rows), are_numbers, out, n_keys)
 
 
 def values(rows: pa.Table) -> Iterator[tuple[Any, ...]]:
@@ -257,11 +259,3 @@ def _csv_value(value: Any) -> str:  # noqa: ANN401 - any plain value
         return ""
     text = shown(value)
     return '"' + text.replace('"', '""') + '"' if not text or any(sign in text for sign in ',"\r\n') else text
-
-
-def _are_numbers(rows: pa.Table) -> list[bool]:
-    kinds = pa.types
-    return [
-        kinds.is_integer(field.type) or kinds.is_floating(field.type) or kinds.is_decimal(field.type)
-        for field in rows.schema
-    ]
