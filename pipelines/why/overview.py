@@ -185,7 +185,10 @@ def grouped(what: str, told: Sequence[Story]) -> list[Group]:
     found: dict[CauseKey, list[Story]] = {}
     for story in told:
         found.setdefault(cause_key(what, story), []).append(story)
-    groups = [Group(what, _cause_words(what, members[0]), members) for members in found.values()]
+    groups = []
+    for first, *others in found.values():
+        words = first.verdict if first.cause is None else first.cause.text
+        groups.append(Group(what, "delivered again" if what == TWICE else words, [first, *others]))
     return sorted(groups, key=lambda group: -group.number)
 
 
@@ -199,9 +202,3 @@ def cause_key(what: str, story: Story) -> CauseKey:
     else:
         event = (cause.text,) if cause.kind in (WAITING, IN_FLIGHT, UNEXPLAINED) else (cause.node, cause.round)
     return (story.run_id, cause.kind, *event)
-
-
-def _cause_words(what: str, story: Story) -> str:
-    if what == TWICE:
-        return "delivered again"
-    return story.verdict if story.cause is None else story.cause.text
