@@ -183,7 +183,9 @@ def audit_store(reader: StoreReader, protocol: Protocol) -> AuditReport:
         found = _violating(audits, evidence)
         for audit in audits:
             if isinstance(rows := found[audit.name], pa.Table):
-                found[audit.name] = _marked(audit, rows, since, reader)
+                marks = {"guarantee": pa.repeat(audit.name, len(rows)), "excused": _excused(audit, rows, since, reader)}
+                whole = {name: marks[name] if name in marks else rows[name] for name in _VIOLATION.names}
+                found[audit.name] = pa.table(whole).cast(_VIOLATION)
         tables = [rows for rows in found.values() if isinstance(rows, pa.Table)]
         violation = pa.concat_tables([_VIOLATION.empty_table(), *tables])
         findings = _findings(reader, audits, found)
@@ -296,12 +298,6 @@ def _found(audits: Sequence[Audit], evidence: Evidence) -> dict[str, pa.Table]:
             raise QueryError(f"the audit returns column {field.name!r} with type {kind}; allowed: {field.type}")
     typed = found.select(FOUND).cast(_FOUND)
     return {audit.name: typed.filter(pc.equal(found["guarantee"], audit.name)) for audit in audits}
-
-
-def _marked(audit: Audit, found: pa.Table, since: Mapping[int, int | None], reader: Reader) -> pa.Table:
-    """Returns the rows of an audit for table ``violation``; for ``since`` see `_excused`."""
-    marks = {"guarantee": pa.repeat(audit.name, len(found)), "excused": _excused(audit, found, since, reader)}
-    return pa.table({name: marks[name] if name in marks else found[name] for name in _VIOLATION.names}).cast(_VIOLATION)
 
 
 def _excused(audit: Audit, found: pa.Table, since: Mapping[int, int | None], reader: Reader) -> pa.ChunkedArray:
