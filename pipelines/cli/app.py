@@ -83,7 +83,7 @@ def schema() -> None:
 
     The schema includes the protocols of all installed packages.
     """
-    from pipelines.scenario.pages import schema_text
+    from pipelines.scenario.shape import schema_text
 
     print(schema_text(), end="")
 

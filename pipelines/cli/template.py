@@ -19,7 +19,7 @@ from pipelines.inputs.text_rows import is_link
 from pipelines.inputs.timestamps import iso, moments_of
 from pipelines.inputs.workload.reading import load
 from pipelines.scenario.load import read_scenario
-from pipelines.scenario.pages import SCHEMA_FILE
+from pipelines.scenario.shape import SCHEMA_FILE
 from pipelines.scenario.yaml_text import flow_text
 from pipelines.store.roots import write_whole, writing
 

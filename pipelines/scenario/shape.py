@@ -5,16 +5,22 @@ Error messages use it to list allowed keys and values. The check of paths in ``-
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator, Mapping
+from copy import deepcopy
 from functools import cache
 from typing import Any, TypeAlias
 
 from pipelines.errors import KeyPath, listed, nearest
+from pipelines.files import installed_data
 from pipelines.protocols import PROTOCOLS
 from pipelines.scenario.model import Scenario
+from pipelines.scenario.overlay import LATENCY_SOURCES, OVERLAY_SOURCES
 from pipelines.scenario.yaml_text import ValueNode
 
 Schema: TypeAlias = "Mapping[str, Any]"
+SCHEMA_FILE = installed_data() / "conf" / "scenario.schema.json"
+_TIMES = (("round", "at_ms"), ("until", "until_ms"))
 _MAX_NAMES = 30
 
 
@@ -22,6 +28,29 @@ _MAX_NAMES = 30
 def scenario_schema() -> Schema:
     """Returns the JSON Schema of a scenario."""
     return Scenario.model_json_schema()
+
+
+def schema_text() -> str:
+    """Returns the content of ``scenario.schema.json``.
+
+    This is the JSON Schema of model `Scenario`, with additional rules for keys that require or exclude each other. The
+    model checks these rules in Python code, which pydantic does not translate to JSON Schema.
+    """
+    schema: dict[str, Any] = deepcopy(dict(scenario_schema()))
+    definitions = schema["$defs"]
+    definitions["OverlaySpec"]["oneOf"] = [{"required": [name]} for name in OVERLAY_SOURCES]
+    definitions["Latency"]["oneOf"] = [{"required": [name]} for name in LATENCY_SOURCES]
+    definitions["ListedSubscription"]["anyOf"] = [{"required": ["topic"]}, {"required": ["where"]}]
+    for timed in (one for one in definitions.values() if "at_ms" in one.get("properties", {})):
+        needed = [name for name in timed.get("required", ()) if name not in ("round", "until")]
+        both = [[{"required": [name]} for name in pair] for pair in _TIMES if pair[0] in timed.get("required", ())]
+        timed["required"] = needed
+        if both:
+            timed["allOf"] = [{"anyOf": one} for one in both]
+    for spec in PROTOCOLS.values():
+        definitions[spec.settings.__name__]["required"] = ["name"]
+    head = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "Roundtable scenario"}
+    return json.dumps({**schema, **head}, indent=2, sort_keys=True, ensure_ascii=False) + "\n"
 
 
 def branches(schema: Schema, node: ValueNode | None) -> Iterator[Schema]:

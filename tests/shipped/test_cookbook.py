@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 from support.cookbook import COOKBOOK, SCENARIO, answer, recipes
+from support.reference import TABLES, tables_page
 
 import pipelines as rt
 from pipelines.engines.session import Session
 from pipelines.result import Result
-from pipelines.sql.table_page import PAGE, page_text
 
 RECIPES = recipes(COOKBOOK.read_text(encoding="utf-8"))
 
@@ -36,11 +36,11 @@ def test_the_answer_is_the_one_that_is_shown(result: Result, statement: str, sho
 
 
 def test_the_page_of_tables_is_up_to_date(sail: Session) -> None:
-    assert PAGE.read_text(encoding="utf-8") == page_text(sail), "run: python -m pipelines.sql.table_page"
+    assert TABLES.read_text(encoding="utf-8") == tables_page(sail), "run: python -m support.reference"
 
 
 def test_the_page_names_every_table_of_a_store(result: Result) -> None:
-    text = PAGE.read_text(encoding="utf-8")
+    text = TABLES.read_text(encoding="utf-8")
     for name in result.reader.tables():
         assert f"\n### {name}\n" in text, name
 

@@ -9,17 +9,17 @@ import jsonschema
 import pytest
 import yaml
 from support.example import EXAMPLE
+from support.reference import KEYS, keys_page
 
 from pipelines.cli.template import SCHEMA_LINE
 from pipelines.scenario.model import Scenario
-from pipelines.scenario.pages import PAGE, SCHEMA_FILE, page_text, schema_text
-from pipelines.scenario.shape import parse_path, unknown_step
+from pipelines.scenario.shape import SCHEMA_FILE, parse_path, schema_text, unknown_step
 
 VALIDATOR = jsonschema.Draft202012Validator(json.loads(schema_text()))
 
 
 def test_the_file_is_up_to_date() -> None:
-    assert SCHEMA_FILE.read_text(encoding="utf-8") == schema_text(), "run: python -m pipelines.scenario.pages"
+    assert SCHEMA_FILE.read_text(encoding="utf-8") == schema_text(), "run: python -m support.reference"
 
 
 def test_the_schema_is_one() -> None:
@@ -100,8 +100,8 @@ def test_every_value_has_a_description_for_editors() -> None:
 
 
 def test_the_page_of_keys_is_that_of_the_model() -> None:
-    assert PAGE.read_text("utf-8") == page_text(), "python -m pipelines.scenario.pages writes it"
-    rows = [line for line in page_text().splitlines() if line.startswith("| `")]
+    assert KEYS.read_text("utf-8") == keys_page(), "python -m support.reference writes it"
+    rows = [line for line in keys_page().splitlines() if line.startswith("| `")]
     with_example = [row for row in rows if row.rstrip(" |").endswith("`")]
     assert len(rows) > 200
     assert len(with_example) > 0.7 * len(rows)
