@@ -305,8 +305,7 @@ class Result(AbstractContextManager["Result"]):
             message = "a plot shows a measure of one run, by its name, or two columns, x and y; name one of both"
             raise QueryError(message)
         if name is None and run_id is not None:
-            message = f"a plot of columns shows all runs; to show one, write the condition run_id = {run_id}"
-            raise QueryError(message)
+            raise QueryError(f"a plot of columns shows all runs; to show one, write the condition run_id = {run_id}")
         with self.reader.at_one_commit(), readable_errors():
             if name is not None:
                 return measure_of(self.reader, run_id or 0, name)

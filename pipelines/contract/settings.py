@@ -194,5 +194,4 @@ def repeated_links(links: Iterable[tuple[Any, ...]]) -> Iterator[Problem]:
 def end_problems(round_: int, until: int | None) -> Iterator[Problem]:
     """Yields a problem if `until`, the end of an interval, is not None and not after its start `round_`."""
     if until is not None and until <= round_:
-        message = f"until is {until}, not after round {round_}; allowed: {round_ + 1} or later"
-        yield Problem(("until",), message)
+        yield Problem(("until",), f"until is {until}, not after round {round_}; allowed: {round_ + 1} or later")

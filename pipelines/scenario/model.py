@@ -226,8 +226,7 @@ def name_problems(
                 cure = ", or add the link to overlay.links" if isinstance(part, Join) else ""
                 yield Problem(place, f"no link joins {a!r} and {b!r}; linked with {a!r}: {near}{cure}")
         if isinstance(part, Partition) and len(part.groups or ()) == 1 and known <= {*(part.groups or [[]])[0]}:
-            message = "the group holds all nodes, so nothing is split; leave some of them out"
-            yield Problem((*path, "groups"), message)
+            yield Problem((*path, "groups"), "the group holds all nodes, so nothing is split; leave some of them out")
 
 
 def unknown_node(name: str, names: Sequence[str]) -> str:

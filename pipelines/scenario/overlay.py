@@ -119,8 +119,7 @@ class Latency(Strict):
         for names, needed in ((_PAIRS, ("pairs",)), (_MEASURED, ("matrix", "pairs"))):
             for name in names if all(getattr(self, one) is None for one in needed) else ():
                 if name in self.model_fields_set:
-                    message = f"{name} is given without {' or '.join(needed)}; add that, or leave it out"
-                    yield Problem((name,), message)
+                    yield Problem((name,), f"{name} is given without {' or '.join(needed)}; add that, or leave it out")
 
 
 def _link_tag(value: Any) -> str | None:  # noqa: ANN401 - any value of the file

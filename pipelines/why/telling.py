@@ -175,8 +175,7 @@ def exemption(facts: RunFacts, subscriber: int, publication: PublicationFact) ->
     if not satisfied:
         asked = "; ".join(str(subscription.predicate) for subscription in issued[:_SHOWN])
         more = f" and {len(issued) - _SHOWN} more" if len(issued) > _SHOWN else ""
-        text = f"it matches no subscription of {name} ({asked}{more})"
-        return Cause("no_match", subscriber, publication.round, text)
+        return Cause("no_match", subscriber, publication.round, f"it matches no subscription of {name} ({asked}{more})")
     return _not_established(name, subscriber, publication, satisfied[0])
 
 
@@ -433,8 +432,7 @@ def _under_way(trail: Trail, publication: tuple[int, int]) -> Cause | None:
     """
     facts = trail.facts
     if not facts.is_finished:
-        text = "the runs are not finished"
-        return Cause(IN_FLIGHT, trail.reached(), trail.start, text)
+        return Cause(IN_FLIGHT, trail.reached(), trail.start, "the runs are not finished")
     for copy in trail.copies:
         if copy.fate == "in_flight":
             text = f"the copy sent to {facts.names[copy.dst]} in round {copy.sent} was in flight at the end of the run"

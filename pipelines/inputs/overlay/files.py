@@ -260,8 +260,7 @@ def _simulated(
         if end not in index:
             raise DataFileError(f"line {line}: no node {end!r}; {allowed}")
     for line, text in lines:
-        message = f"line {line}: {text[:60]!r} comes after the {len(edges)} edges that the file announces"
-        raise DataFileError(message)
+        raise DataFileError(f"line {line}: {text[:60]!r} comes after the {len(edges)} edges that the file announces")
     ends = [(index[fields[1]], index[fields[2]]) for _, fields in edges]
     delays = np.array([delay(fields[-1], f"line {line}") for line, fields in edges], dtype=np.float64)
     return merge_parallel(names, ends, in_ms(delays, columns.latency_unit), is_directed=True)

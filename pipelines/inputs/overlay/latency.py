@@ -92,8 +92,7 @@ def _matrix(name: str, text: str) -> MeasuredLatencies:
     if is_named:
         values = _ordered(table, pc.utf8_trim_whitespace(rows.column(0)).to_pylist(), names, values)
     elif len(values) != values.shape[1]:
-        message = f"{len(values)} lines of {values.shape[1]} numbers; a matrix of latencies is square"
-        raise DataFileError(message)
+        raise DataFileError(f"{len(values)} lines of {values.shape[1]} numbers; a matrix of latencies is square")
     decimal = [names[int(index) - 1] if is_named else str(int(index) + 1) for index in table.decimal_commas]
     by_pair = pd.Series(values.ravel()).dropna()
     return MeasuredLatencies(tuple(names) or None, len(values), by_pair, tuple(_decimal_note(name, decimal)))

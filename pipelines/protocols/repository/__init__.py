@@ -227,8 +227,7 @@ def _call_problems(settings: Any, overlay: Overlay, workload: Workload) -> Itera
         elif kind in ("join", "leave"):
             before = first.setdefault((row["node_id"], kind), index)
             if before != index:
-                message = f"{at!r} calls {kind} already by entry {before}; allowed: once"
-                yield Problem((*place, "kind"), message)
+                yield Problem((*place, "kind"), f"{at!r} calls {kind} already by entry {before}; allowed: once")
         elif kind == "remove":
             named = [{*names} for names in _bundles(settings, overlay)]
             others = [name for name in _servers(overlay) if name != at and any({at, name} <= of for of in named)]
