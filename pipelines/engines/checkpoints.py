@@ -25,7 +25,7 @@ from typing import Final
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from pyspark.sql import DataFrame, functions as F, types as T
+from pyspark.sql import DataFrame, types as T
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 
 from pipelines.engines.frames import frame_of, union
@@ -194,7 +194,7 @@ class SparkCheckpoints(Checkpoints):
         another frame that is derived from these rows: ``Failure when resolving conflicting references``.
         """
         marked = frame.localCheckpoint(eager=False)
-        return marked.select(*(F.col(name).alias(name) for name in marked.columns))
+        return marked.selectExpr(*(f"`{name}` as `{name}`" for name in marked.columns))
 
     def checkpoint(self, parts: Mapping[str, Part], fetched: Collection[str] = ()) -> CheckpointResult:
         """Runs one job that caches and counts all rows and fetches the rows of the frames in ``fetched``.

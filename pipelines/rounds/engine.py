@@ -171,7 +171,7 @@ class Relations:
         state, touched = self.frames(), []
         for name, known in self._states.items():
             if known.is_durable and crashes.recovered is not None:
-                node = crashes.recovered.select(_NODE).hint("shuffle_hash")
+                node = crashes.recovered.selectExpr(*_NODE).hint("shuffle_hash")
                 stored_rows = stored(f"state_{name}").join(node, _NODE, "left_semi")
                 rows = self._checkpoints(f"stored_{name}", stored_rows)
                 state[name] = _without(state[name], crashes.recovered).unionByName(rows)
@@ -223,7 +223,7 @@ class Relations:
 
 
 def _without(frame: DataFrame, node: DataFrame) -> DataFrame:
-    return frame.join(node.select(_NODE).hint("shuffle_hash"), _NODE, "left_anti")
+    return frame.join(node.selectExpr(*_NODE).hint("shuffle_hash"), _NODE, "left_anti")
 
 
 class RoundEngine(Rounds):
@@ -304,7 +304,7 @@ class RoundEngine(Rounds):
     def _round(self, upcoming: int, due: DataFrame, crashes: FaultsDue, state: Mapping[str, DataFrame]) -> Round:
         calls = self._calls.due(upcoming)
         if calls is not None and crashes.down is not None:
-            calls = calls.join(crashes.down.select(_NODE).hint("shuffle_hash"), _NODE, "left_anti")
+            calls = calls.join(crashes.down.selectExpr(*_NODE).hint("shuffle_hash"), _NODE, "left_anti")
         due_kinds = (kind for kind, wait in self._waits.items() if wait == upcoming - self.round)
         kinds = {*due_kinds, *self._calls.kinds(upcoming)}
         inbox, facts = due.where("fate is null"), self._relations.facts

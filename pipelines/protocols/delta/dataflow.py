@@ -29,17 +29,17 @@ class DeltaProtocol(DataflowForm):
         joins = call.where("kind = 'join'").selectExpr(
             "run_id", "node_id", "join_point", "source_seq", "false as is_asked", "'DETACHED' as status"
         )
-        setting, path = start.run.setting.select("run_id", "delta"), start.paths(_radius(start.settings))
-        path = start.keep("path", path.join(setting, "run_id").where("distance <= delta + 1").select(PATH.columns))
-        near = path.select("run_id", "node_id", "target")
+        setting, path = start.run.setting.selectExpr("run_id", "delta"), start.paths(_radius(start.settings))
+        path = start.keep("path", path.join(setting, "run_id").where("distance <= delta + 1").selectExpr(*PATH.columns))
+        near = path.selectExpr("run_id", "node_id", "target")
         link = start.run.link.where("src < dst").selectExpr("run_id", "src as a", "dst as b")
         topology = (
             link.join(near.withColumnRenamed("target", "a"), ["run_id", "a"])
             .join(near.withColumnRenamed("target", "b"), ["run_id", "node_id", "b"])
             .selectExpr("run_id", "node_id", "a", "b", "false as is_marked")
         )
-        joined = start.run.node.join(joins.select(NODE), NODE, "left_anti")
-        status = joined.selectExpr(*NODE, "'VALID_JOINED' as status").unionByName(joins.select(*NODE, "status"))
+        joined = start.run.node.join(joins.selectExpr(*NODE), NODE, "left_anti")
+        status = joined.selectExpr(*NODE, "'VALID_JOINED' as status").unionByName(joins.selectExpr(*NODE, "status"))
         return RoundResult(
             {"topology": topology, "path": path, "join": joins},
             node_status=status.selectExpr(*NODE, "cast(0 as bigint) as round", "status"),

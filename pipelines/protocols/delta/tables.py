@@ -27,7 +27,7 @@ def with_value(
     relation: DataFrame, row: DataFrame, column: str, value: str, key: Sequence[str] = tuple(NODE)
 ) -> DataFrame:  # fmt: skip
     """Returns `relation` with the SQL expression `value` in `column` of the rows whose `key` is in `row`."""
-    found = row.select(*key).distinct().selectExpr(*key, "true as is_found")
+    found = row.selectExpr(*key).distinct().selectExpr(*key, "true as is_found")
     now = F.expr(f"case when is_found then {value} else {column} end")
     return relation.join(found, [*key], "left").withColumn(column, now).drop("is_found")
 

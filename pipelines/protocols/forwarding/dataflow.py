@@ -57,9 +57,9 @@ def entry_changes(message: DataFrame, *, may_end: bool) -> EntryChanges:
 
 def flooded(message: DataFrame, link: DataFrame) -> DataFrame:
     """Returns the next hops of SUB and UNSUB: all neighbours except the sender. Columns: `COPY` and ``next_hop``."""
-    routed = message.where("kind <> 'PUB'").select(*COPY, "sender").hint("shuffle_hash")
+    routed = message.where("kind <> 'PUB'").selectExpr(*COPY, "sender").hint("shuffle_hash")
     neighbour = link.selectExpr("run_id", "src as node_id", "dst as next_hop")
-    return neighbour.join(routed, NODE).where("sender is null or next_hop <> sender").select(*COPY, "next_hop")
+    return neighbour.join(routed, NODE).where("sender is null or next_hop <> sender").selectExpr(*COPY, "next_hop")
 
 
 def matched(message: DataFrame, entry: DataFrame, changes: EntryChanges | None) -> DataFrame:
@@ -71,7 +71,7 @@ def matched(message: DataFrame, entry: DataFrame, changes: EntryChanges | None) 
     return (
         seen_entries(wanted, entry, changes)
         .where("sender is null or next_hop <> sender")
-        .select(*COPY, "next_hop")
+        .selectExpr(*COPY, "next_hop")
         .distinct()
     )
 
@@ -98,7 +98,7 @@ class ForwardingProtocol(DataflowForm):
             out.append(flooded(message, round_.run.link))
         if not kinds.isdisjoint(("PUB", "publish")):
             out.append(round_.keep("matched", matched(message, entry, changes)))
-            result.delivery = deliveries(message.join(out[-1].where("next_hop = node_id").select(COPY), COPY))
+            result.delivery = deliveries(message.join(out[-1].where("next_hop = node_id").selectExpr(*COPY), COPY))
         if out:
             to = union(out).where("next_hop <> node_id").hint("shuffle_hash")
             same = ("trigger", "kind", "source", "source_seq", "issued_round", "subscription_id", "matches")

@@ -49,10 +49,9 @@ class GingerSteps(DataflowForm):
             of_run = rows.groupBy("run_id").agg(F.expr(f"collect_list(struct({', '.join(columns)})) as {name}"))
             run = run.join(of_run, "run_id", "left")
         result = mapped(run, run.columns, block_of(Ginger), block_schema(rows_of(Ginger)))
-        initial = start.keep("initial", result.select("run_id", *_INITIAL))
-        return RoundResult({
-            name: initial.selectExpr("run_id", f"explode({name}) as one").select("run_id", "one.*") for name in _INITIAL
-        })  # fmt: skip
+        initial = start.keep("initial", result.selectExpr("run_id", *_INITIAL))
+        each = {name: initial.selectExpr("run_id", f"explode({name}) as one") for name in _INITIAL}
+        return RoundResult({name: rows.selectExpr("run_id", "one.*") for name, rows in each.items()})
 
     def round(self, round_: Round) -> RoundResult:
         """Computes one round: subscriptions, messages at brokers, deliveries, and calls of clients."""
@@ -105,7 +104,7 @@ def _dissemination(round_: Round, message: DataFrame, result: RoundResult) -> li
     """
     state = round_.state
     at_broker = message.where("relationship <> 'edge' and kind in ('Metadata', 'TotalAck', 'TotalProcessed')")
-    topics = at_broker.select(TOPIC).distinct()
+    topics = at_broker.selectExpr(*TOPIC).distinct()
     branch = round_.keep("branch", branches(state["subscriber"], state["neighbour"], topics))
     summary = round_.keep("summary", steps.branch_summaries(branch))
     lock = round_.keep("lock", steps.broker_locks(at_broker, summary))
@@ -139,9 +138,9 @@ def next_queue(queue: DataFrame, message: DataFrame, arrival: DataFrame, decisio
     Adds the messages of clients, and removes messages with a decision ``passed`` or ``locked``. `arrival` is the result
     of `steps.arrivals`, and `decision` is the result of `steps.decided`.
     """
-    first = arrival.where("rank = 0").select(*ID, "arrival").hint("shuffle_hash")
-    new = brought(message).join(first, ID).selectExpr("*", "sender as client").select(queue.columns)
-    return queue.unionByName(new).join(decision.where(_LEFT).select(ID).hint("shuffle_hash"), ID, "left_anti")
+    first = arrival.where("rank = 0").selectExpr(*ID, "arrival").hint("shuffle_hash")
+    new = brought(message).join(first, ID).selectExpr("*", "sender as client").selectExpr(*queue.columns)
+    return queue.unionByName(new).join(decision.where(_LEFT).selectExpr(*ID).hint("shuffle_hash"), ID, "left_anti")
 
 
 def next_pending(
@@ -156,15 +155,15 @@ def next_pending(
         arrival: The result of `steps.arrivals`.
         turn: All turns (decisions about messages) of the round (columns `steps.TURN`).
     """
-    touched = acknowledged.select(ID).hint("shuffle_hash")
-    rows = table.join(touched, ID, "left_anti").unionByName(acknowledged.select(table.columns))
+    touched = acknowledged.selectExpr(*ID).hint("shuffle_hash")
+    rows = table.join(touched, ID, "left_anti").unionByName(acknowledged.selectExpr(*table.columns))
     for lock in locks:
         new = lock.join(arrival.hint("shuffle_hash"), [*ID, "rank"])
-        rows = rows.unionByName(new.selectExpr("*", "cast(null as array<bigint>) as sent").select(table.columns))
+        rows = rows.unionByName(new.selectExpr("*", "cast(null as array<bigint>) as sent").selectExpr(*table.columns))
     told = turn.where("what = 'sent'").selectExpr(*ID, "covered as told").hint("shuffle_hash")
     columns = [f"coalesce(told, {name}) as {name}" if name == "sent" else name for name in table.columns]
     rows = rows.join(told, ID, "left").selectExpr(*columns)
-    return rows.join(turn.where(_DONE).select(ID).hint("shuffle_hash"), ID, "left_anti")
+    return rows.join(turn.where(_DONE).selectExpr(*ID).hint("shuffle_hash"), ID, "left_anti")
 
 
 def called_out(calls: DataFrame, neighbour: DataFrame) -> DataFrame:

@@ -74,10 +74,10 @@ def branches(subscriber: DataFrame, neighbour: DataFrame, topics: DataFrame) -> 
 
     `topics` has the pairs of broker and topic (columns `TOPIC`).
     """
-    inside = subscriber.select(*TOPIC, "neighbour").join(topics.distinct().hint("shuffle_hash"), TOPIC)
-    return neighbour.select(*NODE, "neighbour", "relationship").join(
+    inside = subscriber.selectExpr(*TOPIC, "neighbour").join(topics.distinct().hint("shuffle_hash"), TOPIC)
+    return neighbour.selectExpr(*NODE, "neighbour", "relationship").join(
         inside.hint("shuffle_hash"), [*NODE, "neighbour"]
-    ).select(*TOPIC, "neighbour", "relationship")  # fmt: skip
+    ).selectExpr(*TOPIC, "neighbour", "relationship")  # fmt: skip
 
 
 _MESSAGE = TURN[TURN.index("source") : TURN.index("covered") + 1]
@@ -103,7 +103,7 @@ def due_rows(message: DataFrame, lock: DataFrame, pending: DataFrame) -> DataFra
     )
     processed = below.where("kind = 'TotalProcessed'").selectExpr("*", "'processed' as what")
     columns = [name for name in TURN if name != "rank"]
-    return union([one.select(*columns, "is_ready") for one in (came, locked, ready, processed)])
+    return union([one.selectExpr(*columns, "is_ready") for one in (came, locked, ready, processed)])
 
 
 def decided(due: DataFrame, queue: DataFrame, pending: DataFrame, summary: DataFrame) -> DataFrame:
@@ -116,7 +116,7 @@ def decided(due: DataFrame, queue: DataFrame, pending: DataFrame, summary: DataF
     own = due.groupBy(TOPIC).agg(
         F.expr("max(round) as round"), F.expr(f"collect_list(struct(trigger, what, is_ready, {about})) as due")
     )
-    topics = own.select(TOPIC).hint("shuffle_hash")
+    topics = own.selectExpr(*TOPIC).hint("shuffle_hash")
     waiting = queue.selectExpr("*", "client as sender", "'below' as came_from", f"{_NONE} as covered")
     locked = pending.selectExpr("*", f"{_NOBODY} as sender", "was_ready as is_ready", "sent is not null as is_sent")
     whole = own.join(summary.hint("shuffle_hash"), TOPIC)
@@ -135,7 +135,7 @@ def broker_turns(message: DataFrame, lock: DataFrame) -> DataFrame:
     named = message.selectExpr("*", "'below' as came_from", "cast(0 as bigint) as rank")
     passed = named.where(f"kind = 'Metadata' and guarantee <> 'total' and {FROM_BROKER}")
     found = {"passed": passed, "locked": lock, "processed": named.where("kind = 'TotalProcessed'")}
-    return union([rows.selectExpr("*", f"'{what}' as what").select(TURN) for what, rows in found.items()])
+    return union([rows.selectExpr("*", f"'{what}' as what").selectExpr(*TURN) for what, rows in found.items()])
 
 
 _SUBSCRIPTION = [*NODE, "subscription_id"]
@@ -150,7 +150,7 @@ def flooded(subscribe: DataFrame, neighbour: DataFrame, setting: DataFrame) -> D
     onward = brokers.join(subscribe.hint("shuffle_hash"), NODE).where("neighbour <> sender")
     direction = "array(case towards when 'child' then 'down' else 'up' end)"
     return outbox(
-        onward.join(setting.select("run_id", "max_hops"), "run_id"), PAYLOAD, trigger="trigger",
+        onward.join(setting.selectExpr("run_id", "max_hops"), "run_id"), PAYLOAD, trigger="trigger",
         kind="'Subscribe'", src="node_id", dst="neighbour", sent_round="round", source="source",
         source_seq="source_seq", topic="topic", subscription_id="subscription_id", edge="coalesce(edge, node_id)",
         directions=f"slice(concat({direction}, directions), 1, cast(max_hops as int))",
@@ -206,13 +206,13 @@ def ways(subscribe: DataFrame, member: DataFrame) -> DataFrame:
     own = subscribe.selectExpr(*TOPIC, "source", "trigger", "concat(array(node_id), reverse(way)) as way")
     first = row_number("subscriptions at a broker", ", ".join(TOPIC), "trigger")
     own = own.selectExpr("*", f"{first} as number")
-    known = member.select(*TOPIC, "approach").join(own.select(TOPIC).distinct().hint("shuffle_hash"), TOPIC)
+    known = member.selectExpr(*TOPIC, "approach").join(own.selectExpr(*TOPIC).distinct().hint("shuffle_hash"), TOPIC)
     led = own.join(known.hint("shuffle_hash"), TOPIC, "left")
     led = led.join(own.where("number = 1").selectExpr(*TOPIC, "way as first_way").hint("shuffle_hash"), TOPIC)
     led = led.selectExpr(*TOPIC, "source", "way", "approach", "coalesce(approach, first_way) as leading")
     same = "size(filter(sequence(1, least(size(way), size(leading))), i -> slice(way, 1, i) = slice(leading, 1, i)))"
     common = led.selectExpr(*TOPIC, f"{same} as n_common").groupBy(TOPIC).agg(F.expr("min(n_common) as n_shared"))
-    return led.join(common.hint("shuffle_hash"), TOPIC).select(*TOPIC, "source", "way", "n_shared", "approach")
+    return led.join(common.hint("shuffle_hash"), TOPIC).selectExpr(*TOPIC, "source", "way", "n_shared", "approach")
 
 
 def new_members(way: DataFrame, member: DataFrame) -> DataFrame:
@@ -232,7 +232,7 @@ def new_members(way: DataFrame, member: DataFrame) -> DataFrame:
         F.expr("flatten(collect_list(part)) as part"), F.expr("collect_list(source) as sources"),
         F.expr("get(collect_list(top), 0) as approach"),
     )  # fmt: skip
-    known = member.select(*TOPIC, "members", "clients").hint("shuffle_hash")
+    known = member.selectExpr(*TOPIC, "members", "clients").hint("shuffle_hash")
     return grown.join(known, TOPIC, "left").selectExpr(
         *TOPIC, f"{_grown('members', 'part')} as members", "approach", f"{_grown('clients', 'sources')} as clients"
     )
@@ -252,8 +252,8 @@ def new_subscribers(subscribe: DataFrame, way: DataFrame) -> DataFrame:
 
 def replaced(table: DataFrame, changed: DataFrame, key: list[str]) -> DataFrame:
     """Returns `table` with the rows of `changed` added, in place of rows with equal values in columns `key`."""
-    kept = table.join(changed.select(key).hint("shuffle_hash"), key, "left_anti")
-    return kept.unionByName(changed.select(table.columns))
+    kept = table.join(changed.selectExpr(*key).hint("shuffle_hash"), key, "left_anti")
+    return kept.unionByName(changed.selectExpr(*table.columns))
 
 
 def branch_summaries(branch: DataFrame) -> DataFrame:
@@ -293,9 +293,9 @@ def acknowledged(pending: DataFrame, ack: DataFrame, summary: DataFrame) -> Data
     """
     number = row_number("acknowledgements of a message", ", ".join(ID), "trigger")
     numbered = ack.selectExpr(*ID, "sender", "covered as told", "trigger as ack_trigger", f"{number} as number")
-    wanted = pending.join(summary.select(*TOPIC, "n_children").hint("shuffle_hash"), TOPIC)
+    wanted = pending.join(summary.selectExpr(*TOPIC, "n_children").hint("shuffle_hash"), TOPIC)
     wanted = wanted.selectExpr("*", "n_children - size(acked) as n_missing")
-    of = numbered.join(wanted.select(*ID, "n_missing").hint("shuffle_hash"), ID).groupBy(ID).agg(
+    of = numbered.join(wanted.selectExpr(*ID, "n_missing").hint("shuffle_hash"), ID).groupBy(ID).agg(
         F.expr("collect_list(sender) as senders"), F.expr("flatten(collect_list(told)) as told"),
         F.expr("max(case when number = n_missing then ack_trigger end) as ready_trigger"),
     )  # fmt: skip
@@ -315,7 +315,7 @@ def arrivals(taken: list[DataFrame]) -> DataFrame:
     Returns:
         `ID`, ``rank`` and the number ``arrival``.
     """
-    rows = union([one.select(*ID, "trigger", "rank", "round") for one in taken])
+    rows = union([one.selectExpr(*ID, "trigger", "rank", "round") for one in taken])
     number = row_number("arrivals at a broker", ", ".join(NODE), "trigger, rank")
     return rows.selectExpr(*ID, "rank", f"round * {POSITIONS} + {number} as arrival")
 

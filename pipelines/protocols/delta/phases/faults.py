@@ -69,7 +69,7 @@ def _restart(work: Work, recovered: DataFrame) -> None:
     if work.round.facts["join"]["detached"]:
         recovered = work.keep("returned", _join_again(work, recovered))
     work.statuses.append(recovered.selectExpr(*NODE, "round", "'RECOVERING' as status"))
-    topology = work.now("topology").join(recovered.select(NODE), NODE, "left_semi")
+    topology = work.now("topology").join(recovered.selectExpr(*NODE), NODE, "left_semi")
     to_others = routing.view_paths(topology, work.radius, None, work.keep).where("distance > 0")
     path = work.put("path", union((work.now("path"), routing.own_paths(recovered), to_others)))
     own = recovery.own_entries(work.now("own_subscription"), recovered)
@@ -83,13 +83,13 @@ def _join_again(work: Work, recovered: DataFrame) -> DataFrame:
     Writes join, topology and status.
     """
     again = work.keep("again_joining", join.started_again(work.now("join"), recovered))
-    work.put("topology", work.now("topology").join(again.select(NODE), NODE, "left_anti"))
+    work.put("topology", work.now("topology").join(again.selectExpr(*NODE), NODE, "left_anti"))
     work.put("join", with_value(work.now("join"), again, "status", "'DETACHED'"))
     work.put("status", with_value(work.now("status"), again, "status", "'OPERATIONAL'"))
     state = "case when is_asked then 'RECOVERING' else 'DETACHED' end as status"
     work.statuses.append(again.selectExpr(*NODE, "round", state))
     updates.ask_again(work, again.where("is_asked"))
-    return recovered.join(again.select(NODE), NODE, "left_anti")
+    return recovered.join(again.selectExpr(*NODE), NODE, "left_anti")
 
 
 def _bypass(work: Work) -> None:
@@ -108,21 +108,21 @@ def _bypass(work: Work) -> None:
         updates.add_received_links(
             work, recovery.stored_links(work.now("topology"), failure, updates.synchronising(work))
         )
-    lost, fail_pair = _lost_partners(work, failure), failure.select(*NODE, "peer")
+    lost, fail_pair = _lost_partners(work, failure), failure.selectExpr(*NODE, "peer")
     for name in ("synch", "syn_request"):
         work.put(name, work.now(name).join(fail_pair, [*NODE, "peer"], "left_anti"))
     path = updates.update_paths(work, failure) if "topology" in work.result.state else work.now("path")
     beyond = work.keep("frontier", connections.frontier(path, failure, work.now("peer")))
     recovering = updates.synchronising(work)
     asked = beyond.join(recovering, NODE, "left_anti").join(
-        work.now("peer").select(*NODE, "peer"), [*NODE, "peer"], "left_anti"
+        work.now("peer").selectExpr(*NODE, "peer"), [*NODE, "peer"], "left_anti"
     )
-    asked = work.keep("asked", asked.select(*NODE, "peer", "path", "round"))
+    asked = work.keep("asked", asked.selectExpr(*NODE, "peer", "path", "round"))
     if not work.is_empty(asked):
         updates.request(work, "CON_REQUEST", asked)
     if work.is_recovering or work.round.facts["join"]["detached"]:
         left = beyond.join(recovering, NODE).unionByName(connections.stand_ins(path, lost, work.now("peer"))).distinct()
-        updates.synchronise(work, left.join(work.now("synch").select(*NODE, "peer"), [*NODE, "peer"], "left_anti"))
+        updates.synchronise(work, left.join(work.now("synch").selectExpr(*NODE, "peer"), [*NODE, "peer"], "left_anti"))
     _resend_orphans(work, failure, updates.update_paths(work, failure))
 
 
@@ -156,12 +156,14 @@ def _retry_joins(work: Work, failure: DataFrame) -> DataFrame:
     detached = work.now("join").where("status = 'DETACHED'")
     lost = failure.selectExpr(*NODE, "peer as join_point", "round")
     mine = detached.where("is_asked").join(lost, [*NODE, "join_point"])
-    mine = mine.select(*NODE, "join_point", "source_seq", "round")
+    mine = mine.selectExpr(*NODE, "join_point", "source_seq", "round")
     if (down := work.round.faults.down) is not None:
         gone = down.where("end_round is null").selectExpr("run_id", "node_id as join_point")
-        mine = mine.join(gone, ["run_id", "join_point"], "left_anti").select(*NODE, "join_point", "source_seq", "round")
+        mine = mine.join(gone, ["run_id", "join_point"], "left_anti").selectExpr(
+            *NODE, "join_point", "source_seq", "round"
+        )
     updates.ask_again(work, mine.distinct())
-    return work.keep("failure", failure.join(detached.select(NODE), NODE, "left_anti"))
+    return work.keep("failure", failure.join(detached.selectExpr(*NODE), NODE, "left_anti"))
 
 
 def _resend_orphans(work: Work, failure: DataFrame, path: DataFrame) -> None:
@@ -230,8 +232,8 @@ def _send_again(work: Work, answer: DataFrame, path: DataFrame) -> None:
     earlier = work.keep("earlier", recovery.earlier_messages(processing, reach, answer, path))
     if not work.is_empty(earlier):
         work.put("processing", copies.with_rows(processing, recovery.asked_last(earlier)))
-    now = message.select(*KEY, "now_round").distinct()
-    taken = earlier.select(*KEY, "recipient")
+    now = message.selectExpr(*KEY, "now_round").distinct()
+    taken = earlier.selectExpr(*KEY, "recipient")
     others = row.join(taken, [*KEY, "recipient"], "left_anti").join(now, KEY)
     held = copies.held_back(processing, answer).join(taken, [*KEY, "recipient"], "left_anti")
     leaving = work.keep("leaving", union((earlier.drop("asked"), held, others)))
@@ -287,7 +289,7 @@ def _end_recovery(work: Work) -> None:
     if work.is_empty(ready):
         return
     alone = work.keep("alone", recovery.isolated_nodes(ready, work.now("path")))
-    others = ready.join(alone.select(NODE), NODE, "left_anti")
+    others = ready.join(alone.selectExpr(*NODE), NODE, "left_anti")
     status = with_value(status, ready, "status", "'REJOINING'")
     work.put("status", with_value(status, alone, "status", "'OPERATIONAL'"))
     work.statuses.append(alone.selectExpr(*NODE, "round", "'OPERATIONAL' as status"))

@@ -26,7 +26,7 @@ def confirm(work: Work) -> None:
     processing = work.now("processing")
     moved = work.keep("progress", confirmations.progress(processing, confirmation))
     if not work.is_empty(moved):
-        work.finished.append(moved.where("is_finished").select(confirmations.FINISHED))
+        work.finished.append(moved.where("is_finished").selectExpr(*confirmations.FINISHED))
         work.change("processing", confirmations.after_confirmations(processing, moved))
 
 
@@ -42,7 +42,7 @@ def forward_copies(work: Work) -> None:
     if late is not None and work.is_empty(late):
         late = None
     if late is not None and (work.is_recovering or work.round.facts["join"]["detached"]):
-        known = work.now("processing").select(KEY).unionByName(first.select(KEY))
+        known = work.now("processing").selectExpr(*KEY).unionByName(first.selectExpr(*KEY))
         work.finish("refused", confirmations.refused(late, known, updates.synchronising(work)))
     here = _route(work, first)
     if late is not None:
@@ -91,7 +91,7 @@ def _by_detector(work: Work, copy: DataFrame) -> list[tuple[str, DataFrame]]:
         return [(name, copy) for name in work.detectors]
     parts = []
     for name in sorted(work.detectors):
-        run = work.setting.where(f"detector = '{name}'").select("run_id")
+        run = work.setting.where(f"detector = '{name}'").selectExpr("run_id")
         parts.append((name, copy.join(run, "run_id", "left_semi")))
     return parts
 
@@ -102,7 +102,7 @@ def _first_copies(work: Work, copy: DataFrame) -> DataFrame:
     With detector ``identifier``, ``msg_id`` is null.
     """
     found = []
-    for name, part in _by_detector(work, copy.select(copies.COPY)):
+    for name, part in _by_detector(work, copy.selectExpr(*copies.COPY)):
         is_visited = name == "visited"
         if work.round.faults.may_crash and is_visited:
             part = copies.first_visits(work.keep("visiting", part), work.now("detector"), work.keep)
@@ -126,7 +126,7 @@ def _by_receiver(work: Work, first: DataFrame) -> tuple[DataFrame, list[DataFram
     """Returns the first copies at nodes that are not RECOVERING, and the recipients of those at RECOVERING nodes."""
     if not work.is_recovering:
         return first, []
-    recovering = work.now("status").where("status = 'RECOVERING'").select(NODE)
+    recovering = work.now("status").where("status = 'RECOVERING'").selectExpr(*NODE)
     own, peer = work.now("own_subscription"), work.now("peer")
     guided = work.keep("guided", first.join(recovering.hint("shuffle_hash"), NODE, "left_semi"))
     if work.is_empty(guided):
@@ -191,14 +191,14 @@ def _add_recipients(work: Work, message: DataFrame, recipient: DataFrame) -> Non
     A finished message is added again only if a new recipient has a live responsible node. Writes processing.
     """
     processing = work.now("processing")
-    fresh = recipient.join(processing.select(*KEY, "recipient"), [*KEY, "recipient"], "left_anti")
-    kept = processing.select(KEY).unionByName(fresh.where("responsible is not null").select(KEY)).distinct()
+    fresh = recipient.join(processing.selectExpr(*KEY, "recipient"), [*KEY, "recipient"], "left_anti")
+    kept = processing.selectExpr(*KEY).unionByName(fresh.where("responsible is not null").selectExpr(*KEY)).distinct()
     fresh = fresh.join(kept, KEY, "left_semi")
     row = work.keep("wider", copies.processing_rows(message, fresh))
     if work.is_empty(row):
         return
     work.put("processing", processing.unionByName(row))
-    work.resent.append(row.join(message.select(*KEY, "now_round").distinct(), KEY))
+    work.resent.append(row.join(message.selectExpr(*KEY, "now_round").distinct(), KEY))
 
 
 def deliver(work: Work, delivery: DataFrame) -> None:
@@ -225,14 +225,14 @@ def deliver(work: Work, delivery: DataFrame) -> None:
 
 def _answer_senders(work: Work, finished: DataFrame) -> None:
     """Sends CONF to every sender of a finished message (Algorithm 1, lines 27 to 30). Writes waiting."""
-    sender = finished.select(*KEY, "trigger", "round", "sender")
+    sender = finished.selectExpr(*KEY, "trigger", "round", "sender")
     if work.round.faults.may_crash:
         waiting = work.now("waiting")
         # The sender of the first copy has a row in waiting, too, if it sent a second copy.
         sender = sender.unionByName(confirmations.answered_waiting(finished, waiting)).distinct()
     work.send(confirmations.send_confirmations(sender))
     if work.round.faults.may_crash:
-        work.change("waiting", waiting.join(finished.select(KEY), KEY, "left_anti"))
+        work.change("waiting", waiting.join(finished.selectExpr(*KEY), KEY, "left_anti"))
 
 
 def close(work: Work) -> None:

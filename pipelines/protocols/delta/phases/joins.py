@@ -29,7 +29,7 @@ def handle_joins(work: Work) -> DataFrame | None:
         if work.has("PAR_TOP"):
             changed.append(join.received_links(work.inbox))
             issued_joins = join.issued_joins(work.inbox, work.now("join"))
-            work.copies.append(issued_joins.select(copies.COPY))  # PAR_SUB follows on the same link
+            work.copies.append(issued_joins.selectExpr(*copies.COPY))  # PAR_SUB follows on the same link
             work.added.append(join.received_entries(work.inbox))
         now = work.keep("now", _entered(work))
         calls = _ready_calls(work)
@@ -79,7 +79,7 @@ def _entered(work: Work) -> DataFrame:
     Returns the nodes that become VALID_JOINED or OPERATIONAL, with the ``trigger`` of the message that caused the
     change.
     """
-    events = [_nobody(work), *(ready.select(_EVENT) for ready in work.alone)]
+    events = [_nobody(work), *(ready.selectExpr(*_EVENT) for ready in work.alone)]
     done = union(work.finished) if work.finished else None
     if work.round.facts["join"]["detached"] and (
         work.has("PAR_TOP", "PAR_SUB") or work.may_fail or work.may_finish_joins
@@ -99,7 +99,7 @@ def _entered(work: Work) -> DataFrame:
         back = confirmations.confirmed_nodes(done, "REJOIN")
         work.put("status", with_value(work.now("status"), back, "status", "'OPERATIONAL'"))
         work.statuses.append(back.selectExpr(*NODE, "round", "'OPERATIONAL' as status"))
-        events.append(back.select(_EVENT))
+        events.append(back.selectExpr(*_EVENT))
     return union(events)
 
 
@@ -117,7 +117,7 @@ def _answer_requests(work: Work, now: DataFrame) -> DataFrame:
         updates.connect_joiners(work, accepted)
     work.send(join.send_topology(accepted, work.now("topology"), path, work.now("status"), setting))
     work.send(join.send_entries(accepted, _confirmed_entries(work, path), path, setting))
-    work.change("join_request", opened.join(blocked, NODE, "left_semi").select(JOIN_REQUEST.columns))
+    work.change("join_request", opened.join(blocked, NODE, "left_semi").selectExpr(*JOIN_REQUEST.columns))
     if work.round.facts["processing"]["routing"]:
         added = work.keep("joiner", join.processing_for_joiner(accepted, processing, path, setting))
         work.send(join.copies_for_joiner(added))
@@ -139,7 +139,7 @@ def _ready_calls(work: Work) -> DataFrame | None:
         return None
     waiting, blocked = work.now("call"), updates.blocked_nodes(work)
     opened = join.open_calls(due, waiting, work.round_column)
-    work.change("call", opened.join(blocked, NODE, "left_semi").select(CALL.columns))
+    work.change("call", opened.join(blocked, NODE, "left_semi").selectExpr(*CALL.columns))
     if due is not None:
         work.events.append(held(due.where("kind <> 'join'").join(blocked, NODE, "left_semi")))
     return work.keep("call", opened.join(blocked, NODE, "left_anti"))

@@ -17,12 +17,12 @@ from pipelines.protocols.delta.work import Work
 
 def joining_nodes(work: Work) -> DataFrame:
     """Returns the nodes whose join is unfinished and whose join point has answered."""
-    return work.now("join").where("status in ('ATTACHED', 'CONFIRMED')").select(NODE)
+    return work.now("join").where("status in ('ATTACHED', 'CONFIRMED')").selectExpr(*NODE)
 
 
 def synchronising(work: Work) -> DataFrame:
     """Returns the nodes that receive routing information: RECOVERING nodes and `joining_nodes`."""
-    recovering = work.now("status").where("status = 'RECOVERING'").select(NODE)
+    recovering = work.now("status").where("status = 'RECOVERING'").selectExpr(*NODE)
     if not work.round.facts["join"]["detached"]:
         return recovering
     return work.keep("synchronising", recovering.unionByName(joining_nodes(work)))
@@ -30,10 +30,10 @@ def synchronising(work: Work) -> DataFrame:
 
 def blocked_nodes(work: Work) -> DataFrame:
     """Returns the nodes that neither issue calls nor accept join requests: ``run_id, node_id``."""
-    joining = work.now("join").where("status <> 'VALID_JOINED'").select(NODE)
+    joining = work.now("join").where("status <> 'VALID_JOINED'").selectExpr(*NODE)
     if not work.is_recovering:
         return joining
-    return joining.unionByName(work.now("status").where("status <> 'OPERATIONAL'").select(NODE))
+    return joining.unionByName(work.now("status").where("status <> 'OPERATIONAL'").selectExpr(*NODE))
 
 
 def change_entries(work: Work) -> tuple[DataFrame, EntryChanges | None]:
@@ -61,7 +61,7 @@ def change_entries(work: Work) -> tuple[DataFrame, EntryChanges | None]:
     else:
         added = union([added, *work.added])
     changes = EntryChanges(
-        work.keep("added_entries", added.select(*ROUTING_ENTRY.columns, "trigger")),
+        work.keep("added_entries", added.selectExpr(*ROUTING_ENTRY.columns, "trigger")),
         work.keep("removed_entries", routing.removed_entries(finished)) if work.may_end_subscriptions else None,
     )
     if work.round.faults.may_crash:
@@ -69,7 +69,7 @@ def change_entries(work: Work) -> tuple[DataFrame, EntryChanges | None]:
     if work.is_empty(changes.added) and (changes.removed is None or work.is_empty(changes.removed)):
         return entries, None
     if changes.removed is None:
-        work.add("routing_entry", changes.added.select(ROUTING_ENTRY.columns))
+        work.add("routing_entry", changes.added.selectExpr(*ROUTING_ENTRY.columns))
     else:
         work.change("routing_entry", remaining_entries(entries, changes))
     return entries, changes
@@ -77,7 +77,9 @@ def change_entries(work: Work) -> tuple[DataFrame, EntryChanges | None]:
 
 def _store_tombstones(work: Work, finished: DataFrame) -> DataFrame:
     """Adds a tombstone for each UNSUB in `finished`, so that a late PAR_SUB restores no entry. Returns the relation."""
-    ended = work.round.faults.disturbed.of(finished.where("kind = 'UNSUB'").select(*NODE, "subscription_id").distinct())
+    ended = work.round.faults.disturbed.of(
+        finished.where("kind = 'UNSUB'").selectExpr(*NODE, "subscription_id").distinct()
+    )
     return work.put("tombstone", work.now("tombstone").unionByName(ended).distinct())
 
 
@@ -105,9 +107,11 @@ def apply_finished(work: Work, finished: DataFrame, path: DataFrame) -> None:
 
 def _store_own_subscriptions(work: Work, finished: DataFrame) -> None:
     """Stores the confirmed subscriptions of nodes themselves durably, and deletes those that have ended (rule R31)."""
-    mine = work.round.faults.crashing.of(finished).where("source = node_id").select(*NODE, "subscription_id", "kind")
-    begun = mine.where("kind = 'SUB'").select(*NODE, "subscription_id")
-    ended = mine.where("kind = 'UNSUB'").select(*NODE, "subscription_id")
+    mine = (
+        work.round.faults.crashing.of(finished).where("source = node_id").selectExpr(*NODE, "subscription_id", "kind")
+    )
+    begun = mine.where("kind = 'SUB'").selectExpr(*NODE, "subscription_id")
+    ended = mine.where("kind = 'UNSUB'").selectExpr(*NODE, "subscription_id")
     own = work.now("own_subscription").unionByName(begun).distinct()
     work.change("own_subscription", own.join(ended, [*NODE, "subscription_id"], "left_anti"))
 
@@ -117,7 +121,7 @@ def update_paths(work: Work, changed: DataFrame) -> DataFrame:
 
     If no links have changed in this phase, only column ``responsible`` is computed again. Returns relation path.
     """
-    node, peer = work.keep("changed", changed.select(NODE).distinct()), work.now("peer")
+    node, peer = work.keep("changed", changed.selectExpr(*NODE).distinct()), work.now("peer")
     if work.is_empty(node):
         return work.now("path")
     if "topology" in work.result.state:
@@ -139,7 +143,7 @@ def add_received_links(work: Work, links: DataFrame) -> None:
     told = work.keep("told_links", routing.unknown_links(links, work.now("topology")))
     if work.is_empty(told):
         return
-    node = told.select(NODE).distinct()
+    node = told.selectExpr(*NODE).distinct()
     merged = work.now("topology").join(node, NODE, "left_semi").unionByName(told)
     paths = routing.view_paths(work.keep("merged_links", merged.distinct()), work.radius, None, work.keep).distinct()
     near = recovery.within_reach(told, paths, work.setting)
@@ -154,7 +158,7 @@ def connections_of(work: Work) -> DataFrame:
         return connected
     waiting = join.waiting_connections(work.now("join"), link)
     if (down := work.round.faults.down) is not None:  # relation join is durable, so nodes that are down have rows
-        waiting = waiting.join(down.select(NODE), NODE, "left_anti")
+        waiting = waiting.join(down.selectExpr(*NODE), NODE, "left_anti")
     return connected.unionByName(waiting)
 
 
@@ -186,7 +190,7 @@ def _broken(work: Work, connection: DataFrame, ended: DataFrame) -> DataFrame:
 def watch_join_points(work: Work, asked: DataFrame) -> None:
     """Schedules failure reports at the nodes in `asked` that send JOIN_REQUEST to a join point that is down."""
     connected = join.waiting_connections(work.now("join"), work.round.run.link)
-    watch(work, connected.join(asked.select(NODE), NODE, "left_semi"))
+    watch(work, connected.join(asked.selectExpr(*NODE), NODE, "left_semi"))
 
 
 def connect_joiners(work: Work, accepted: DataFrame) -> None:
@@ -203,7 +207,7 @@ def connect_joiners(work: Work, accepted: DataFrame) -> None:
 def tell_peers(work: Work, node: DataFrame) -> None:
     """Sends the STATUS of each node in `node` (``run_id, node_id, round``) to all its peers."""
     connected = connections_of(work).withColumnRenamed("incarnation", "for_incarnation")
-    to = connected.join(node.select(*NODE, "round"), NODE)
+    to = connected.join(node.selectExpr(*NODE, "round"), NODE)
     work.send(connections.send_statuses(to, work.now("status"), work.now("join"), is_answer=False))
 
 
@@ -220,10 +224,10 @@ def synchronise(work: Work, asked: DataFrame) -> None:
     """Sends SYN_REQUEST to the peers in `asked`, at most once in a round to each peer. Writes synch and peer."""
     for before in work.asked:
         asked = asked.join(before, [*NODE, "peer"], "left_anti")
-    asked = work.keep("asked", asked.select(*NODE, "peer", "path", "round"))
+    asked = work.keep("asked", asked.selectExpr(*NODE, "peer", "path", "round"))
     if work.is_empty(asked):
         return
-    work.asked.append(asked.select(*NODE, "peer"))
+    work.asked.append(asked.selectExpr(*NODE, "peer"))
     work.put("synch", recovery.more_synch(work.now("synch"), asked))
     request(work, "SYN_REQUEST", asked)
 
@@ -232,6 +236,6 @@ def request(work: Work, kind: str, asked: DataFrame) -> None:
     """Sends a message of `kind`, SYN_REQUEST or CON_REQUEST, to the peers in `asked`. Writes peer."""
     latency = work.keep("asked_latency", connections.path_latencies(asked, work.round.run.link))
     peer = work.now("peer")
-    known = peer.unionByName(connections.new_peers(asked.select(*NODE, "peer"), peer, latency))
+    known = peer.unionByName(connections.new_peers(asked.selectExpr(*NODE, "peer"), peer, latency))
     work.put("peer", known)
     work.send(connections.send_requests(asked, kind, latency, work.now("topology"), work.now("status")))

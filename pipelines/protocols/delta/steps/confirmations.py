@@ -38,7 +38,7 @@ def progress(processing: DataFrame, confirmation: DataFrame) -> DataFrame:
     own = confirmation.groupBy(*KEY, "responsible").agg(
         F.expr("max(trigger) as conf_trigger"), F.expr("max(round) as conf_round")
     )
-    message = confirmation.select(KEY).distinct()
+    message = confirmation.selectExpr(*KEY).distinct()
     touched = processing.join(message.hint("shuffle_hash"), KEY, "left_semi")
     row = touched.join(own.hint("shuffle_hash"), [*KEY, "responsible"], "left")
     marked = row.withColumn("is_confirmed", F.expr("is_confirmed or conf_trigger is not null"))
@@ -47,7 +47,7 @@ def progress(processing: DataFrame, confirmation: DataFrame) -> DataFrame:
 
 def after_confirmations(processing: DataFrame, moved: DataFrame) -> DataFrame:
     """Returns ProcessingList with the confirmations in `moved` (`progress`), without finished messages (line 30)."""
-    now = moved.select(*KEY, "is_finished", "confirmed_by")
+    now = moved.selectExpr(*KEY, "is_finished", "confirmed_by")
     kept = (
         "is_confirmed or coalesce(array_contains(confirmed_by, responsible), false) as is_confirmed"
         if name == "is_confirmed" else name
@@ -64,7 +64,7 @@ def abandoned_messages(processing: DataFrame, row: DataFrame) -> DataFrame:
     """
     message = row.groupBy(KEY).agg({"now_round": "max"}).toDF(*KEY, "conf_round")
     unanswered = processing.join(message, KEY).selectExpr("*", "cast(-1 as bigint) as conf_trigger")
-    return _by_message(unanswered).where("is_finished").select(FINISHED)
+    return _by_message(unanswered).where("is_finished").selectExpr(*FINISHED)
 
 
 def _by_message(row: DataFrame, *more: str) -> DataFrame:
@@ -81,25 +81,27 @@ def _by_message(row: DataFrame, *more: str) -> DataFrame:
 
 def without_finished(processing: DataFrame, finished: DataFrame) -> DataFrame:
     """Returns ProcessingList without the messages `finished` (Algorithm 1, line 30)."""
-    return processing.join(finished.select(KEY).hint("shuffle_hash"), KEY, "left_anti").select(PROCESSING.columns)
+    return processing.join(finished.selectExpr(*KEY).hint("shuffle_hash"), KEY, "left_anti").selectExpr(
+        *PROCESSING.columns
+    )
 
 
 def finished_at_once(first: DataFrame, processing_row: DataFrame) -> DataFrame:
     """Returns the first copies without next hops (Out), as finished messages of this round (rule R13)."""
     out = processing_row.where("responsible is not null and responsible <> node_id")
-    left = first.join(out.select(KEY).distinct().hint("shuffle_hash"), KEY, "left_anti")
-    return left.selectExpr(*KEY, *_BODY, *_ORIGIN, "trigger", "round").select(FINISHED)
+    left = first.join(out.selectExpr(*KEY).distinct().hint("shuffle_hash"), KEY, "left_anti")
+    return left.selectExpr(*KEY, *_BODY, *_ORIGIN, "trigger", "round").selectExpr(*FINISHED)
 
 
 def waiting_senders(duplicate: DataFrame, processing: DataFrame) -> DataFrame:
     """Returns the senders of duplicates of messages in ProcessingList, as rows of ``waiting`` (Algorithm 1, line 3)."""
-    message = processing.select(KEY).distinct()
-    return duplicate.select(*KEY, "sender").join(message, KEY, "left_semi").distinct()
+    message = processing.selectExpr(*KEY).distinct()
+    return duplicate.selectExpr(*KEY, "sender").join(message, KEY, "left_semi").distinct()
 
 
 def unfinished_rows(row: DataFrame) -> DataFrame:
     """Returns the processing rows of messages with an unconfirmed next hop."""
-    busy = row.where("responsible is not null and not is_confirmed").select(KEY).distinct()
+    busy = row.where("responsible is not null and not is_confirmed").selectExpr(*KEY).distinct()
     return row.join(busy.hint("shuffle_hash"), KEY, "left_semi")
 
 
@@ -112,22 +114,24 @@ def refused(late: DataFrame, known: DataFrame, synchronising: DataFrame) -> Data
     routing = late.where("kind in ('J', 'SUB', 'UNSUB')").join(synchronising, NODE, "left_semi")
     body = ["cast(null as bigint) as sender" if name == "sender" else name for name in _BODY]
     return (
-        routing.join(known.select(KEY).distinct(), KEY, "left_anti")
+        routing.join(known.selectExpr(*KEY).distinct(), KEY, "left_anti")
         .selectExpr(*KEY, *body, *_ORIGIN, "trigger", "round")
-        .select(FINISHED)
+        .selectExpr(*FINISHED)
     )
 
 
 def answered_at_once(duplicate: DataFrame, processing: DataFrame) -> DataFrame:
     """Returns the senders of duplicates of finished messages, which get CONF in this round (Algorithm 1, line 5)."""
-    return duplicate.join(processing.select(KEY).distinct(), KEY, "left_anti").select(
+    return duplicate.join(processing.selectExpr(*KEY).distinct(), KEY, "left_anti").selectExpr(
         *KEY, "trigger", "round", "sender"
     )
 
 
 def answered_waiting(finished: DataFrame, waiting: DataFrame) -> DataFrame:
     """Returns the waiting senders of the messages `finished` (Algorithm 1, lines 27 to 29)."""
-    return finished.select(*KEY, "trigger", "round").join(waiting, KEY).select(*KEY, "trigger", "round", "sender")
+    return (
+        finished.selectExpr(*KEY, "trigger", "round").join(waiting, KEY).selectExpr(*KEY, "trigger", "round", "sender")
+    )
 
 
 def send_confirmations(to: DataFrame) -> DataFrame:
@@ -140,7 +144,7 @@ def send_confirmations(to: DataFrame) -> DataFrame:
 
 def confirmed_nodes(finished: DataFrame, kind: str) -> DataFrame:
     """Returns the nodes whose own J or REJOIN is confirmed (Alg. 5, line 23): ``run_id, node_id, trigger, round``."""
-    return finished.where(f"kind = '{kind}' and source = node_id").select(*NODE, "trigger", "round")
+    return finished.where(f"kind = '{kind}' and source = node_id").selectExpr(*NODE, "trigger", "round")
 
 
 def confirmed_calls(finished: DataFrame) -> DataFrame:

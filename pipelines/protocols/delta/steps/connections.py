@@ -31,13 +31,13 @@ from pipelines.protocols.delta.tables import FAULT_TRIGGER, INBOX, LINKS, PEER, 
 def connected(path: DataFrame, peer: DataFrame, link: DataFrame) -> DataFrame:
     """Returns all connections: ``run_id, node_id, peer, incarnation, latency_rounds``."""
     neighbour = path.where("distance = 1").selectExpr(*NODE, "target as peer")
-    usual = neighbour.join(peer.select(*NODE, "peer"), [*NODE, "peer"], "left_anti")
+    usual = neighbour.join(peer.selectExpr(*NODE, "peer"), [*NODE, "peer"], "left_anti")
     latency = link.selectExpr("run_id", "src as node_id", "dst as peer", "latency_rounds")
     columns = [*NODE, "peer", "incarnation", "latency_rounds"]
     return (
         usual.join(latency, [*NODE, "peer"])
         .selectExpr(*NODE, "peer", "cast(0 as bigint) as incarnation", "latency_rounds")
-        .unionByName(peer.where("status <> 'FAILED'").select(columns))
+        .unionByName(peer.where("status <> 'FAILED'").selectExpr(*columns))
     )
 
 
@@ -53,10 +53,10 @@ def broken_connections(connection: DataFrame, crashed: DataFrame, path: DataFram
     broken = (
         connection.join(down.hint("shuffle_hash"), ["run_id", "peer"])
         .where("incarnation <= ended or (incarnation is null and is_down)")
-        .select(*NODE, "peer", "ended", "latency_rounds", "round")
+        .selectExpr(*NODE, "peer", "ended", "latency_rounds", "round")
     )
     back = link.selectExpr("run_id", "src as dst", "dst as src", "latency_rounds")
-    ends = broken.select(*NODE, "peer").distinct()
+    ends = broken.selectExpr(*NODE, "peer").distinct()
     ways = path.selectExpr(*NODE, "target as peer", "path").join(ends, [*NODE, "peer"])
     both = path_latencies(ways, back).unionByName(path_latencies(ways, link))
     over_path = both.groupBy(*NODE, "peer").agg(F.max("latency_rounds").alias("path_rounds"))
@@ -78,7 +78,7 @@ def crash_reports(broken: DataFrame, status: DataFrame, setting: DataFrame) -> D
     own = status.selectExpr(*NODE, "incarnation as for_incarnation")
     last = broken.groupBy(*NODE, "peer").agg(*map(F.expr, newest)).join(own, NODE, "left")
     return to_send(
-        last.join(setting.select("run_id", "detection_rounds"), "run_id"), trigger=FAULT_TRIGGER, rank="peer",
+        last.join(setting.selectExpr("run_id", "detection_rounds"), "run_id"), trigger=FAULT_TRIGGER, rank="peer",
         kind="'DETECT'", dst="node_id", peer="peer", incarnation="ended", for_incarnation="for_incarnation",
         latency_rounds="greatest(cast(detection_rounds as bigint), latency_rounds)",
     )  # fmt: skip
@@ -89,7 +89,7 @@ def fresh_peers(before: DataFrame, after: DataFrame) -> DataFrame:
     made = after.where("status <> 'FAILED'")
     old = before.selectExpr(*NODE, "peer", "coalesce(incarnation, -1) as known", "true as is_old")
     known = made.selectExpr("*", "coalesce(incarnation, -1) as known").join(old, [*NODE, "peer", "known"], "left")
-    return known.where("is_old is null").select(PEER.columns)
+    return known.where("is_old is null").selectExpr(*PEER.columns)
 
 
 def failures(inbox: DataFrame, connection: DataFrame) -> DataFrame:
@@ -101,7 +101,7 @@ def failures(inbox: DataFrame, connection: DataFrame) -> DataFrame:
         "run_id", "dst as node_id", "peer", "incarnation as ended", "due_round as round"
     )
     return (
-        report.join(connection.select(*NODE, "peer", "incarnation"), [*NODE, "peer"])
+        report.join(connection.selectExpr(*NODE, "peer", "incarnation"), [*NODE, "peer"])
         .where("incarnation is null or incarnation <= ended")
         .groupBy(*NODE, "peer", "round")
         .agg({"ended": "max"})
@@ -117,7 +117,7 @@ def detached_peers(inbox: DataFrame, peer: DataFrame) -> DataFrame:
     told = inbox.where("kind = 'STATUS' and status = 'DETACHED'").selectExpr(
         "run_id", "dst as node_id", "src as peer", "due_round as round", "incarnation"
     )
-    answered = peer.where("status = 'OPERATIONAL'").select(*NODE, "peer", "incarnation")
+    answered = peer.where("status = 'OPERATIONAL'").selectExpr(*NODE, "peer", "incarnation")
     return told.join(answered, [*NODE, "peer", "incarnation"], "left_anti")
 
 
@@ -130,14 +130,14 @@ def with_failures(peer: DataFrame, failure: DataFrame, path: DataFrame) -> DataF
     failed = failure.selectExpr(
         *NODE, "peer", "'FAILED' as status", "incarnation", "cast(null as bigint) as latency_rounds"
     )
-    others = peer.join(failure.select(*NODE, "peer"), [*NODE, "peer"], "left_anti")
-    whole = others.unionByName(failed.select(PEER.columns))
+    others = peer.join(failure.selectExpr(*NODE, "peer"), [*NODE, "peer"], "left_anti")
+    whole = others.unionByName(failed.selectExpr(*PEER.columns))
     behind = (
         path.selectExpr(*NODE, "target as peer", "path")
-        .join(failure.select(*NODE, "peer"), [*NODE, "peer"])
+        .join(failure.selectExpr(*NODE, "peer"), [*NODE, "peer"])
         .join(peer_lists(whole), NODE)
         .where(f"{NEAREST_LIVE} is not null")
-        .select(*NODE, "peer")
+        .selectExpr(*NODE, "peer")
     )
     return whole.join(behind, [*NODE, "peer"], "left_anti")
 
@@ -158,7 +158,7 @@ def stand_ins(path: DataFrame, lost: DataFrame, peer: DataFrame) -> DataFrame:
         _ways_through(path, lost, peer).where("distance > 0").selectExpr(*NODE, f"{NEAREST_LIVE} as peer", "round")
     )
     way = path.selectExpr(*NODE, "target as peer", "path")
-    return nearest.distinct().join(way, [*NODE, "peer"]).select(*NODE, "peer", "path", "round")
+    return nearest.distinct().join(way, [*NODE, "peer"]).selectExpr(*NODE, "peer", "path", "round")
 
 
 def _ways_through(path: DataFrame, failure: DataFrame, peer: DataFrame) -> DataFrame:
@@ -194,12 +194,12 @@ def for_this_incarnation(inbox: DataFrame, status: DataFrame) -> DataFrame:
     return inbox.join(now.hint("shuffle_hash"), ["run_id", "dst"], "left").where(
         "kind in ('CON_REQUEST', 'SYN_REQUEST', 'JOIN_REQUEST')"
         " or coalesce(for_incarnation, 0) = coalesce(own_incarnation, 0)"
-    ).select(INBOX)  # fmt: skip
+    ).selectExpr(*INBOX)  # fmt: skip
 
 
 def dropped(inbox: DataFrame, kept: DataFrame) -> DataFrame:
     """Returns the messages of `inbox` that are not in `kept`, as rows of ``fate``."""
-    return inbox.join(kept.select("run_id", "message_id"), ["run_id", "message_id"], "left_anti").selectExpr(
+    return inbox.join(kept.selectExpr("run_id", "message_id"), ["run_id", "message_id"], "left_anti").selectExpr(
         "run_id", "message_id", "'lost_crash' as fate"
     )
 
@@ -210,7 +210,7 @@ def path_latencies(row: DataFrame, link: DataFrame) -> DataFrame:
     ends = hop.selectExpr(*NODE, "peer", "position - 1 as position", "src as dst")
     return (
         hop.join(ends, [*NODE, "peer", "position"])
-        .join(link.select(*_LINK, "latency_rounds"), _LINK)
+        .join(link.selectExpr(*_LINK, "latency_rounds"), _LINK)
         .groupBy(*NODE, "peer")
         .agg({"latency_rounds": "sum"})
         .toDF(*NODE, "peer", "latency_rounds")
@@ -220,7 +220,7 @@ def path_latencies(row: DataFrame, link: DataFrame) -> DataFrame:
 def new_peers(asked: DataFrame, peer: DataFrame, latency: DataFrame) -> DataFrame:
     """Returns WAITING rows of relation ``peer`` for receivers of requests that are not yet peers of the sender."""
     return (
-        asked.join(peer.select(*NODE, "peer"), [*NODE, "peer"], "left_anti")
+        asked.join(peer.selectExpr(*NODE, "peer"), [*NODE, "peer"], "left_anti")
         .join(latency, [*NODE, "peer"])
         .selectExpr(
             *NODE, "peer", "'WAITING' as status", "cast(null as bigint) as incarnation", "latency_rounds"
@@ -230,9 +230,9 @@ def new_peers(asked: DataFrame, peer: DataFrame, latency: DataFrame) -> DataFram
 
 def send_requests(asked: DataFrame, kind: str, latency: DataFrame, topology: DataFrame, status: DataFrame) -> DataFrame:
     """Returns CON_REQUEST (Alg. 3, line 11) or SYN_REQUEST (Alg. 6, line 8) with TOP for the peers in `asked`."""
-    links = topology.join(asked.select(NODE).distinct(), NODE, "left_semi").groupBy(NODE).agg(F.expr(LINKS))
+    links = topology.join(asked.selectExpr(*NODE).distinct(), NODE, "left_semi").groupBy(NODE).agg(F.expr(LINKS))
     own = status.selectExpr(*NODE, "incarnation as known")
-    once = asked.select(*NODE, "peer", "round").distinct()
+    once = asked.selectExpr(*NODE, "peer", "round").distinct()
     return to_send(
         once.join(latency, [*NODE, "peer"]).join(links, NODE, "left").join(own, NODE, "left"), trigger=FAULT_TRIGGER,
         rank="1", kind=f"'{kind}'", dst="peer", incarnation="coalesce(known, 0)", links="links",
@@ -270,7 +270,7 @@ def answered_peers(inbox: DataFrame, peer: DataFrame) -> DataFrame:
         .where(counts)
         .selectExpr("*", last, f"coalesce({is_new}, false) as is_new")
         .where("position = 1")
-        .select(*PEER.columns, "kind", "trigger", "round", "is_new")
+        .selectExpr(*PEER.columns, "kind", "trigger", "round", "is_new")
     )
 
 
@@ -279,21 +279,21 @@ def with_answers(peer: DataFrame, answer: DataFrame, path: DataFrame) -> DataFra
 
     A node behind a recovered peer reports its own recovery only to this peer, so its status is unknown.
     """
-    told = peer.join(answer.select(*NODE, "peer"), [*NODE, "peer"], "left_anti")
+    told = peer.join(answer.selectExpr(*NODE, "peer"), [*NODE, "peer"], "left_anti")
     back = answer.where("kind <> 'STATUS'").selectExpr(*NODE, "peer as nearer")
     behind = (
         path.selectExpr(*NODE, "target as peer", "path")
         .join(back, NODE)
         .where("array_contains(path, nearer)")
-        .select(*NODE, "peer")
+        .selectExpr(*NODE, "peer")
         .distinct()
         .selectExpr(*NODE, "peer", "true as is_behind")
     )
     return (
         told.join(behind, [*NODE, "peer"], "left")
         .where("not (status = 'FAILED' and coalesce(is_behind, false))")
-        .select(PEER.columns)
-        .unionByName(answer.select(PEER.columns))
+        .selectExpr(*PEER.columns)
+        .unionByName(answer.selectExpr(*PEER.columns))
     )
 
 

@@ -80,7 +80,7 @@ def sender_hops(copy: DataFrame, path: DataFrame | None) -> DataFrame:
 
 def later_copies(copy: DataFrame, first: DataFrame) -> DataFrame:
     """Returns the duplicates: the rows of `copy` that are not in `first`."""
-    return copy.join(first.select("run_id", "node_id", "trigger"), ["run_id", "node_id", "trigger"], "left_anti")
+    return copy.join(first.selectExpr("run_id", "node_id", "trigger"), ["run_id", "node_id", "trigger"], "left_anti")
 
 
 def processing_rows(first: DataFrame, recipient: DataFrame) -> DataFrame:
@@ -89,18 +89,18 @@ def processing_rows(first: DataFrame, recipient: DataFrame) -> DataFrame:
     A recipient with a true ``is_confirmed`` is not sent the message (Algorithm 1, lines 13 to 15). ``matches`` is null
     in runs that never resend a publication.
     """
-    body = first.select(*KEY, *BODY)
+    body = first.selectExpr(*KEY, *BODY)
     return (
         recipient.where("recipient <> node_id")
         .join(body.hint("shuffle_hash"), KEY)
         .selectExpr(*KEY, *BODY, "recipient", "path", "responsible", "is_confirmed", "false as is_reopened")
-        .select(PROCESSING.columns)
+        .selectExpr(*PROCESSING.columns)
     )
 
 
 def copies_to_send(first: DataFrame, recipient: DataFrame) -> DataFrame:
     """Returns outbox rows: for each first copy, one copy to each next hop (member of Out; Alg. 1, lines 16 to 18)."""
-    out = recipient.where("responsible <> node_id").select(*KEY, "responsible").distinct()
+    out = recipient.where("responsible <> node_id").selectExpr(*KEY, "responsible").distinct()
     rows = first.join(out.hint("shuffle_hash"), KEY)
     return to_send(rows, trigger="trigger", rank="2", **FORWARDED)
 
@@ -112,15 +112,15 @@ def matched_deliveries(matched: DataFrame) -> DataFrame:
 
 def guided_deliveries(first: DataFrame, recipient: DataFrame) -> DataFrame:
     """Returns the deliveries of publications that RECOVERING subscribers accept as Guided."""
-    here = recipient.where("recipient = node_id").select(KEY).distinct()
+    here = recipient.where("recipient = node_id").selectExpr(*KEY).distinct()
     return deliveries(first.where("kind = 'PUB'").join(here, KEY, "left_semi"))
 
 
 def with_rows(processing: DataFrame, row: DataFrame) -> DataFrame:
     """Returns `processing` (ProcessingList) with the rows of `row` added. They replace rows with equal keys."""
     key = [*KEY, "recipient"]
-    rest = processing.join(row.select(key).hint("shuffle_hash"), key, "left_anti")
-    return rest.unionByName(row.select(PROCESSING.columns))
+    rest = processing.join(row.selectExpr(*key).hint("shuffle_hash"), key, "left_anti")
+    return rest.unionByName(row.selectExpr(*PROCESSING.columns))
 
 
 def held_back(processing: DataFrame, answer: DataFrame) -> DataFrame:
@@ -139,7 +139,7 @@ def resent_copies(*row: DataFrame) -> DataFrame:
     Each argument has the processing rows that one step resends, with ``now_round``, the sending round. Several steps
     may resend one message.
     """
-    again = [one.where("responsible is not null").select(*KEY, "responsible", *BODY, "now_round") for one in row]
+    again = [one.where("responsible is not null").selectExpr(*KEY, "responsible", *BODY, "now_round") for one in row]
     return to_send(union(again).distinct(), trigger=_AGAIN, rank="trigger", sent_round="now_round", **FORWARDED)
 
 
@@ -157,7 +157,7 @@ def first_copies(copy: DataFrame, detector: DataFrame) -> DataFrame:
         detector.withColumnRenamed("source", "asked_source")
         .join(asked.hint("shuffle_hash"), ["run_id", "node_id", "asked_source"])
         .where("last_seq >= abs(source_seq)")
-        .select(KEY)
+        .selectExpr(*KEY)
     )
     ranked = copy.selectExpr("*", f"{_COPY_RANK} as copy_rank").where("copy_rank = 1").drop("copy_rank")
     return ranked.join(known.hint("shuffle_hash"), KEY, "left_anti")
@@ -167,11 +167,11 @@ def first_visits(copy: DataFrame, detector: DataFrame, keep: Keep) -> DataFrame:
     """Returns the first copies in runs with detector ``visited``. A copy at its source is always a first copy."""
     pair = copy.selectExpr(*_COPY, "inline(visited)").where("msg_id is not null")
     passed = detector.withColumnRenamed("source", "node")
-    old = keep("old_copy", pair.join(passed, [*NODE, "node"]).where("msg_id <= last_seq").select(_COPY).distinct())
+    old = keep("old_copy", pair.join(passed, [*NODE, "node"]).where("msg_id <= last_seq").selectExpr(*_COPY).distinct())
     fresh = copy.where("sender is not null").selectExpr(*_COPY, "visited").join(old, _COPY, "left_anti")
     of_node = fresh.groupBy(NODE).agg(F.expr("collect_list(struct(trigger, visited)) as copies"))
     accepted = arrow_rows(of_node, accepted_copies, ACCEPTED)
-    own = copy.where("sender is null").select(_COPY)
+    own = copy.where("sender is null").selectExpr(*_COPY)
     return copy.join(keep("accepted_copy", accepted.unionByName(own)), _COPY, "left_semi")
 
 
@@ -182,8 +182,8 @@ def numbered(first: DataFrame) -> DataFrame:
 
 def detector_rows(first: DataFrame) -> DataFrame:
     """Returns the identifiers of first copies as new rows of relation ``detector`` (Algorithm 1, line 11)."""
-    return first.selectExpr("run_id", "node_id", f"{_IDENTITY} as source", "abs(source_seq) as last_seq").select(
-        DETECTOR.columns
+    return first.selectExpr("run_id", "node_id", f"{_IDENTITY} as source", "abs(source_seq) as last_seq").selectExpr(
+        *DETECTOR.columns
     )
 
 
@@ -194,7 +194,7 @@ def visited_rows(first: DataFrame) -> DataFrame:
     """
     pair = first.selectExpr(*NODE, "inline(visited)").where("msg_id is not null")
     own = first.where("sender is null").selectExpr(*NODE, "node_id as source", "msg_id as last_seq")
-    return pair.selectExpr(*NODE, "node as source", "msg_id as last_seq").unionByName(own).select(DETECTOR.columns)
+    return pair.selectExpr(*NODE, "node as source", "msg_id as last_seq").unionByName(own).selectExpr(*DETECTOR.columns)
 
 
 _MULTICAST = f"kind in {MULTICAST}"
@@ -211,7 +211,7 @@ def rewrite_origins(outbox: DataFrame, path: DataFrame, setting: DataFrame, *, i
     to_origin = path.selectExpr("run_id", "node_id as src", "target as origin", "distance", "path as seen_path")
     kept = [column for column in SENT_AS if column not in {"origin", "origin_path"}]
     row = outbox.join(to_origin.hint("shuffle_hash"), ["run_id", "src", "origin"], "left").join(
-        setting.select("run_id", "delta"), "run_id"
+        setting.selectExpr("run_id", "delta"), "run_id"
     )
     if not is_disturbed:
         origin = "case when distance > delta then get(seen_path, delta) else origin end as origin"
@@ -236,10 +236,10 @@ def visited_lists(outbox: DataFrame, path: DataFrame, setting: DataFrame) -> Dat
     whole = f"case when distance > 1 then concat(visited, {skipped}) else visited end as visited"
     return (
         outbox.join(hops, _END, "left")
-        .join(setting.select("run_id", "delta"), "run_id")
+        .join(setting.selectExpr("run_id", "delta"), "run_id")
         .selectExpr(*kept, whole, "delta")
         .selectExpr(*kept, "slice(visited, greatest(size(visited) - delta, 1), delta + 1) as visited")
-        .select(*SENT_AS)
+        .selectExpr(*SENT_AS)
     )
 
 
@@ -281,10 +281,10 @@ def guided(outbox: DataFrame, processing: DataFrame, path: DataFrame) -> DataFra
     """
     key = [*_END, "source", "source_seq"]
     is_guided = f"{_MULTICAST} and peer_status = 'RECOVERING'"
-    message = outbox.where(is_guided).select(key).distinct()
+    message = outbox.where(is_guided).selectExpr(*key).distinct()
     seen = path.selectExpr(*NODE, "target as recipient", "path as seen_path")
     row = (
-        processing.select(*KEY, "recipient", "path", "is_confirmed", "is_reopened")
+        processing.selectExpr(*KEY, "recipient", "path", "is_confirmed", "is_reopened")
         .join(seen, [*NODE, "recipient"], "left")
         .selectExpr(
             "run_id", "node_id as src", "source", "source_seq", "coalesce(path, seen_path) as path",

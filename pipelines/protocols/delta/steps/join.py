@@ -51,7 +51,7 @@ def next_join(join: DataFrame, inbox: DataFrame, confirmed: DataFrame, waits: Da
         "run_id", "dst as node_id", "true as is_attached"
     )
     confirmed = confirmed.selectExpr(*NODE, "true as is_confirmed").distinct()
-    waits = waits.select(NODE).distinct().selectExpr(*NODE, "true as is_waiting")
+    waits = waits.selectExpr(*NODE).distinct().selectExpr(*NODE, "true as is_waiting")
     status = """case
       when (is_confirmed or status = 'CONFIRMED') and is_waiting then 'CONFIRMED'
       when is_confirmed or status = 'CONFIRMED' then 'VALID_JOINED'
@@ -65,7 +65,7 @@ def next_join(join: DataFrame, inbox: DataFrame, confirmed: DataFrame, waits: Da
 
 def started_again(join: DataFrame, recovered: DataFrame) -> DataFrame:
     """Returns the unfinished joins of the nodes `recovered`: rows of relation ``join`` with ``round``."""
-    return join.where("status <> 'VALID_JOINED'").join(recovered.select(*NODE, "round"), NODE).select(
+    return join.where("status <> 'VALID_JOINED'").join(recovered.selectExpr(*NODE, "round"), NODE).selectExpr(
         *NODE, "join_point", "source_seq", "is_asked", "round"
     )  # fmt: skip
 
@@ -102,9 +102,9 @@ def open_requests(inbox: DataFrame, request: DataFrame, now: DataFrame) -> DataF
         "run_id", "dst as node_id", "src as joiner", "source_seq", "incarnation", "message_id as trigger",
         "due_round as round",
     )  # fmt: skip
-    every = arrived.unionByName(request.join(now, NODE, "left").select(*JOIN_REQUEST.columns, "trigger", "round"))
+    every = arrived.unionByName(request.join(now, NODE, "left").selectExpr(*JOIN_REQUEST.columns, "trigger", "round"))
     newest = [F.expr(f"max({name}) as {name}") for name in ("source_seq", "incarnation", "trigger", "round")]
-    return every.groupBy(*NODE, "joiner").agg(*newest).select(*JOIN_REQUEST.columns, "trigger", "round")
+    return every.groupBy(*NODE, "joiner").agg(*newest).selectExpr(*JOIN_REQUEST.columns, "trigger", "round")
 
 
 def requested_links(accepted: DataFrame) -> DataFrame:
@@ -118,7 +118,11 @@ def send_topology(
     accepted: DataFrame, topology: DataFrame, path: DataFrame, status: DataFrame, setting: DataFrame
 ) -> DataFrame:
     """Returns PAR_TOP messages with the links whose two ends are within δ hops of the join point (Algorithm 2)."""
-    near = path.join(setting.select("run_id", "delta"), "run_id").where("distance <= delta").select(*NODE, "target")
+    near = (
+        path.join(setting.selectExpr("run_id", "delta"), "run_id")
+        .where("distance <= delta")
+        .selectExpr(*NODE, "target")
+    )
     link = (
         topology.join(near.withColumnRenamed("target", "a"), [*NODE, "a"], "left_semi")
         .join(near.withColumnRenamed("target", "b"), [*NODE, "b"], "left_semi")
@@ -140,9 +144,9 @@ def send_entries(accepted: DataFrame, routing_entry: DataFrame, path: DataFrame,
     to_origin = path.selectExpr(*NODE, "target as origin", "distance as to_origin", "path as origin_path")
     rewritten = "case when to_origin > delta then get(origin_path, delta) else origin end"
     entry = (
-        routing_entry.join(accepted.select(NODE).distinct(), NODE, "left_semi")
+        routing_entry.join(accepted.selectExpr(*NODE).distinct(), NODE, "left_semi")
         .join(to_origin, [*NODE, "origin"])
-        .join(setting.select("run_id", "delta"), "run_id")
+        .join(setting.selectExpr("run_id", "delta"), "run_id")
         .selectExpr(*NODE, "subscription_id", f"{rewritten} as origin", "least(to_origin + 1, delta + 1) as distance")
         .groupBy(NODE)
         .agg(F.expr("array_sort(collect_list(struct(subscription_id, origin, distance))) as entries"))
@@ -165,10 +169,10 @@ def processing_for_joiner(accepted: DataFrame, processing: DataFrame, path: Data
     row = {"recipient", "path", "responsible", "is_confirmed", "is_reopened"}
     kept = [name for name in PROCESSING.columns if name not in row]
     return (
-        processing.where("kind <> 'PUB'").select(kept).distinct()
+        processing.where("kind <> 'PUB'").selectExpr(*kept).distinct()
         .join(joiner, NODE)
         .join(to_join_point, [*NODE, "join_point"], "left")
-        .join(setting.select("run_id", "delta"), "run_id")
+        .join(setting.selectExpr("run_id", "delta"), "run_id")
         .where("kind <> 'J' or (to_join_point < delta and source <> joiner)")
         .selectExpr(
             *kept, "joiner as recipient", "cast(null as array<bigint>) as path", "joiner as responsible",
@@ -240,4 +244,4 @@ def open_calls(call: DataFrame | None, waiting: DataFrame, present: str) -> Data
     opened = waiting.selectExpr(*CALL.columns, present)
     if call is None:
         return opened
-    return opened.unionByName(call.where("kind <> 'join'").select(*CALL.columns, "round"))
+    return opened.unionByName(call.where("kind <> 'join'").selectExpr(*CALL.columns, "round"))

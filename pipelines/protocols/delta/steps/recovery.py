@@ -28,33 +28,33 @@ _PAIR = [*NODE, "peer"]
 
 def returned_status(recovered: DataFrame) -> DataFrame:
     """Returns the rows of relation ``status`` that set the `recovered` nodes to RECOVERING."""
-    return recovered.selectExpr(*NODE, "'RECOVERING' as status", "incarnation").select(STATUS.columns)
+    return recovered.selectExpr(*NODE, "'RECOVERING' as status", "incarnation").selectExpr(*STATUS.columns)
 
 
 def own_entries(own: DataFrame, node: DataFrame) -> DataFrame:
     """Returns the routing entries of the recovered nodes in `node` for their own stored subscriptions."""
-    return own.join(node.select(NODE), NODE, "left_semi").selectExpr(
+    return own.join(node.selectExpr(*NODE), NODE, "left_semi").selectExpr(
         *NODE, "subscription_id", "node_id as origin", "0 as distance", "node_id as first_hop", "node_id as responsible"
-    ).select(ROUTING_ENTRY.columns)  # fmt: skip
+    ).selectExpr(*ROUTING_ENTRY.columns)  # fmt: skip
 
 
 def neighbours(path: DataFrame, node: DataFrame) -> DataFrame:
     """Returns the first Synch_R of recovered nodes: their neighbours, with ``path, round`` (Alg. 5, line 2)."""
-    return path.where("distance = 1").join(node.select(*NODE, "round"), NODE).selectExpr(
+    return path.where("distance = 1").join(node.selectExpr(*NODE, "round"), NODE).selectExpr(
         *NODE, "target as peer", "path", "round"
     )  # fmt: skip
 
 
 def more_synch(synch: DataFrame, asked: DataFrame) -> DataFrame:
     """Returns relation ``synch`` (Synch_R) with the peers in `asked` as unanswered synchronisation points."""
-    others = synch.join(asked.select(_PAIR), _PAIR, "left_anti")
+    others = synch.join(asked.selectExpr(*_PAIR), _PAIR, "left_anti")
     return others.unionByName(asked.selectExpr(*_PAIR, "false as is_answered"))
 
 
 def told_links(inbox: DataFrame) -> DataFrame:
     """Returns the links in SYN_REQUEST, CON_REQUEST and the PAR_TOP of synchronisation points: ``topology`` rows."""
     told = inbox.where("kind in ('SYN_REQUEST', 'CON_REQUEST') or (kind = 'PAR_TOP' and source_seq is null)")
-    return told.selectExpr("run_id", "dst as node_id", "inline(links)").select(TOPOLOGY.columns)
+    return told.selectExpr("run_id", "dst as node_id", "inline(links)").selectExpr(*TOPOLOGY.columns)
 
 
 def stored_links(topology: DataFrame, failure: DataFrame, synchronising: DataFrame) -> DataFrame:
@@ -70,7 +70,11 @@ def stored_links(topology: DataFrame, failure: DataFrame, synchronising: DataFra
 
 def within_reach(told: DataFrame, path: DataFrame, setting: DataFrame) -> DataFrame:
     """Returns the links in `told` with both ends within δ+1 hops of the receiver on known or received links (Eq. 1)."""
-    near = path.join(setting.select("run_id", "delta"), "run_id").where("distance <= delta + 1").select(*NODE, "target")
+    near = (
+        path.join(setting.selectExpr("run_id", "delta"), "run_id")
+        .where("distance <= delta + 1")
+        .selectExpr(*NODE, "target")
+    )
     return told.join(near.withColumnRenamed("target", "a"), [*NODE, "a"], "left_semi").join(
         near.withColumnRenamed("target", "b"), [*NODE, "b"], "left_semi"
     )
@@ -81,7 +85,7 @@ def under_way(message: DataFrame, node: DataFrame) -> DataFrame:
     now = node.groupBy(NODE).agg({"round": "max"}).toDF(*NODE, "now_round")
     guide = f"cast(null as {GUIDE}) as guide"
     copy = message.join(now, NODE).selectExpr(*KEY, *BODY, guide, "now_round")
-    return copy.distinct().select(*COPY, "msg_id", "now_round")
+    return copy.distinct().selectExpr(*COPY, "msg_id", "now_round")
 
 
 def earlier_messages(processing: DataFrame, reach: DataFrame, answer: DataFrame, path: DataFrame) -> DataFrame:
@@ -104,8 +108,10 @@ def earlier_messages(processing: DataFrame, reach: DataFrame, answer: DataFrame,
         .where("array_contains(coalesce(path, seen_path), peer)")
         .selectExpr(*kept, "peer as responsible", "false as is_confirmed", "is_reopened", "now_round", "asked")
     )
-    mine = again.select(*KEY, "recipient").join(unconfirmed.select(*KEY, "recipient"), [*KEY, "recipient"], "left_anti")
-    body = processing.select(*KEY, *BODY).distinct()
+    mine = again.selectExpr(*KEY, "recipient").join(
+        unconfirmed.selectExpr(*KEY, "recipient"), [*KEY, "recipient"], "left_anti"
+    )
+    body = processing.selectExpr(*KEY, *BODY).distinct()
     own = (
         mine.join(body, KEY)
         .join(asked.withColumnRenamed("peer", "recipient"), [*NODE, "recipient"])
@@ -125,7 +131,7 @@ def asked_last(earlier: DataFrame) -> DataFrame:
 
 def more_syn_requests(request: DataFrame, answer: DataFrame) -> DataFrame:
     """Returns relation ``syn_request`` with the SYN_REQUESTs of this round added."""
-    asked = answer.where("kind = 'SYN_REQUEST'").select(_PAIR)
+    asked = answer.where("kind = 'SYN_REQUEST'").selectExpr(*_PAIR)
     return request.unionByName(asked).distinct()
 
 
@@ -135,15 +141,15 @@ def asked_again(answer: DataFrame, synch: DataFrame, joining: DataFrame) -> Data
     A recovering node sends SYN_REQUEST to the recovered peers that have not answered. A node in `joining` sends it to
     all recovered peers, because the crash may have lost a SUB or UNSUB for the joining node.
     """
-    asked = answer.where("kind = 'SYN_REQUEST' and is_new").select(*_PAIR, "round")
-    lost = asked.join(synch.where("not is_answered").select(_PAIR), _PAIR, "left_semi")
-    return lost.unionByName(asked.join(joining.select(NODE), NODE, "left_semi")).distinct()
+    asked = answer.where("kind = 'SYN_REQUEST' and is_new").selectExpr(*_PAIR, "round")
+    lost = asked.join(synch.where("not is_answered").selectExpr(*_PAIR), _PAIR, "left_semi")
+    return lost.unionByName(asked.join(joining.selectExpr(*NODE), NODE, "left_semi")).distinct()
 
 
 def told_entries(inbox: DataFrame) -> DataFrame:
     """Returns the entries of received PAR_SUB messages: ``run_id, node_id, subscription_id, origin, distance``."""
     told = inbox.where("kind = 'PAR_SUB' and source_seq is null")
-    return told.selectExpr("run_id", "dst as node_id", "inline(entries)").select(
+    return told.selectExpr("run_id", "dst as node_id", "inline(entries)").selectExpr(
         *NODE, "subscription_id", "origin", "distance"
     )
 
@@ -165,18 +171,20 @@ def merged_entries(routing_entry: DataFrame, told: DataFrame, tombstone: DataFra
     both = routing_entry.unionByName(told.selectExpr(*key, "origin", "distance", *way))
     best = row_number("entries of a subscription", ", ".join(key), "distance desc, origin, first_hop nulls last")
     known = both.join(tombstone, key, "left_anti").distinct()
-    return known.selectExpr("*", f"{best} as position").where("position = 1").select(ROUTING_ENTRY.columns)
+    return known.selectExpr("*", f"{best} as position").where("position = 1").selectExpr(*ROUTING_ENTRY.columns)
 
 
 def ready_nodes(status: DataFrame, synch: DataFrame) -> DataFrame:
     """Returns ``run_id, node_id, incarnation`` of nodes that wait for no synchronisation point (Alg. 5, line 8)."""
-    waits = synch.where("not is_answered").select(NODE).distinct()
-    return status.where("status = 'RECOVERING'").join(waits, NODE, "left_anti").select(*NODE, "incarnation")
+    waits = synch.where("not is_answered").selectExpr(*NODE).distinct()
+    return status.where("status = 'RECOVERING'").join(waits, NODE, "left_anti").selectExpr(*NODE, "incarnation")
 
 
 def isolated_nodes(ready: DataFrame, path: DataFrame) -> DataFrame:
     """Returns the nodes of `ready` whose view has no live node, so that their REJOIN would have no recipient."""
-    return ready.join(path.where("distance > 0 and responsible is not null").select(NODE).distinct(), NODE, "left_anti")
+    return ready.join(
+        path.where("distance > 0 and responsible is not null").selectExpr(*NODE).distinct(), NODE, "left_anti"
+    )
 
 
 def issued_rejoins(ready: DataFrame) -> DataFrame:
@@ -192,13 +200,13 @@ def guided_again(late: DataFrame, processing: DataFrame, status: DataFrame) -> D
 
     The copies have ``now_round``, and ``guide`` of the duplicate, which may have new recipients.
     """
-    recovering = status.where("status = 'RECOVERING'").select(NODE)
+    recovering = status.where("status = 'RECOVERING'").selectExpr(*NODE)
     guide = (
         late.join(recovering, NODE, "left_semi")
         .where("guide is not null")
         .selectExpr(*KEY, "guide", "round as now_round")
     )
-    return processing.select(*KEY, *BODY).distinct().join(guide, KEY).select(*COPY, "msg_id", "now_round")
+    return processing.selectExpr(*KEY, *BODY).distinct().join(guide, KEY).selectExpr(*COPY, "msg_id", "now_round")
 
 
 _SHARED = "size(array_intersect(to_peer, path))"
@@ -218,7 +226,9 @@ def answerable(request: DataFrame, status: DataFrame, synch: DataFrame, path: Da
     hop = path.selectExpr(*NODE, "target as peer", "get(path, 1) as side")
     recovering = status.where("status = 'RECOVERING'").selectExpr(*NODE, "true as is_recovering")
     opened = synch.where("not is_answered").join(hop, _PAIR, "left").selectExpr(*NODE, "side as open_side")
-    waits = request.join(recovering, NODE).join(hop, _PAIR).join(opened, NODE).where("open_side <> side").select(_PAIR)
+    waits = (
+        request.join(recovering, NODE).join(hop, _PAIR).join(opened, NODE).where("open_side <> side").selectExpr(*_PAIR)
+    )
     return request.join(waits, _PAIR, "left_anti")
 
 
@@ -230,10 +240,10 @@ def _routes(ready: DataFrame, path: DataFrame, setting: DataFrame) -> DataFrame:
     """
     to_peer = path.selectExpr(*NODE, "target as peer", "path as to_peer")
     return (
-        path.select(*NODE, "target", "path")
-        .join(ready.select(_PAIR), NODE)
+        path.selectExpr(*NODE, "target", "path")
+        .join(ready.selectExpr(*_PAIR), NODE)
         .join(to_peer, _PAIR)
-        .join(setting.select("run_id", "delta"), "run_id")
+        .join(setting.selectExpr("run_id", "delta"), "run_id")
         .selectExpr(
             *_PAIR, "target", f"{_FROM_PEER} as route", "array_contains(path, peer) and target <> peer as is_behind",
             "delta",
@@ -246,7 +256,7 @@ def with_links(ready: DataFrame, topology: DataFrame, path: DataFrame, setting: 
 
     A request has ``run_id, node_id`` (the receiver S), ``peer`` (the sender R) and ``round``.
     """
-    near = _routes(ready, path, setting).where("size(route) <= delta + 2").select(*_PAIR, "target")
+    near = _routes(ready, path, setting).where("size(route) <= delta + 2").selectExpr(*_PAIR, "target")
     link = (
         topology.join(near.withColumnRenamed("target", "a"), [*NODE, "a"])
         .join(near.withColumnRenamed("target", "b"), [*_PAIR, "b"])
@@ -268,7 +278,7 @@ def send_entries(
     """
     route = _routes(ready, path, setting).withColumnRenamed("target", "origin")
     entry = (
-        routing_entry.select(*NODE, "subscription_id", "origin")
+        routing_entry.selectExpr(*NODE, "subscription_id", "origin")
         .join(route, [*NODE, "origin"])
         .join(subscriber, ["run_id", "subscription_id"])
         .where("origin <> peer and (not is_behind or (origin = subscriber and size(route) <= delta + 2))")
@@ -295,6 +305,6 @@ def low_priority(row: DataFrame, kind: str, content: Sequence[str], setting: Dat
     rank = 1_000_000 if kind == "PAR_TOP" else 1_000_001
     delay = f"cast(floor(greatest(size(links), size({content[0]}), 0) / par_rows) as bigint)"
     return to_send(
-        row.join(setting.select("run_id", "par_rows"), "run_id"), trigger="-1", rank=str(rank), kind=f"'{kind}'",
+        row.join(setting.selectExpr("run_id", "par_rows"), "run_id"), trigger="-1", rank=str(rank), kind=f"'{kind}'",
         dst="peer", delay_rounds=f"coalesce({delay}, 0)", **{name: name for name in content},
     )  # fmt: skip

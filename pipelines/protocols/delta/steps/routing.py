@@ -25,7 +25,7 @@ def added_entries(finished: DataFrame, path: DataFrame) -> DataFrame:
     Column ``trigger`` is the id of the message that ended the SUB. If ``from`` is outside of the node's view, column
     ``responsible`` is null, and distance and first hop come from the Guided SUB.
     """
-    added = finished.where("kind = 'SUB'").select(
+    added = finished.where("kind = 'SUB'").selectExpr(
         *NODE, "subscription_id", "origin", "trigger", "origin_distance", "origin_hop"
     )
     known = path.selectExpr(
@@ -46,7 +46,7 @@ def unknown_entries(added: DataFrame, routing_entry: DataFrame, tombstone: DataF
 
     The node may have an entry already, because PAR_SUB may arrive before the SUB.
     """
-    known = routing_entry.select(*NODE, "subscription_id").unionByName(tombstone)
+    known = routing_entry.selectExpr(*NODE, "subscription_id").unionByName(tombstone)
     return added.join(known, [*NODE, "subscription_id"], "left_anti")
 
 
@@ -65,7 +65,9 @@ def merge_links(topology: DataFrame, *links: DataFrame) -> DataFrame:
     """Returns relation `topology` with `links` added. A link keeps its mark only if all its rows have it (rule R7)."""
     for link in links:
         topology = topology.unionByName(link)
-    return topology.groupBy(*NODE, "a", "b").agg(F.expr("bool_and(is_marked) as is_marked")).select(TOPOLOGY.columns)
+    return (
+        topology.groupBy(*NODE, "a", "b").agg(F.expr("bool_and(is_marked) as is_marked")).selectExpr(*TOPOLOGY.columns)
+    )
 
 
 def unknown_links(told: DataFrame, topology: DataFrame) -> DataFrame:
@@ -74,7 +76,7 @@ def unknown_links(told: DataFrame, topology: DataFrame) -> DataFrame:
     return (
         told.join(known.hint("shuffle_hash"), [*NODE, "a", "b"], "left")
         .where("was_marked is null or (was_marked and not is_marked)")
-        .select(TOPOLOGY.columns)
+        .selectExpr(*TOPOLOGY.columns)
     )
 
 
@@ -87,7 +89,7 @@ def view_paths(topology: DataFrame, radius: int, peer: DataFrame | None, keep: K
     ends = topology.selectExpr(*NODE, "a as here", "b as there").unionByName(
         topology.selectExpr(*NODE, "b as here", "a as there")
     )
-    paths = reached = own_paths(topology.select(NODE).distinct())
+    paths = reached = own_paths(topology.selectExpr(*NODE).distinct())
     for hop in range(1, radius + 1):
         responsible = "there as responsible" if hop == 1 else "responsible"
         reached = (
@@ -113,7 +115,7 @@ def responsible_peers(path: DataFrame, peer: DataFrame) -> DataFrame:
     """Recomputes ``responsible``: the closest node on a path that the node has a connection to (Alg. 1, line 15)."""
     responsible = f"case when distance = 0 then node_id else {CLOSEST} end as responsible"
     of_peer = path.join(peer_lists(peer).hint("shuffle_hash"), NODE, "left")
-    return of_peer.selectExpr(*NODE, "target", "distance", "path", responsible).select(PATH.columns)
+    return of_peer.selectExpr(*NODE, "target", "distance", "path", responsible).selectExpr(*PATH.columns)
 
 
 _BEHIND = "slice(path, 2, 100)"
@@ -135,7 +137,7 @@ def next_paths(
     path: DataFrame, topology: DataFrame, changed: DataFrame, radius: int, peer: DataFrame | None, keep: Keep
 ) -> DataFrame:
     """Returns relation ``path`` with new paths of the nodes in `changed`, whose links or failed peers have changed."""
-    node = changed.select(NODE).distinct()
+    node = changed.selectExpr(*NODE).distinct()
     recomputed = view_paths(topology.join(node.hint("shuffle_hash"), NODE, "left_semi"), radius, peer, keep)
     return path.join(node.hint("shuffle_hash"), NODE, "left_anti").unionByName(recomputed)
 
@@ -149,7 +151,7 @@ def next_responsible(path: DataFrame, changed: DataFrame, peer: DataFrame) -> Da
 
 def rerouted_entries(routing_entry: DataFrame, path: DataFrame, changed: DataFrame) -> DataFrame:
     """Returns the routing entries with distance, first hop and responsible node from `path` at the nodes `changed`."""
-    node = changed.select(NODE).distinct().hint("shuffle_hash")
+    node = changed.selectExpr(*NODE).distinct().hint("shuffle_hash")
     way = path.selectExpr(
         *NODE, "target as origin", "distance as seen", "coalesce(get(path, 1), node_id) as hop", "responsible as now"
     )
@@ -191,7 +193,7 @@ def publication_recipients(
 
 def subscription_recipients(first: DataFrame, path: DataFrame) -> DataFrame:
     """Returns the recipients (Γ) of SUB and UNSUB: the view but the nodes toward the sender (section 4.7, rule R2)."""
-    message = first.where("kind in ('SUB', 'UNSUB')").select(*KEY, "sender_hop")
+    message = first.where("kind in ('SUB', 'UNSUB')").selectExpr(*KEY, "sender_hop")
     return (
         path.where("distance > 0")
         .join(message.hint("shuffle_hash"), NODE)
@@ -206,10 +208,10 @@ def join_recipients(first: DataFrame, path: DataFrame, setting: DataFrame) -> Da
     At the joining node these are all nodes of the view (section 4.6). The recipients of REJOIN follow from the same
     rule, with the recovered node in place of M and δ+1 in place of δ (Alg. 5, line 19).
     """
-    message = first.where("kind in ('J', 'REJOIN')").select(*KEY, "kind", "sender_hop", "join_point")
+    message = first.where("kind in ('J', 'REJOIN')").selectExpr(*KEY, "kind", "sender_hop", "join_point")
     to_join_point = path.selectExpr(*NODE, "target as join_point", "distance as to_join_point")
     scoped = to_join_point.join(message.hint("shuffle_hash"), [*NODE, "join_point"]).join(
-        setting.select("run_id", "delta"), "run_id"
+        setting.selectExpr("run_id", "delta"), "run_id"
     )
     in_scope = "distance + to_join_point <= case when kind = 'J' then delta else delta + 1 end"
     return (
@@ -231,7 +233,7 @@ def new_members(reach: DataFrame, processing: DataFrame) -> DataFrame:
     """Returns the rows of `reach` whose recipient is not in `processing`, and not behind a confirmed recipient."""
     done = processing.where("is_confirmed").groupBy(KEY).agg(F.expr("array_sort(collect_list(recipient)) as done"))
     return (
-        reach.join(processing.select(*KEY, "recipient"), [*KEY, "recipient"], "left_anti")
+        reach.join(processing.selectExpr(*KEY, "recipient"), [*KEY, "recipient"], "left_anti")
         .join(done, KEY, "left")
         .where("done is null or not arrays_overlap(way, done)")
         .drop("done")
@@ -254,5 +256,5 @@ def guided_recipients(first: DataFrame, own: DataFrame, peer: DataFrame) -> Data
     )  # fmt: skip
     row = [*KEY, "recipient", "responsible", "path", "is_confirmed"]
     wanted = end.where("recipient = node_id and kind = 'PUB'").selectExpr(*row, "explode(matches) as subscription_id")
-    here = wanted.join(own, [*NODE, "subscription_id"], "left_semi").select(row).distinct()
-    return end.where("recipient <> node_id or kind <> 'PUB'").select(row).unionByName(here)
+    here = wanted.join(own, [*NODE, "subscription_id"], "left_semi").selectExpr(*row).distinct()
+    return end.where("recipient <> node_id or kind <> 'PUB'").selectExpr(*row).unionByName(here)
