@@ -365,7 +365,7 @@ def _clients_by_members(
 
 _SQL, _WAITS = (sql_files(f"pipelines.protocols.repository.{folder}") for folder in ("audits", "waits"))
 _RELATIONS = (
-    "moved_member", "ordered_delivery", "placed_delivery", "acknowledged_number", "acknowledged_seq",
+    "ordered_delivery", "placed_delivery", "acknowledged_number", "acknowledged_seq",
     "announced_message", "gossip_entry",
 )  # fmt: skip
 _HELD = ("recovery", "queued", "unstable", "slot", "expected", "buffered")

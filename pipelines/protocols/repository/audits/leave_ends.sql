@@ -5,15 +5,12 @@
 -- them.
 with gone as (
   select run_id, node_id from node_recovery where recovery_round is null
-), joined as (
-  select run_id, node_id, min(round) as round from issued_call where kind = 'join' group by run_id, node_id
 ), member as (
-  select l.run_id, l.topic, l.node_id, coalesce(i.round, -1) as joined_round
+  select l.run_id, l.topic, l.node_id, coalesce(j.round, -1) as joined_round
   from state_log l
   left join moved_member j on j.run_id = l.run_id and j.topic = l.topic and j.node_id = l.node_id and j.kind = 'join'
-  left join joined i on i.run_id = l.run_id and i.node_id = l.node_id
   left join gone g on g.run_id = l.run_id and g.node_id = l.node_id
-  where g.run_id is null and (j.run_id is null or i.run_id is not null)
+  where g.run_id is null and coalesce(j.is_issued, true)
 ), leaving as (
   select m.run_id, m.topic, m.node_id, v.round, count(1) over (partition by m.run_id, m.topic) as n_leaving
   from member m

@@ -7,10 +7,7 @@ with waiting as (
   from state_unstable
   where not is_acknowledged
 ), dead as (
-  select run_id, topic, array_join(array_sort(collect_list(concat(name, ' (down since round ', crash_round, ')'))), ', ')
-    as names
-  from dead_member
-  group by run_id, topic
+  select distinct run_id, topic, names from dead_member
 ), serving as (
   select distinct run_id, topic from state_duty where is_operational
 )

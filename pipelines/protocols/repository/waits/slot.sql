@@ -17,10 +17,7 @@ with first as (
   from state_unstable u
   join state_publishing p on p.run_id = u.run_id and p.node_id = u.node_id and p.topic = u.topic
 ), dead as (
-  select run_id, topic, array_join(array_sort(collect_list(concat(name, ' (down since round ', crash_round, ')'))), ', ')
-    as names
-  from dead_member
-  group by run_id, topic
+  select distinct run_id, topic, names from dead_member
 ), available as (
   select s.run_id, s.topic, s.source as publisher, s.incarnation, s.n
   from stored_message s
