@@ -185,6 +185,34 @@ CASES = {
         chain(published=[1000], rounds=END, calls=[calls("join", "r2", 50), calls("remove", "r2", 950, peer="r1")]),
         lacking(S1), LACKS,
     ),
+    "a member dies soon after the other one has joined": Case(
+        chain(published=[100, 1000], rounds=END, calls=[calls("join", "r2", 140)], faults=[down("r1", 141)]), as_played,
+        set(),
+    ),
+    "a publication long after a dead member is removed by a repository that joins": Case(
+        chain(published=[100, 1000], rounds=END, faults=[down("r1", 141)],
+              calls=[calls("join", "r2", 140), calls("remove", "r2", 300, peer="r1")]),
+        removed(f"subscriber = {S1} and source_seq = 2"), LACKS,
+    ),
+    "a publication while no member serves": Case(
+        chain(published=[100, 200], rounds=END, faults=[down("r1", 141)],
+              calls=[calls("join", "r2", 140), calls("remove", "r2", 300, peer="r1")]),
+        removed(f"subscriber = {S1} and source_seq = 2"), LACKS,
+    ),
+    "a publication before no member serves": Case(
+        chain(published=[100, 138], rounds=END, faults=[down("r1", 141)],
+              calls=[calls("join", "r2", 140), calls("remove", "r2", 300, peer="r1")]),
+        removed("source_seq = 2"), set(),
+    ),
+    "a repository that has waited for a dead member dies": Case(
+        chain(published=[100, 145], rounds=END, settings={"void_rounds": 20},
+              faults=[down("r1", 141), down("r2", 1300)], calls=[calls("join", "r2", 140)]), as_played, set(),
+    ),
+    "a member dies after the other one has joined in a partition": Case(
+        chain(published=[100, 950], rounds=END, calls=[calls("join", "r2", 50)],
+              faults=[down("r1", 900), {"kind": "partition", "groups": [["r2"]], "round": 40, "until": 900}]),
+        as_played, set(),
+    ),
     "the only member of a bundle is removed from another bundle": Case(
         chain(published=[100], rounds=END, calls=[calls("remove", "r1", 50, peer="r2")],
               settings={"bundles": [{"repositories": ["r2"], "topics": [NEWS]}, {"topics": ["other"]}]}),

@@ -6,7 +6,7 @@
 -- * subscription_ended: the last matching subscription ended too early;
 -- * subscriber_gone: the subscriber crashed permanently too early;
 -- * repositories_gone: the last repository that serves the topic (view topic_service) crashed permanently, or was asked
---   to leave, too early;
+--   to leave, too early. If the service resumes, this does not concern publications that were issued after this event;
 -- * unauthorised, in three cases: the subscriber was deregistered before the publication was known to be stored, or
 --   when only a dead repository knew that it was stored; no repository stored the publication, and its publisher was
 --   never registered for needed_rounds without a fault; the owner crashed, and may have lost the registration of the
@@ -55,6 +55,12 @@ with wanted as (
     max(case when is_certain then end_round end) as deregistered_round
   from authorisation
   group by run_id, topic, node_id, role
+), serviced as (
+  select p.run_id, p.source, p.source_seq,
+    case when v.resumed_round is null or p.issued_round < v.served_round then v.served_round end as served_round,
+    case when p.issued_round >= v.served_round then v.resumed_round end as resumed_round
+  from publication p
+  join topic_service v on v.run_id = p.run_id and v.topic = coalesce(p.topic, '')
 ), seen as (
   select run_id, source, source_seq, min(delivery_round) as round from first_delivery group by run_id, source, source_seq
 ), fault as (
@@ -64,12 +70,12 @@ with wanted as (
   from state_log l
   join gone g on g.run_id = l.run_id and g.node_id = l.node_id
 ), timed as (
-  select w.*, least(w.confirmed_round, e.round) as known_round, g.gone_round, v.served_round,
+  select w.*, least(w.confirmed_round, e.round) as known_round, g.gone_round, v.resumed_round,
     least(w.until_round, g.gone_round, v.served_round) as end_round,
     case when f.round is null or f.round >= least(w.until_round, g.gone_round, v.served_round) then s.ways_rounds
       else s.needed_rounds end as reach_rounds, s.needed_rounds, s.ways_rounds
   from wanted w
-  join topic_service v on v.run_id = w.run_id and v.topic = w.topic
+  join serviced v on v.run_id = w.run_id and v.source = w.source and v.source_seq = w.source_seq
   join settled_run s on s.run_id = w.run_id
   left join seen e on e.run_id = w.run_id and e.source = w.source and e.source_seq = w.source_seq
   left join gone g on g.run_id = w.run_id and g.node_id = w.subscriber
@@ -96,6 +102,7 @@ with wanted as (
   join calm_period c on c.run_id = t.run_id
     and greatest(c.from_round, coalesce(t.known_round, t.issued_round + t.needed_rounds)) + t.needed_rounds <= c.to_round
     and (t.known_round is not null or c.from_round <= t.issued_round)
+    and (t.resumed_round is null or c.from_round >= t.resumed_round)
   left join down d on d.run_id = t.run_id and d.node_id = t.subscriber
     and c.from_round >= d.crash_round and c.from_round < d.recovery_round
   where d.run_id is null
