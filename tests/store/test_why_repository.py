@@ -73,6 +73,20 @@ CASES = {
         chain(published=[30], rounds=35, faults=[lost(30, 32, "p", "b1")]),
         "s2", 1, "at p, where its publisher sent P2R-Order for it in round 30, and no repository has acknowledged it",
     ),
+    "a lost order": Case(
+        chain(published=[30], rounds=50, faults=[lost(30, None, "p", "b1", "P2R-Order")]),
+        "s2", 1, "and no repository has acknowledged it; the P2R-Order sent to b1 in round 42 was lost",
+    ),
+    "repositories that are all dead": Case(
+        chain(published=[100, 150], rounds=700, faults=[down("r1", 120), down("r2", 121)]),
+        "s1", 2, "at p, where its publisher waits for r1 (down since round 120), r2 (down since round 121): no "
+                 "repository of the topic is up",
+    ),
+    "a recovery that ends with a second death": Case(
+        chain(published=[100, 145], rounds=700, calls=[calls("join", "r2", 140)],
+              faults=[down("r1", 141), down("r2", 400)]),
+        "s1", 2, "at p, where its publisher waits for r1 (down since round 141), r2 (down since round 400)",
+    ),
     "no registration of its publisher": Case(
         chain(published=[30], rounds=60, settings={"topics": {NEWS: {**OWNED[NEWS], "publishers": []}}}),
         "s2", 1, "at p, where its publisher is refused: it is not registered for the topic",
@@ -138,3 +152,7 @@ def test_a_message_of_which_the_publisher_has_a_copy_waits_for_no_dead_member(st
 def test_a_number_is_reserved_for_a_message_of_its_incarnation(stories: dict[str, Story]) -> None:
     """The message has the same catenation number as the first message of the incarnation before the crash."""
     assert "is reserved for it" not in stories["a number of an earlier incarnation"].verdict
+
+
+def test_a_message_waits_for_no_number_of_a_dead_repository(stories: dict[str, Story]) -> None:
+    assert "is reserved for it" not in stories["a recovery that ends with a second death"].verdict

@@ -1,4 +1,4 @@
--- Messages with a number after the frontier of a repository. If neither the publisher nor a live member has the missing
+-- Messages with a number after the frontier of a repository that is up. If neither the publisher nor a live member has the missing
 -- message, the reason names the dead members that may have it.
 with first as (
   select run_id, node_id, topic, seq, publisher, incarnation, n, source_seq from state_slot where status = 'reserved'
@@ -54,4 +54,5 @@ left join lost x on x.run_id = h.run_id and x.node_id = h.node_id and x.topic = 
   and x.seq = case when h.status = 'stored' then b.seq else h.seq end
 left join unstable u on u.run_id = h.run_id and u.node_id = h.publisher and u.topic = h.topic
   and u.incarnation = h.incarnation and u.n = h.n
-where coalesce(h.source_seq, u.source_seq) is not null
+left join node_recovery c on c.run_id = h.run_id and c.node_id = h.node_id and c.recovery_round is null
+where coalesce(h.source_seq, u.source_seq) is not null and c.run_id is null
