@@ -59,6 +59,23 @@ CASES: dict[str, Case] = {
     "an answered event in the digest of subscriber-based pull": case(
         "pull", {}, message=gossip("A", "B", 45, "subscriber", G, (A, 0, 2), pattern_id=0),
     ),
+    # answers_requests: E has A1 since round 22
+    "a request that is not answered": case(
+        "push", {
+            "answers_requests": "25 E A1: has it since round 22, and does not answer node 5",
+            "requests_missing": "24 F A1: requests it from node 4, and no digest of this node about a pattern of its "
+                                "clients lists it",
+        },
+        message=message("REQUEST", "F", "E", 24, digest=[{"source": A, "number": 1}]),
+    ),
+    "a pull digest that is not answered": case(
+        "pull", {
+            "answers_requests": "24 B A1: has it since round 21, and does not answer node 2",
+            "asks_for_own": "23 C -: asks for an event of pattern 0, to which no client there subscribes",
+            "asks_for_gaps": "23 C -: asks for event 1 of node 0 and pattern 0, and no later one has arrived",
+        },
+        message=gossip("C", "B", 23, "publisher", C, (A, 0, 1), path=[A], fate="delivered"),
+    ),
     # asks_for_gaps
     "a request before a later event": case(
         "pull", {"asks_for_gaps": "118 D -: asks for event 4 of node 6 and pattern 1, and no later one has arrived"},
@@ -116,11 +133,15 @@ CASES: dict[str, Case] = {
     ),
     # crash_empties_cache: B is down from round 68 to 76
     "an answer from before the crash": case(
-        "pull", {"crash_empties_cache": "90 B A5: answers with an event that it had before its crash in round 68"},
+        "pull", {
+            "crash_empties_cache": "90 B A5: answers with an event that it had before its crash in round 68",
+            "replies_requested": "90 B A5: answers node 5 with it, and no request for it arrives in this round",
+        },
         message=message("REPLY", "B", "F", 90, of="A5", fate="duplicate", id="0:P0-4"),
     ),
     "an answer from after the crash": case(
-        "pull", {}, message=message("REPLY", "B", "F", 90, of="A10", fate="duplicate", id="0:P0-7"),
+        "pull", {"replies_requested": "90 B A10: answers node 5 with it, and no request for it arrives in this round"},
+        message=message("REPLY", "B", "F", 90, of="A10", fate="duplicate", id="0:P0-7"),
     ),
     # delivered_once
     "a second delivery": case(
@@ -135,11 +156,13 @@ CASES: dict[str, Case] = {
     # fanout
     "gossip to two neighbours": case(
         "pull", {"fanout": "44 C -: sends gossip of node 3 to 2 neighbours"},
-        message=copied(sent("GOSSIP", C, B, 44, "subscriber"), dst=str(G), message_id="-1"),
+        message=copied(sent("GOSSIP", C, B, 44, "subscriber"), dst=str(G), message_id="-1", fate="'lost_link'"),
     ),
     "gossip to two neighbours after two copies": case(
-        "pull", {}, message=[copied(sent("GOSSIP", C, B, 44, "subscriber"), dst=str(G), message_id="-1"),
-                             copied(sent("GOSSIP", D, C, 43, "subscriber"), message_id="-2")],
+        "pull", {}, message=[
+            copied(sent("GOSSIP", C, B, 44, "subscriber"), dst=str(G), message_id="-1", fate="'lost_link'"),
+            copied(sent("GOSSIP", D, C, 43, "subscriber"), message_id="-2"),
+        ],
     ),
     "gossip back to its sender": case(
         "pull", {"fanout": "44 C -: sends gossip of node 3 back to node 3"},
@@ -248,6 +271,30 @@ CASES: dict[str, Case] = {
              {"fault_event": added(run_id=0, round=200, kind="unlink", src=A, dst=G)}),
         )
     },
+    # replies_requested: D has A2, and F sends no request for it after round 47
+    "an answer without a request": case(
+        "pull", {"replies_requested": "60 D A2: answers node 5 with it, and no request for it arrives in this round"},
+        message=message("REPLY", "D", "F", 60, of="A2", fate="duplicate", id="0:P0-2"),
+    ),
+    "an answer to a request for another event": case(
+        "pull", {"replies_requested": "48 D A1: answers node 5 with it, and no request for it arrives in this round"},
+        message=message("REPLY", "D", "F", 48, of="A1", fate="duplicate", id="0:P0-1"),
+    ),
+    # requests_missing: a digest of E with A1 arrives at F in round 25; B has no client
+    "a request for an event that the digest of another node lists": case(
+        "push", {"requests_missing": "25 F A1: requests it from node 3, and no digest of this node about a pattern of "
+                                     "its clients lists it"},
+        message=message("REQUEST", "F", "D", 25, fate="lost_link", digest=[{"source": A, "number": 1}]),
+    ),
+    "a request for an event that has arrived over the tree": case(
+        "push", {"requests_missing": "25 F A1: requests it from node 4, and has it since round 23"},
+        message=message("REQUEST", "F", "E", 25, fate="lost_link", digest=[{"source": A, "number": 1}]),
+    ),
+    "a request by a dispatcher without a client": case(
+        "push", {"requests_missing": "23 B A1: requests it from node 4, and no digest of this node about a pattern of "
+                                     "its clients lists it"},
+        message=message("REQUEST", "B", "E", 23, fate="lost_link", digest=[{"source": A, "number": 1}]),
+    ),
     # tables_follow_links
     "an entry for a link that has ended": case(
         "links",
