@@ -31,6 +31,22 @@ def late(kind: str) -> Change:
 
 CASES: dict[str, Case] = {
     **{f"the run {name}": case(name, {}) for name in RUNS},
+    # sends_to_matching: only S1 and S2 subscribe
+    "a message to a client without a subscription": case(
+        "repository", {"sends_to_matching": "60 P1 P1:1: Message goes to P2, which has no matching subscription"},
+        message=repository("Message", "P1", "b1", 60, of="P1:1", fate="lost_link", to=[R1, P2], topic="news",
+                           origin=P1),
+    ),
+    "a notification of a client without a subscription": case(
+        "repository",
+        {"sends_to_matching": "64 R1 P1:1: R2S*-Persistent goes to P2, which has no matching subscription"},
+        message=repository("R2S*-Persistent", "R1", "b1", 64, of="P1:1", fate="lost_link", to=[S1, P2], topic="news",
+                           origin=R1, receivers=[]),
+    ),
+    "a message that a broker forwards to a client without a subscription": case(
+        "repository", {}, message=repository("Message", "b1", "b2", 61, of="P1:1", fate="lost_link", to=[P2],
+                                             topic="news", origin=P1),
+    ),
     # rectifies_unacknowledged, R3 has the acknowledgement of P1's first message in round 67
     **{
         f"R2S-Rectify in round {at}": case(
@@ -80,7 +96,7 @@ CASES: dict[str, Case] = {
     # asked_to_steer
     "a repository steers unasked": case(
         "repository", {"asked_to_steer": "1400 R1 -: steers S1 by designation 777, and is never asked"},
-        message=repository("R2S*-Persistent", "R1", "b1", 1400, **of(R1, S1), seq=1, incarnation=0, n=1,
+        message=repository("R2S*-Persistent", "R1", "b1", 1400, of="P1:1", **of(R1, S1), seq=1, incarnation=0, n=1,
                            receivers=[{"client": S1, "designation": 777, "prev": 0}]),
     ),
     # acknowledges_announced
