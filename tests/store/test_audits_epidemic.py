@@ -143,6 +143,12 @@ CASES: dict[str, Case] = {
         "pull", {"replies_requested": "90 B A10: answers node 5 with it, and no request for it arrives in this round"},
         message=message("REPLY", "B", "F", 90, of="A10", fate="duplicate", id="0:P0-7"),
     ),
+    # discards_oldest: A's cache has its last 6 events
+    "an old event in the cache": case(
+        "pull", {"discards_oldest": "- A A99: is cached since round 20, and 12 events have arrived since",
+                 "bounded_cache": "- A -: the cache holds 7 events, buffer is 6"},
+        state_cache=copied(f"node_id = {A} and source_seq = 9", source_seq="99", cached_round="20"),
+    ),
     # delivered_once
     "a second delivery": case(
         "pull", {"delivered_once": "119 F G8: delivered 2 times, first in round 117, last in round 119"},
