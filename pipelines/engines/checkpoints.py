@@ -28,7 +28,7 @@ import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, types as T
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 
-from pipelines.engines.frames import frame_of, union
+from pipelines.engines.frames import arrow_of, frame_of, union
 from pipelines.engines.session import Session
 from pipelines.engines.settings import shipped_settings
 
@@ -264,7 +264,7 @@ class DriverCheckpoints(Checkpoints):
 
     def __call__(self, name: str, frame: DataFrame) -> DataFrame:
         """Fetches the rows of ``frame``; returns a frame of the fetched rows."""
-        return self._frame(name, frame.toArrow(), is_kept=True)
+        return self._frame(name, arrow_of(frame), is_kept=True)
 
     def checkpoint(self, parts: Mapping[str, Part], fetched: Collection[str] = ()) -> CheckpointResult:
         """Fetches the rows of all frames with one query."""

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from functools import reduce
 from typing import Final
 
+import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
@@ -47,6 +48,23 @@ def without_comments(rows: DataFrame) -> DataFrame:
     """
     types = {field.name: field.dataType.simpleString() for field in rows.schema}
     return rows.selectExpr(*(f"nullif({name}, cast(null as {type_})) as {name}" for name, type_ in types.items()))
+
+
+def arrow_of(frame: DataFrame) -> pa.Table:
+    """Returns the rows of a DataFrame as an Arrow table, in which all strings and lists have offsets.
+
+    The JVM sends an array of strings or lists without offsets if the array has no element. Arrow 26 reads offset 0 when
+    it computes ``nbytes``, or when it writes a list of lists as a stream; the process can end with SIGSEGV.
+    """
+    rows = frame.toArrow()
+    if not len(rows):
+        return rows.schema.empty_table()
+    return pa.Table.from_batches([_with_offsets(batch) for batch in rows.to_batches()], rows.schema)
+
+
+def _with_offsets(batch: pa.RecordBatch) -> pa.RecordBatch:
+    is_complete = all(buffer is None or buffer.size for column in batch.columns for buffer in column.buffers())
+    return batch if is_complete else batch.take(pa.array(np.arange(batch.num_rows)))
 
 
 def frame_of(spark: SparkSession, rows: pa.Table) -> DataFrame:

@@ -25,6 +25,7 @@ from pipelines.contract.nodes import NODE_STATE, ProgramForm
 from pipelines.contract.protocol import SETTINGS_JSON
 from pipelines.contract.round import IN_FLIGHT, STATE, in_flight_schema
 from pipelines.contract.run_inputs import Inputs, row_numbers
+from pipelines.engines.frames import arrow_of
 from pipelines.engines.session import Session
 from pipelines.engines.workers import (
     in_thread,
@@ -185,16 +186,16 @@ class Blocks(Rounds):
     def resume(self, round_: int, state: Mapping[str, DataFrame], in_flight: DataFrame, message: DataFrame) -> None:
         """Restores the state at the end of round `round_` from stored tables."""
         rows, run = rows_of(self._protocol.program), self._run
-        tables = {name: _by_position(state[name].toArrow()) for name in rows.tables}
+        tables = {name: _by_position(arrow_of(state[name])) for name in rows.tables}
         lists = {
-            "nodes": list_column(state[NODE_STATE].toArrow(), list(NODE), run),
-            "in_flight": list_column(in_flight.toArrow(), list(FLIGHT), run),
+            "nodes": list_column(arrow_of(state[NODE_STATE]), list(NODE), run),
+            "in_flight": list_column(arrow_of(in_flight), list(FLIGHT), run),
             "counted": self._counted(message, in_flight),
             **{name: list_column(tables[name], list(shown_type(one)), run) for name, one in rows.tables.items()},
         }
         self._set_state(pa.table({"run_id": run, **lists}), round_)
         for name in rows.plan.appended:
-            self._grown[name].append(state[name].toArrow())
+            self._grown[name].append(arrow_of(state[name]))
         self._written = {state.table.name for state in self._protocol.states}
 
     def _set_state(self, runs: pa.Table, after: int) -> None:

@@ -30,7 +30,7 @@ from pyspark.sql import DataFrame
 
 from pipelines.contract.protocol import ComputedView
 from pipelines.contract.round import IN_FLIGHT, STATE
-from pipelines.engines.frames import frame_of, union
+from pipelines.engines.frames import arrow_of, frame_of, union
 from pipelines.engines.session import Session, open_session
 from pipelines.errors import QueryError
 from pipelines.protocols import PROTOCOLS
@@ -318,7 +318,7 @@ class StoreReader:
 
         def fetched() -> DataFrame:
             answer = self._query(view_sources()[name], round_)
-            rows = answer.toArrow()
+            rows = arrow_of(answer)
             return frame_of(self.session.spark, rows) if rows.nbytes <= _MOST_BYTES else answer
 
         return self._defined_once(alias, tuple(self._version(one) for one in read), fetched)

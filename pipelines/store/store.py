@@ -25,7 +25,7 @@ from deltalake.exceptions import CommitFailedError, DeltaError
 from pyspark.sql import DataFrame, types as T
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from pipelines.engines.frames import frame_of
+from pipelines.engines.frames import arrow_of, frame_of
 from pipelines.engines.session import Session, concurrently
 from pipelines.errors import StoreError, VacuumedError, first_line
 from pipelines.store.damage import disk_error
@@ -128,7 +128,7 @@ class Store:
         # The Delta library commits faster than Sail, whose rows are in this process, and faster than Spark if there are
         # few rows.
         if not isinstance(rows, pa.Table) and (self.session.engine == "local" or self.is_small):
-            rows = rows.toArrow()
+            rows = arrow_of(rows)
         if isinstance(rows, pa.Table):
             self.load(name, rows, "overwrite")
             return

@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import json
 import re
+import struct
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
-from pyspark.sql import functions as F, types as T
+from pyspark.sql import DataFrame, functions as F, types as T
 
+from pipelines.engines.frames import arrow_of
 from pipelines.engines.session import Session
 from pipelines.errors import StoreError, VacuumedError
 from pipelines.store.folder import check_store, new_store
 from pipelines.store.store import Store
 from pipelines.tables import HISTORY, Table
 from pipelines.testing import rows
+from udfs.nodes.processes import stream_of
 
 PATH = T.ArrayType(T.StructType([T.StructField("via", T.LongType()), T.StructField("is_done", T.BooleanType())]))
 MIXED = Table(
@@ -72,6 +77,18 @@ def test_versions_can_be_read(sail: Session, tmp_path: Path, is_slow: bool) -> N
     assert sorted(row[:2] for row in rows(store, "mixed")) == [(1, "a"), (2, None), (3, "")]
     store.load("mixed", pa.table(FIRST))
     assert [store.read("mixed", version).count() for version in range(2, 6)] == [3, 1, 3, 5]
+
+
+def test_arrays_of_the_jvm_get_their_offsets() -> None:
+    """The JVM sends arrays without elements without offsets; the bytes at the position of the offset are arbitrary."""
+    missing = pa.py_buffer(struct.pack("<2i", 5, 1000)).slice(0, 0)
+    inner = pa.ListArray.from_buffers(pa.list_(pa.int64()), 0, [None, missing], children=[pa.array([], pa.int64())])
+    lists = pa.ListArray.from_buffers(pa.list_(inner.type), 2, [None, pa.py_buffer(bytes(12))], children=[inner])
+    sent = pa.table({"lists": lists})
+    found = arrow_of(cast(DataFrame, SimpleNamespace(toArrow=lambda: sent)))
+    wanted = pa.table({"lists": [[], []]}, sent.schema)
+    assert found.equals(wanted)
+    assert [stream_of(one) for one in found.to_batches()] == [stream_of(one) for one in wanted.to_batches()]
 
 
 def test_a_version_without_its_files_cannot_be_restored(sail: Session, tmp_path: Path) -> None:
