@@ -11,7 +11,7 @@ import re
 import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future
+from concurrent.futures import Future, wait
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache, partial
@@ -21,6 +21,7 @@ from typing import TypeVar
 import pyarrow as pa
 from loky import BrokenProcessPool, ProcessPoolExecutor
 from loky.backend import get_context
+from loky.process_executor import ShutdownExecutorError
 from pyspark.cloudpickle import dumps
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
@@ -28,12 +29,14 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from pipelines.errors import EngineError
 from udfs.batches import Mapped
-from udfs.nodes.processes import PACKED, apply, check, pack, packed, prepare, serve, stream_of, unpacked
+from udfs.nodes.processes import PACKED, apply, check, is_any_wanted, pack, packed, prepare, serve, stream_of, unpacked
 from udfs.nodes.world import ProgramError
 
 _SLICES_PER_CORE = 4
 """The largest number of slices per core. Small slices balance the load and bound the memory of a process."""
 _IDLE_SECONDS = 300
+_CHECK_SECONDS = 1.0
+"""The interval at which a thread that waits for a worker process checks whether its run has ended."""
 _NO_WORKER = (
     (re.compile(r'Cannot run program "([^"]+)"'), "the program {0!r} cannot be started"),
     (re.compile(r"reading the port number from pyspark\.daemon"), "the program is no Python with PySpark"),
@@ -84,8 +87,10 @@ def _pool(n_workers: int) -> _Pool:
 
 
 def stop_workers() -> None:
-    """Kills all worker processes; pending calls of Arrow functions in these processes fail."""
+    """Kills all worker processes, unless another run may use them; pending calls of Arrow functions fail."""
     with _lock:
+        if is_any_wanted():
+            return
         pools = [*_pools.values()]
         _pools.clear()
         for pool in pools:
@@ -118,6 +123,8 @@ def _submitted(text: bytes, n_workers: int, pool: _Pool, part: pa.Buffer) -> Cal
     """
 
     def result() -> list[pa.RecordBatch]:
+        while wait([future], _CHECK_SECONDS).not_done:
+            check()
         try:
             return future.result()
         except BrokenProcessPool:
@@ -198,7 +205,7 @@ def in_workers(make: Callable[[], Mapped], n_workers: int) -> Mapped:
     if n_workers < 2:
         return make()
     text: bytes = dumps(make)  # type: ignore[no-untyped-call]  # PySpark leaves it without types
-    with suppress(BrokenProcessPool):  # the caller of the function gets the error
+    with suppress(BrokenProcessPool, ShutdownExecutorError):  # the caller of the function gets another pool or error
         executor = _pool(n_workers).executor
         for _ in range(n_workers):  # the processes start concurrently, and import the modules of `make`
             executor.submit(prepare, text)

@@ -33,6 +33,7 @@ from pipelines.rounds.execute import Experiment, execute
 from pipelines.scenario.load import RunConfig
 from pipelines.store.store import Store
 from pipelines.testing import rows, run_all, run_configs, scenario
+from udfs.batches import Mapped
 from udfs.nodes import processes
 from udfs.nodes.local import LocalNetwork
 from udfs.nodes.world import World
@@ -192,6 +193,36 @@ def test_processes_that_nobody_waits_for_any_more_end_at_once() -> None:
         stop_workers()
         with pytest.raises(RuntimeError, match="shutdown"):
             waiting.result(timeout=60)
+
+
+def _slow(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    time.sleep(3)
+    yield from batches
+
+
+def test_a_run_that_ends_spares_the_processes_of_another_run() -> None:
+    """The end of a run, or of a session of engine `local`, calls `stop_workers`."""
+    alone, *_ = _batches()
+    begun, ended = Event(), {_slow: Event(), _endless: Event()}
+
+    def played(function: Mapped) -> list[pa.RecordBatch]:
+        with processes.until(ended[function]):
+            begun.set()
+            return [*in_workers(lambda: function, 2)([alone])]
+
+    with ThreadPoolExecutor(2) as threads:
+        going_on = threads.submit(played, _slow)
+        assert begun.wait(60)
+        interrupted = threads.submit(played, _endless)
+        time.sleep(1)
+        ended[_endless].set()
+        stop_workers()
+        with pytest.raises(processes.Interrupted):
+            interrupted.result(timeout=60)
+        assert going_on.result(timeout=60) == [alone]
+    ended[_slow].set()
+    stop_workers()
+    assert not POOLS
 
 
 def test_nodes_stop_before_their_next_round_when_they_are_wanted_no_more() -> None:

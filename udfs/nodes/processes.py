@@ -103,6 +103,8 @@ def _packed(place: int, batch: pa.RecordBatch) -> pa.RecordBatch:
 
 
 _ended: ContextVar[Event | None] = ContextVar("ended", default=None)
+_open: list[Event] = []
+"""The events of all open `until` blocks of this process."""
 
 
 class Interrupted(Exception):  # noqa: N818 - not an error of a program
@@ -113,10 +115,17 @@ class Interrupted(Exception):  # noqa: N818 - not an error of a program
 def until(ended: Event) -> Iterator[None]:
     """Inside the block, `check`, which runs before each round, raises `Interrupted` if event `ended` is set."""
     token = _ended.set(ended)
+    _open.append(ended)
     try:
         yield
     finally:
+        _open.remove(ended)
         _ended.reset(token)
+
+
+def is_any_wanted() -> bool:
+    """Returns whether this process has an open `until` block whose event is not set."""
+    return not all(ended.is_set() for ended in [*_open])
 
 
 def check() -> None:
