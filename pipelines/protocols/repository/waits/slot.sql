@@ -1,5 +1,5 @@
--- Messages with a number after the frontier of a repository that is up. If neither the publisher nor a live member has the missing
--- message, the reason names the dead members that may have it.
+-- Messages with a number after the frontier of a repository that is up. If neither the publisher nor a live member has
+-- the missing message, the reason names the dead members that may have it.
 with first as (
   select run_id, node_id, topic, seq, publisher, incarnation, n, source_seq from state_slot where status = 'reserved'
 ), blocking as (
