@@ -181,9 +181,10 @@ FLAGS = {
         " status_first tells_peers",
     },
     "epidemic": {
-        "is_unconditional": "answered_leave asks_for_gaps asks_for_own bounded_cache counters crash_empties_cache"
-        " delivered_once draws_apart fanout gives_up gossip_on_time gossips_over_links newest_route one_label"
-        " own_events_last pulls_reach_subscribers tables_follow_links tables_return tree_copies_pass",
+        "is_unconditional": "answered_leave answers_requests asks_for_gaps asks_for_own bounded_cache counters"
+        " crash_empties_cache delivered_once discards_oldest draws_apart fanout gives_up gossip_on_time"
+        " gossips_over_links newest_route one_label own_events_last pulls_reach_subscribers replies_requested"
+        " requests_missing tables_follow_links tables_return tree_copies_pass",
     },
     "ginger": {
         "": "balances causal_order nobody_alone nothing_lost nothing_waiting one_tree total_order",
@@ -205,7 +206,7 @@ FLAGS = {
         "is_of_deliveries": "authorised_only publisher_order repository_order starts_at_cut",
         "is_dated": "acknowledges_announced all_or_none asks_for_missing leaves_covered offers_when_operational"
         " recovers_missing recovery_ends rectifies_unacknowledged registrations_spread removal_told"
-        " repeats_broker_up stored_delivered sync_passes_nothing tells_stored",
+        " repeats_broker_up sends_to_matching stored_delivered sync_passes_nothing tells_stored",
     },
     "skipring": {
         "": "closure convergence database degrees departed flooding labels published_everywhere tries",

@@ -20,7 +20,8 @@ with move as (
   from issued_call
   where kind = 'remove'
 )
-select m.run_id, l.topic, m.node_id, m.kind, m.caller, min(m.round) as round, max(m.is_issued) as is_issued
+select m.run_id, l.topic, m.node_id, n.name, m.kind, m.caller, min(m.round) as round, max(m.is_issued) as is_issued
 from move m
 join state_log l on l.run_id = m.run_id and l.node_id = m.caller
-group by m.run_id, l.topic, m.node_id, m.kind, m.caller
+join node n on n.run_id = m.run_id and n.node_id = m.node_id
+group by m.run_id, l.topic, m.node_id, n.name, m.kind, m.caller
