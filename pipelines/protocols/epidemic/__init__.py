@@ -31,6 +31,7 @@ group by run_id
 After a crash or the replacement of a link, deliveries depend on random draws, so the audits require no delivery.
 """
 _SQL = sql_files("pipelines.protocols.epidemic.audits")
+_RELATIONS = ("link_change", "gossip", "entry", "request_entry", "arrival", "counted", "client_pattern")
 
 
 class EpidemicSettings(Strict):
@@ -112,7 +113,7 @@ PROTOCOL = Protocol(
     settings=EpidemicSettings,
     program=Epidemic,
     audits=sql_audits("pipelines.protocols.epidemic.audits"),
-    audit_relations={name: _SQL[name] for name in ("link_change", "gossip", "entry", "counted", "client_pattern")},
+    audit_relations={name: _SQL[name] for name in _RELATIONS},
     bound=BOUND,
     assumes=frozenset({"no_loss", "order"}),
     keeps_source_order=True,

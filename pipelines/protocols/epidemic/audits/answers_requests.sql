@@ -3,17 +3,14 @@
 -- cached. The audit checks runs in which all events are cached (setting caching). It checks a dispatcher until it has
 -- received more than `buffer` events, because its cache has then discarded events. It does not check events that
 -- arrived before the dispatcher's last crash.
-with listed as (
-  select run_id, dst as node_id, src as requester, due_round as round, explode(
-    from_json(get_json_object(body, '$.digest'), 'array<struct<source:bigint,number:bigint>>')) as of
-  from sent_message
-  where kind = 'REQUEST' and fate = 'delivered'
-), tagged as (
+with tagged as (
   select run_id, node_id, source, source_seq, pattern_id, number from counted
   union
   select run_id, node_id, node_id as source, source_seq, pattern_id, number from state_tag where number is not null
 ), asked as (
-  select run_id, node_id, requester, round, of.source as source, of.number as source_seq from listed
+  select run_id, dst as node_id, src as requester, due_round as round, source, source_seq
+  from request_entry
+  where fate = 'delivered'
   union
   select e.run_id, e.dst as node_id, e.initiator as requester, e.due_round as round, e.event_source as source,
     t.source_seq
@@ -21,15 +18,10 @@ with listed as (
   join tagged t on t.run_id = e.run_id and t.node_id = e.dst and t.source = e.event_source
     and t.pattern_id = e.pattern_id and t.number = e.number
   where e.style <> 'push' and e.fate = 'delivered'
-), arrived as (
-  select run_id, dst as node_id, source, source_seq, due_round as round
-  from sent_message
-  where kind in ('EVENT', 'REPLY') and fate = 'delivered'
-  union all
-  select run_id, source as node_id, source, source_seq, issued_round as round from publication
 ), had as (
   select run_id, node_id, source, source_seq, min(round) as round
-  from arrived
+  from arrival
+  where fate = 'delivered'
   group by run_id, node_id, source, source_seq
 ), numbered as (
   select run_id, node_id, round, row_number() over (partition by run_id, node_id order by round) as n_events from had

@@ -7,16 +7,10 @@ with crashed as (select run_id, node_id, round from fault_event where kind = 'cr
   join crashed c on c.run_id = m.run_id and c.node_id = m.src and c.round < m.sent_round
   where m.kind = 'REPLY'
   group by m.run_id, m.src, m.source, m.source_seq, m.sent_round
-), had as (
-  select run_id, dst as node_id, source, source_seq, due_round as round
-  from sent_message
-  where kind in ('EVENT', 'REPLY') and fate = 'delivered'
-  union all
-  select run_id, source as node_id, source, source_seq, issued_round as round from publication
 )
 select a.run_id, a.sent_round as round, a.src as node_id, a.source, a.source_seq,
   concat('answers with an event that it had before its crash in round ', a.crash_round) as detail
 from answer a
-left join had h on h.run_id = a.run_id and h.node_id = a.src and h.source = a.source
+left join arrival h on h.run_id = a.run_id and h.fate = 'delivered' and h.node_id = a.src and h.source = a.source
   and h.source_seq = a.source_seq and h.round >= a.crash_round
 where h.run_id is null

@@ -1,12 +1,7 @@
 -- audit, is_unconditional: a dispatcher answers only with events that were requested
 -- Section 4, Figures 2 and 3, rule E7. In the round of the REPLY, a REQUEST of the receiver or a pull digest of the
 -- receiver arrives, and lists the event.
-with asked as (
-  select run_id, dst as node_id, src as requester, due_round, explode(
-    from_json(get_json_object(body, '$.digest'), 'array<struct<source:bigint,number:bigint>>')) as of
-  from sent_message
-  where kind = 'REQUEST' and fate = 'delivered'
-), answer as (
+with answer as (
   select run_id, message_id, src as node_id, dst as requester, sent_round, source, source_seq,
     explode(split(get_json_object(body, '$.id'), ':')) as tag
   from sent_message
@@ -22,6 +17,6 @@ select distinct a.run_id, a.sent_round as round, a.node_id, a.source, a.source_s
   concat('answers node ', a.requester, ' with it, and no request for it arrives in this round') as detail
 from answer a
 left join pulled p on p.run_id = a.run_id and p.message_id = a.message_id
-left join asked q on q.run_id = a.run_id and q.node_id = a.node_id and q.requester = a.requester
-  and q.due_round = a.sent_round and q.of.source = a.source and q.of.number = a.source_seq
+left join request_entry q on q.run_id = a.run_id and q.fate = 'delivered' and q.dst = a.node_id and q.src = a.requester
+  and q.due_round = a.sent_round and q.source = a.source and q.source_seq = a.source_seq
 where p.run_id is null and q.run_id is null
