@@ -17,7 +17,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 
 from pipelines.audits.run import AuditReport, Verdict, audit_all, record, store_verdict
-from pipelines.engines.frames import frame_of
+from pipelines.engines.frames import arrow_of, frame_of
 from pipelines.engines.session import Session
 from pipelines.errors import EngineError, QueryError, StoreError, check_run_id, checked, plural
 from pipelines.experiment.manifest import Manifest
@@ -143,7 +143,7 @@ class Result(AbstractContextManager["Result"]):
         """Returns an Arrow table; parameters and errors are those of `to_pandas`."""
         with readable_errors():
             frame = self.table(query, as_of_round) if query.isidentifier() else self.sql(query, as_of_round)
-            return frame.toArrow()
+            return arrow_of(frame)
 
     def summary(self) -> pd.DataFrame:
         """Returns view ``result``: one row for each run, with its parameters, seed, verdict and measures."""

@@ -48,7 +48,7 @@ from pipelines.contract.round import (
 )
 from pipelines.contract.rows import row_number
 from pipelines.engines.checkpoints import CheckpointResult, Checkpoints, Part
-from pipelines.engines.frames import union
+from pipelines.engines.frames import arrow_of, union
 from pipelines.errors import InternalError
 from pipelines.rounds.commit import CALL_EVENT, History
 from pipelines.rounds.loop import Rounds
@@ -286,7 +286,7 @@ class RoundEngine(Rounds):
             if horizon is not None:
                 state["state_message"] = self._waiting(horizon - self.round)
                 columns = self._message_columns("coalesce(fate, 'in_flight')")
-                rest = self._in_flight.selectExpr(*columns).toArrow()
+                rest = arrow_of(self._in_flight.selectExpr(*columns))
             self.history.commit(max(self.round, 0), state, rest)
 
     @property

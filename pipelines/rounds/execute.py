@@ -24,6 +24,7 @@ from pipelines.contract.round import IN_FLIGHT, STATE, DataflowForm, RunTables, 
 from pipelines.contract.rows import ties_named
 from pipelines.contract.run_inputs import Inputs
 from pipelines.engines.checkpoints import Checkpoints, checkpoints_for
+from pipelines.engines.frames import arrow_of
 from pipelines.engines.paths import delta_paths
 from pipelines.engines.session import Session
 from pipelines.errors import EngineError
@@ -148,7 +149,7 @@ def _run(
     log = CallLog(
         inputs.call, inputs.subscription, inputs.publication, inputs.crash,
         confirms=PROTOCOLS[batch.protocol].confirms,
-        rows=None if last is None else stored(CALL_LOG.name, last).toArrow(),
+        rows=None if last is None else arrow_of(stored(CALL_LOG.name, last)),
     )  # fmt: skip
     history = History(store, batch, log, names)
     jobs = jobs_of(
